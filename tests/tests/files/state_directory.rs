@@ -1,5 +1,5 @@
-//! What a manager does with directories and files that it didn't make: nothing.
-#![allow(clippy::unwrap_used, missing_docs)]
+//! A manager leaves directories and files that it did not make unchanged, and refuses a state directory that
+//! other users could change.
 
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
@@ -12,7 +12,7 @@ use std::process::Stdio;
 use jobtap_tests::leftovers::shepherds_of;
 use jobtap_tests::{Manager, Output, clean, jobtap, run, send, temporary, until};
 
-/// Everything below a directory: name, kind and mode, time of the last change, content.
+/// Returns everything below a directory: path, kind and mode, time of the last change, content.
 fn content(path: &Path) -> Vec<(PathBuf, u32, i64, Vec<u8>)> {
     let mut all = Vec::new();
     for entry in fs::read_dir(path).unwrap() {
@@ -32,7 +32,7 @@ fn content(path: &Path) -> Vec<(PathBuf, u32, i64, Vec<u8>)> {
     all
 }
 
-/// What users keep in their home directories, with names that the manager uses, too.
+/// Makes a home directory with files whose names the manager uses, too.
 fn home() -> tempfile::TempDir {
     let home = temporary();
     for file in [
@@ -57,7 +57,7 @@ fn home() -> tempfile::TempDir {
     home
 }
 
-/// A start that is to be refused, with the standard input of a daemon.
+/// Runs a `start` that will be refused, with the standard input of a daemon.
 fn start(args: &[&OsStr]) -> Output {
     run(clean(jobtap()).arg("start").args(args).arg("true"))
 }
@@ -69,7 +69,7 @@ fn refused(output: Output, text: &str) {
 }
 
 #[test]
-fn a_home_directory_is_left_byte_for_byte_as_it_was() {
+fn a_home_directory_is_refused_and_left_unchanged() {
     let home = home();
     let archive = temporary();
     let archive = archive.path().join("a.tar");
@@ -109,7 +109,7 @@ fn a_directory_that_others_can_change_is_refused() {
     }
     fs::set_permissions(&state, Permissions::from_mode(0o755)).unwrap();
     assert_eq!(start(&["--state-dir".as_ref(), state.as_os_str()]).code, 0);
-    // What was opened later is refused as well.
+    // A directory whose mode was changed after the first start is refused as well.
     fs::set_permissions(&state, Permissions::from_mode(0o775)).unwrap();
     let before = content(&state);
     refused(start(&["--state-dir".as_ref(), state.as_os_str()]), "`chmod go-w`");
@@ -139,7 +139,7 @@ fn a_link_and_the_root_are_refused() {
         refused(start(&["--state-dir".as_ref(), path.as_os_str()]), "is a symbolic link to real");
     }
     assert_eq!(content(&real), []);
-    // Tried only by users that could do no harm to the machine if the refusal failed.
+    // `/` is tried only by users who could do the machine no harm if it were not refused.
     if fs::metadata("/proc/self").unwrap().uid() == 0 {
         println!("skipped: `--state-dir /` is not tried as root; a unit test covers it");
         return;
@@ -148,7 +148,7 @@ fn a_link_and_the_root_are_refused() {
 }
 
 #[test]
-fn a_state_directory_whose_path_is_not_text_is_refused() {
+fn a_state_directory_whose_path_is_not_utf8_is_refused() {
     let base = temporary();
     let state = base.path().join(OsStr::from_bytes(b"st\xff"));
     refused(start(&["--state-dir".as_ref(), state.as_os_str()]), "not UTF-8");
@@ -186,12 +186,12 @@ fn links_in_a_state_directory_are_not_followed() {
 }
 
 #[test]
-fn output_is_not_written_through_a_link_that_comes_later() {
+fn output_is_not_written_through_a_link_made_later() {
     let base = temporary();
     let m = Manager::start(jobtap());
     let first = m.submit("true");
     m.wait(&first, "clean");
-    // The name of the next job's file can't be known: a link in the place of the directory.
+    // The name of the next job's file can't be known, so the link replaces the directory.
     fs::rename(m.statedir.join("output"), base.path().join("output")).unwrap();
     symlink(base.path().join("output"), m.statedir.join("output")).unwrap();
     let before = content(&base.path().join("output"));
@@ -204,7 +204,7 @@ fn output_is_not_written_through_a_link_that_comes_later() {
 }
 
 #[test]
-fn a_start_from_a_directory_that_was_removed_says_so() {
+fn a_start_in_a_removed_directory_is_refused() {
     let base = temporary();
     let script = "mkdir gone && cd gone && rmdir ../gone && exec \"$0\" start \"$@\" true";
     for options in [vec![], vec!["--state-dir".into(), base.path().join("state").into_os_string()]]
@@ -217,11 +217,11 @@ fn a_start_from_a_directory_that_was_removed_says_so() {
 }
 
 #[test]
-fn a_manager_starts_again_in_place_when_its_current_directory_was_removed() {
+fn a_restart_in_place_needs_no_current_directory() {
     let base = temporary();
     let gone = base.path().join("gone");
     fs::create_dir(&gone).unwrap();
-    // Jobs run where they are submitted.
+    // Jobs run in the directory from which they are submitted, so this needs one that exists.
     let script =
         "rmdir ../gone && jobtap module reload job-manager && cd / && jobtap run echo here";
     let mut command = clean(jobtap());
@@ -231,7 +231,7 @@ fn a_manager_starts_again_in_place_when_its_current_directory_was_removed() {
 }
 
 #[test]
-fn a_folder_for_temporary_files_that_cannot_be_used_is_named() {
+fn an_unusable_temporary_directory_is_named() {
     let base = temporary();
     for folder in ["/nonexistent", "/dev/null"] {
         for options in [vec![], vec!["--state-dir".into(), base.path().join("s").into_os_string()]]
@@ -246,7 +246,7 @@ fn a_folder_for_temporary_files_that_cannot_be_used_is_named() {
 }
 
 #[test]
-fn what_killed_managers_left_is_removed_by_a_later_start() {
+fn a_start_removes_what_killed_managers_left() {
     let base = temporary();
     let folder = base.path().join("tmp");
     fs::create_dir(&folder).unwrap();
@@ -256,17 +256,17 @@ fn what_killed_managers_left_is_removed_by_a_later_start() {
         command
     };
     let names = || fs::read_dir(&folder).unwrap().count();
-    // One with a state directory of its own, and one without; neither has a job.
+    // One manager with a state directory of its own and one without; neither has a job.
     let state = base.path().join("state");
     let with_state = ["--state-dir".as_ref(), state.as_os_str()];
     let managers = [&[][..], &with_state].map(|options| {
-        // A command that ends when this test closes its standard input.
+        // An initial program that ends when this test closes its standard input.
         let mut command = start(&[options, &["cat".as_ref()]].concat());
         let mut manager = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (mut input, mut output) =
             (manager.stdin.take().unwrap(), manager.stdout.take().unwrap());
         input.write_all(b"x").unwrap();
-        // Once it answers, the manager is ready.
+        // The manager is ready when the initial program answers.
         output.read_exact(&mut [0]).unwrap();
         (manager, input)
     });
@@ -281,7 +281,7 @@ fn what_killed_managers_left_is_removed_by_a_later_start() {
     assert_eq!(names(), 2);
     fs::create_dir(folder.join("jobtap-notes")).unwrap();
     fs::write(folder.join("jobtap-notes/precious"), "").unwrap();
-    // As soon as their shepherds have ended; and beside the start, which doesn't wait for it.
+    // The directories are removed when their shepherds have exited, and after `start` has returned.
     until("later starts have removed both", || {
         assert_eq!(run(&mut start(&["true".as_ref()])).code, 0);
         names() == 1

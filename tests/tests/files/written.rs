@@ -1,5 +1,4 @@
-//! Files that commands write: whole, in the place of regular files, and never through a link.
-#![allow(missing_docs)]
+//! Commands write files whole, replace regular files only, and never write through a link.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -30,7 +29,7 @@ fn an_archive_replaces_regular_files_only() {
         let output = run(m.command(["dump"]).arg(path(name).components().as_path()));
         refused(output, text);
     }
-    // Not the machine's own: a test that fails as root must do no harm.
+    // A device made here: if the test fails as root, the machine's own `/dev/null` is unharmed.
     if run(Command::new("mknod").arg(path("device")).args(["c", "1", "7"])).code == 0 {
         refused(run(m.command(["dump"]).arg(path("device"))), "it is a device");
     } else {
@@ -38,7 +37,7 @@ fn an_archive_replaces_regular_files_only() {
     }
     assert!(path("link").is_symlink());
     assert_eq!(fs::read_to_string(path("victim")).unwrap(), "precious");
-    // What somebody prepared under the name that was used once is neither written nor renamed.
+    // A file that was prepared under a name for temporary files is neither written nor renamed.
     symlink("victim2", path("a.tar.partial")).unwrap();
     run(m.command(["dump"]).arg(path("a.tar"))).ok();
     assert!(path("a.tar.partial").is_symlink() && !path("victim2").exists());
@@ -49,7 +48,7 @@ fn an_archive_replaces_regular_files_only() {
         let found = fs::symlink_metadata(path(name)).unwrap();
         assert_eq!((found.is_file(), found.mode() & 0o777), (true, 0o600), "{name}");
     }
-    // Standard output is the command's own.
+    // `-` is the standard output of the command.
     for name in ["-", "/dev/stdout"] {
         let mut command = m.command(["dump", name]);
         let output = command.stdin(Stdio::null()).output().unwrap();
@@ -58,7 +57,7 @@ fn an_archive_replaces_regular_files_only() {
 }
 
 #[test]
-fn an_archive_to_be_left_at_the_end_is_refused_at_the_start() {
+fn an_unusable_dump_file_is_refused_at_the_start() {
     let base = temporary();
     symlink("victim", base.path().join("link")).unwrap();
     let option = format!("-Scontent.dump={}", base.path().join("link").display());
@@ -66,14 +65,14 @@ fn an_archive_to_be_left_at_the_end_is_refused_at_the_start() {
     refused(output, "it is a symbolic link to victim");
 }
 
-/// A command in the directory of a manifest.
+/// Runs a command in the directory of a manifest.
 fn in_site(site: &Path, args: &[&str]) -> Output {
     let mut command = clean(jobtap());
     run(command.current_dir(site).args(args).env("CARGO_NET_OFFLINE", "true"))
 }
 
 #[test]
-fn a_build_removes_and_replaces_nothing_that_it_did_not_make() {
+fn a_build_changes_no_files_that_it_did_not_make() {
     let base = temporary();
     in_site(base.path(), &["new", "manager", "site"]).ok();
     let site = base.path().join("site");
@@ -106,7 +105,7 @@ fn a_build_removes_and_replaces_nothing_that_it_did_not_make() {
 }
 
 #[test]
-fn a_manifest_is_changed_as_a_whole_and_keeps_its_mode() {
+fn a_manifest_is_replaced_whole_and_keeps_its_mode() {
     let base = temporary();
     in_site(base.path(), &["new", "manager", "site"]).ok();
     let site = base.path().join("site");

@@ -1,8 +1,7 @@
-//! What `jobtap build` refuses before it compiles anything, and with which words.
+//! `jobtap build` refuses bad manifests before it compiles anything, and says what to do.
 //!
-//! Each directory of `build-refusals` is a site with a manifest; `options` holds more words for the
-//! command, `refusal.txt` what is said. `JOBTAP_BLESS=1` writes what is said now.
-#![allow(missing_docs)]
+//! Each directory of `build-refusals` is a site with a manifest; `options` has additional arguments, and
+//! `refusal.txt` the expected message. `JOBTAP_BLESS=1` writes the messages again.
 
 use std::fs;
 
@@ -10,7 +9,7 @@ use jobtap_tests::site::{Site, cache};
 use jobtap_tests::workspace;
 
 #[test]
-fn each_refusal_names_the_plugin_and_the_way_out() {
+fn each_refusal_names_the_plugin_and_the_remedy() {
     let root = workspace().join("tests/build-refusals");
     let mut cases: Vec<_> =
         fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().path()).collect();

@@ -1,5 +1,4 @@
-//! The policies that come along with a real manager and real processes.
-#![allow(clippy::unwrap_used, missing_docs)]
+//! The policies `fairshare` and `preempt-notice` in a real manager with real processes.
 
 use jobtap_tests::{Manager, jobtap};
 use serde_json::Value;
@@ -9,7 +8,7 @@ fn query(m: &Manager, plugin: &str) -> Value {
 }
 
 #[test]
-fn usage_and_priorities_are_there_again_after_the_manager_was_killed() {
+fn usage_and_priorities_survive_a_killed_manager() {
     let text = "[job-manager]\nplugins = [{ load = \"fairshare\" }]\n\
                 [plugins.fairshare]\nhalf-life = 0\nweights = { age = 0 }\n";
     let mut m = Manager::start_with(jobtap(), text);
@@ -21,12 +20,12 @@ fn usage_and_priorities_are_there_again_after_the_manager_was_killed() {
     assert!(used >= 0.3, "{used}");
     let next = m.submit("sleep 0");
     m.wait(&next, "clean");
-    // All that was used is the only user's.
+    // All usage belongs to the only user.
     assert_eq!(m.field(&next, "priority"), "50000");
 }
 
 #[test]
-fn a_job_hears_of_its_end_and_has_time_to_go() {
+fn a_job_is_signaled_before_its_time_limit() {
     let text = "[job-manager]\nplugins = [{ load = \"preempt-notice\" }]\n\
                 [plugins.preempt-notice]\nbefore = \"55s\"\nsignal = \"USR1\"\n";
     let m = Manager::start_with(jobtap(), text);

@@ -1,12 +1,11 @@
-//! What `jobtap build` does with a manifest without building: changes and explanations.
-#![allow(missing_docs)]
+//! `jobtap build` changes and explains a manifest without building it.
 
 use jobtap_tests::site::Site;
 
 const TEXT: &str = "# Ours.\n[manager]\nname = \"site-manager\" # short\n";
 
 #[test]
-fn plugins_come_and_go_and_comments_stay() {
+fn add_and_remove_keep_the_comments_of_a_manifest() {
     let site = Site::with_plugins();
     site.write("jobtap-build.toml", TEXT);
     site.build("add deadline=deadline --before probe").ok();
@@ -17,11 +16,11 @@ fn plugins_come_and_go_and_comments_stay() {
         [[plugin]]\nname = \"deadline\"\npath = \"deadline\"\nbefore = [\"probe\"]\n\n\
         [[plugin]]\nname = \"probe\"\nversion = \"0.1\"\ndirectory = \"crates\"\n";
     assert_eq!(site.read("jobtap-build.toml"), expected);
-    // Not all builtins have a dot.
+    // Not all names of builtins begin with a dot.
     site.build("remove submit-hold").ok();
     site.build("add submit-hold").ok();
     assert_eq!(site.read("jobtap-build.toml"), expected);
-    // It was placed by what is left out now, and stays where it was.
+    // Its place was declared relative to `.dependency-after`, which is left out now; the place stays the same.
     let all = site.build("explain").ok();
     let place = |name: &str| all.find(&format!("\n{name} (")).unwrap();
     assert!(place(".limit-duration") < place(".dependency-singleton"), "{all}");
@@ -46,7 +45,7 @@ fn plugins_come_and_go_and_comments_stay() {
 }
 
 #[test]
-fn the_order_is_explained() {
+fn explain_shows_the_order_of_plugins_with_reasons() {
     let site = Site::with_plugins();
     let text = "[manager]\nbuiltins = [\".priority-default\"]\n\
         [[plugin]]\nname = \"probe\"\nversion = \"0.1\"\ndirectory = \"crates\"\nafter = [\"deadline\"]\n\
@@ -74,7 +73,7 @@ probe (probe 0.1.0, directory+crates)
 
 #[cfg(unix)]
 #[test]
-fn a_compiler_that_is_too_old_is_refused_before_it_compiles() {
+fn an_old_compiler_is_refused_before_it_compiles_anything() {
     use std::os::unix::fs::PermissionsExt;
 
     let site = Site::new();
@@ -95,12 +94,12 @@ fn a_compiler_that_is_too_old_is_refused_before_it_compiles() {
 }
 
 #[test]
-fn the_toolchain_of_the_manifest_is_the_one_that_compiles() {
-    // Where rustup is, it tells those that it starts which one they are of.
+fn the_toolchain_of_the_manifest_is_used() {
+    // rustup sets this variable for the programs that it starts; without rustup there is nothing to test.
     let Ok(toolchain) = std::env::var("RUSTUP_TOOLCHAIN") else { return };
     let site = Site::new();
     site.write("jobtap-build.toml", &format!("[manager]\ntoolchain = \"{toolchain}\"\n"));
-    // Elsewhere another one may count; the manifest's is asked for by name.
+    // A `rust-toolchain.toml` beside the manifest is ignored.
     site.write("rust-toolchain.toml", "[toolchain]\nchannel = \"nobody-has-this\"\n");
     site.build("--print-crate ejected").ok();
     let file = site.read("ejected/rust-toolchain.toml");
@@ -124,7 +123,7 @@ fn a_plugin_that_names_a_checkout_is_built_with_it() {
     assert!(refused.contains("or build with --sdk "), "{refused}");
     let told = site.build(&format!("{explain} --sdk {}", checkout.display())).ok();
     assert!(told.starts_with("deadline (deadline 0.1.0, "), "{told}");
-    // By another name of the same place, too.
+    // The same checkout through a symbolic link.
     std::os::unix::fs::symlink(&checkout, site.path("jobtap")).unwrap();
     let named = "jobtap-core = { path = \"../jobtap/jobtap-core\" }";
     site.write("deadline/Cargo.toml", &manifest.replace("jobtap-core = \"0.1\"", named));

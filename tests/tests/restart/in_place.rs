@@ -1,5 +1,5 @@
-//! `module reload job-manager`: the manager starts again without leaving the instance, and jobs go on.
-#![allow(missing_docs)]
+//! `module reload job-manager` restarts the manager inside its process: the instance goes on, and jobs keep
+//! running.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
@@ -7,7 +7,7 @@ use std::process::Stdio;
 use jobtap_tests::{Manager, jobtap, spawn, temporary};
 
 #[test]
-fn jobs_go_on_under_a_manager_that_starts_again() {
+fn jobs_keep_running_through_a_restart_in_place() {
     let statedir = temporary();
     let m = Manager::start_in(jobtap(), statedir.path(), &[]);
     let pid = m.pid();
@@ -38,7 +38,7 @@ fn jobs_go_on_under_a_manager_that_starts_again() {
 }
 
 #[test]
-fn a_loaded_configuration_stays_in_force_and_state_that_is_temporary_stays_too() {
+fn a_restart_in_place_keeps_configuration_and_state() {
     let script = "jobtap config load <<< '[queues.debug]' && jobtap queue stop -a -m away && \
                   id=$(jobtap submit -q debug true) && jobtap module reload job-manager && \
                   jobtap queue status && jobtap jobs -no '{queue} {state}' $id && \
@@ -53,7 +53,7 @@ fn a_loaded_configuration_stays_in_force_and_state_that_is_temporary_stays_too()
 }
 
 #[test]
-fn those_who_follow_all_events_or_write_an_archive_keep_nobody() {
+fn watchers_and_archives_do_not_delay_a_restart() {
     let statedir = temporary();
     let m = Manager::start_in(jobtap(), statedir.path(), &[]);
     let runs = m.submit("sleep 600");
@@ -75,7 +75,7 @@ fn those_who_follow_all_events_or_write_an_archive_keep_nobody() {
 }
 
 #[test]
-fn what_is_no_module_and_who_is_no_owner_is_refused() {
+fn unknown_modules_and_guests_are_refused() {
     let m = Manager::start(jobtap());
     let refused = |words: &str, text: &str| {
         let out = m.jobtap(words);
@@ -91,6 +91,6 @@ fn what_is_no_module_and_who_is_no_owner_is_refused() {
     guest.env("FLUX_HANDLE_USERID", "9999").env("FLUX_HANDLE_ROLEMASK", "0x2");
     let out = jobtap_tests::run(&mut guest);
     assert_eq!(out.stderr.trim_end(), "jobtap-module: Request requires owner credentials");
-    // Part of the manager, which goes on.
+    // `job-list` is a part of the manager; reloading it restarts nothing.
     m.jobtap("module reload -f job-list").ok();
 }

@@ -1,5 +1,4 @@
-//! Wrong input: one clear line each, Flux's exit code, and nothing lost.
-#![allow(missing_docs)]
+//! Bad input to a command gives one clear line and the exit code of Flux, and nothing is lost.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -9,7 +8,7 @@ use std::process::Command;
 
 use jobtap_tests::{Manager, Output, clean, jobtap, run, temporary};
 
-/// The complaint is one line that begins so.
+/// Asserts that a command failed with this code and one line that begins with `line`.
 #[track_caller]
 fn refused(output: Output, code: i32, line: &str) {
     let lines: Vec<&str> = output.stderr.lines().collect();
@@ -17,7 +16,7 @@ fn refused(output: Output, code: i32, line: &str) {
     assert!(lines.iter().all(|l| l.starts_with(line)), "{line:?} in {output:?}");
 }
 
-/// The complaint is a usage line and a line with the mistake.
+/// Asserts that a command failed with this code, a usage line, and a line that names the mistake.
 #[track_caller]
 fn misused(output: Output, code: i32, line: &str) {
     assert_eq!(output.code, code, "{output:?}");
@@ -27,7 +26,7 @@ fn misused(output: Output, code: i32, line: &str) {
 }
 
 #[test]
-fn commands_refuse_what_they_do_not_understand() {
+fn commands_refuse_unknown_options_and_arguments() {
     let m = Manager::start(jobtap());
     misused(
         m.jobtap("submit --nosuch true"),
@@ -53,7 +52,7 @@ fn commands_refuse_what_they_do_not_understand() {
 }
 
 #[test]
-fn jobs_that_cannot_be_accepted_leave_nothing_behind() {
+fn rejected_jobs_leave_nothing_behind() {
     let m = Manager::start(jobtap());
     let refusals = [
         ("--dependency=nosuch:1 true", "[Errno 22] dependency scheme \"nosuch\" not supported"),
@@ -111,7 +110,7 @@ fn without_a_manager_a_command_says_so() {
 fn the_socket_of_another_user_is_refused() {
     let directory = temporary();
     if run(Command::new("id").arg("-u")).ok() != "0" {
-        println!("not root: a socket that nobody may write to stands for that of another user");
+        println!("not root: a socket without write permission stands for that of another user");
         let socket = directory.path().join("local-0");
         let _listener = UnixListener::bind(&socket).unwrap();
         std::fs::set_permissions(&socket, Permissions::from_mode(0o000)).unwrap();
@@ -133,7 +132,7 @@ fn the_socket_of_another_user_is_refused() {
     refused(output, 1, "jobtap-jobs: ERROR: the manager at ");
 }
 
-/// A state directory with one finished job in it.
+/// Makes a state directory with one inactive job, and returns the id of the job.
 fn with_a_job(directory: &Path) -> String {
     let mut m = Manager::start_in(jobtap(), directory, &[]);
     let id = m.submit("true");
@@ -186,7 +185,7 @@ fn a_damaged_store_is_refused_and_left_as_it_is() {
 }
 
 #[test]
-fn configuration_that_cannot_be_read_is_refused_with_its_place() {
+fn unreadable_configuration_is_refused_with_its_place() {
     let directory = temporary();
     let file = directory.path().join("bad.toml");
     std::fs::write(&file, "[job-manager]\na = = 3\n").unwrap();
@@ -204,7 +203,7 @@ fn configuration_that_cannot_be_read_is_refused_with_its_place() {
 }
 
 #[test]
-fn a_configuration_that_is_refused_at_the_start_has_begun_nothing() {
+fn a_start_with_a_refused_configuration_starts_nothing() {
     let directory = temporary();
     let (file, state) = (directory.path().join("bad.toml"), directory.path().join("state"));
     for (table, text) in [

@@ -1,6 +1,5 @@
-//! `housekeeping` with real scripts: nodes that wait for them, the commands that list and end them, and a
-//! manager that is killed in the middle.
-#![allow(clippy::unwrap_used, missing_docs)]
+//! `housekeeping` with real scripts: nodes stay allocated until the scripts exit, commands list and kill the
+//! scripts, and a restarted manager repeats those that a kill interrupted.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +9,7 @@ use jobtap_tests::{Manager, jobtap, temporary, until};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Three nodes of one core, on which this script is run after jobs.
+/// Starts a manager with three nodes of one core, whose housekeeping runs this script.
 fn cluster(directory: &TempDir, script: &str) -> Manager {
     let command = json!(["sh", "-c", script]);
     let nodes = "[resource]\nnoverify = true\nconfig = [{ hosts = \"n[0-2]\", cores = \"0\" }]\n";
@@ -21,8 +20,8 @@ fn cluster(directory: &TempDir, script: &str) -> Manager {
     Manager::start_in(jobtap(), &directory.path().join("state"), &options)
 }
 
-/// A script that waits on each rank for a file named by it, and not longer than its directory is there:
-/// what a killed manager leaves is nobody's.
+/// Returns a script that waits for a file named after its rank. It exits when the directory is removed, since
+/// no manager ends a script that a killed manager left behind.
 fn held_up(go: &Path) -> String {
     let (go, directory) = (go.display(), go.parent().unwrap().display());
     format!("until [ -e {go}.$JOBTAP_RANK ] || [ ! -d {directory} ]; do sleep 0.05; done")
@@ -32,14 +31,14 @@ fn let_go(go: &Path, rank: u32) {
     fs::write(format!("{}.{rank}", go.display()), "").unwrap();
 }
 
-/// A job on all nodes that has ended.
+/// Runs a job on all nodes to its end, and returns its id.
 fn ended(m: &Manager) -> String {
     let id = m.submit("-N3 true");
     m.wait(&id, "clean");
     id
 }
 
-/// The id as the manager itself writes it.
+/// Returns the id in the form that the log uses.
 fn in_log(id: &str) -> String {
     id.parse::<JobId>().unwrap().to_string()
 }
@@ -49,7 +48,7 @@ fn listed(m: &Manager, format: &str) -> String {
 }
 
 #[test]
-fn nodes_wait_for_the_script_which_can_be_listed_and_ended() {
+fn nodes_wait_for_a_script_that_can_be_listed_and_killed() {
     let directory = temporary();
     let go = directory.path().join("go");
     let m = cluster(&directory, &held_up(&go));
@@ -87,7 +86,7 @@ fn the_script_can_ask_the_manager_about_its_job() {
 }
 
 #[test]
-fn a_manager_killed_in_the_middle_cleans_again_before_others_get_the_nodes() {
+fn housekeeping_is_repeated_after_a_kill() {
     let directory = temporary();
     let go = directory.path().join("go");
     let mut m = cluster(&directory, &held_up(&go));
@@ -103,7 +102,7 @@ fn a_manager_killed_in_the_middle_cleans_again_before_others_get_the_nodes() {
 }
 
 #[test]
-fn a_table_that_is_wrong_is_refused_and_one_that_comes_later_is_followed() {
+fn a_bad_table_is_refused_and_a_later_one_takes_effect() {
     let m = Manager::start(jobtap());
     m.configure("[job-manager.housekeeping]\ncommand = [\"true\"]\nafter = 1\n");
     let refused = m.jobtap("config reload");
@@ -119,7 +118,7 @@ fn a_table_that_is_wrong_is_refused_and_one_that_comes_later_is_followed() {
 }
 
 #[test]
-fn what_can_not_be_meant_is_refused() {
+fn malformed_requests_are_refused() {
     let m = Manager::start(jobtap());
     for (line, text) in [
         ("", "specify at least one of --targets, --jobid, or --all"),
@@ -131,7 +130,7 @@ fn what_can_not_be_meant_is_refused() {
         let told = (refused.code, refused.stderr.trim_end().to_owned());
         assert_eq!(told, (1, format!("jobtap-housekeeping: ERROR: {text}")));
     }
-    // Nothing is configured, so nothing runs.
+    // Without configured housekeeping nothing runs.
     assert_eq!(m.jobtap("housekeeping kill --all").ok(), "");
     assert_eq!(m.jobtap("housekeeping list -n").ok(), "");
 }

@@ -1,5 +1,4 @@
-//! `jobtap build`, for real: managers with chosen plugins are compiled, started and given jobs.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+//! `jobtap build` compiles managers with the chosen plugins; here they are started and run jobs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +8,7 @@ use jobtap_tests::site::{Site, cache};
 use jobtap_tests::{Manager, clean, run};
 use serde_json::Value;
 
-/// A path plugin, a plugin of a directory of crates, and no builtin that this host has by default.
+/// A plugin by its path, a plugin and a scheduler from a directory of crates, and two builtins left out.
 const CUSTOM: &str = r#"
 [manager]
 name = "custom"
@@ -36,7 +35,7 @@ config = { default = "2d" }
 policy.jobspec.defaults.system.duration = "1h"
 "#;
 
-/// The site with the custom manager, built once for all tests of this file.
+/// Returns the site and its custom manager, which is built once for all tests of this file.
 fn custom() -> &'static (Site, PathBuf) {
     static SITE: OnceLock<(Site, PathBuf)> = OnceLock::new();
     SITE.get_or_init(|| {
@@ -60,7 +59,7 @@ fn names(binary: &Path) -> Vec<String> {
     plugins.iter().map(|plugin| plugin["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// The priority that a job with a deadline is given.
+/// Submits a job with these options and returns its priority.
 fn priority(m: &Manager, options: &str) -> u64 {
     let id = m.submit(&format!("{options} true"));
     m.wait(&id, "clean");
@@ -70,7 +69,7 @@ fn priority(m: &Manager, options: &str) -> u64 {
 }
 
 #[test]
-fn the_plain_manager_again() {
+fn the_plain_manager_can_build_itself() {
     let site = Site::new();
     site.write("jobtap-build.toml", "[manager]\nname = \"again\"\n");
     site.build("").ok();
@@ -78,7 +77,7 @@ fn the_plain_manager_again() {
     assert_eq!(names(&binary), names(jobtap_tests::jobtap()));
     let m = Manager::start(&binary);
     assert_eq!(priority(&m, ""), 16);
-    // And it builds managers itself, from the sources that it carries.
+    // The built manager can itself build managers, from the sources that it contains.
     let words = ["build", "--offline", "--cache"];
     let mut command = clean(&binary);
     command.args(words).arg(cache()).args(["-o", "third"]);
@@ -87,17 +86,17 @@ fn the_plain_manager_again() {
 }
 
 #[test]
-fn other_plugins_and_no_builtin_of_two() {
+fn a_manifest_adds_plugins_and_leaves_out_builtins() {
     let (_, binary) = custom();
     let plugins = names(binary);
-    // The order is the manifest's where it decides.
+    // The manifest puts `probe` after `deadline`.
     assert_eq!(plugins[plugins.len() - 2..], ["deadline", "probe"]);
     assert!(!plugins.contains(&".priority-default".to_owned()), "{plugins:?}");
     let m = Manager::start(binary);
     let deadline = 4_000_000_000_u64;
     let options = format!("--setattr=deadline={deadline}");
     assert_eq!(priority(&m, &options), u64::from(u32::MAX) - 1 - deadline);
-    // The configuration that is baked in gives way to the site's file.
+    // The site's configuration file overrides the configuration of the manifest.
     let config = m.jobtap("config get").ok();
     let config: Value = serde_json::from_str(&config).unwrap();
     assert_eq!(config.pointer("/plugins/deadline/default").unwrap(), "2d");
@@ -109,7 +108,7 @@ fn other_plugins_and_no_builtin_of_two() {
 }
 
 #[test]
-fn as_little_as_possible() {
+fn a_manager_can_be_built_with_a_single_builtin() {
     let site = Site::new();
     let text = "[manager]\nname = \"minimal\"\nbuiltins = [\".priority-default\"]\n";
     site.write("jobtap-build.toml", text);
@@ -120,7 +119,7 @@ fn as_little_as_possible() {
 }
 
 #[test]
-fn a_manager_says_what_it_is_made_of() {
+fn a_manager_lists_its_plugins_and_their_sources() {
     let binary = &custom().1;
     let answer = available(binary);
     assert_eq!(answer["format"], 1);
@@ -164,12 +163,12 @@ fn a_manager_says_what_it_is_made_of() {
 }
 
 #[test]
-fn the_manifest_is_in_the_binary_and_so_is_what_changed() {
+fn a_binary_contains_its_manifest_and_can_be_compared() {
     let (site, binary) = custom();
     let other = Site::with_plugins();
     other.build(&format!("--from-binary {}", binary.display())).ok();
     assert_eq!(other.read("jobtap-build.lock"), site.read("jobtap-build.lock"));
-    // It makes the same manager.
+    // The recovered manifest would build the same manager.
     let diff = |site: &Site| site.build(&format!("diff {}", binary.display()));
     let same = diff(&other);
     assert_eq!((same.code, same.stdout.as_str()), (0, ""), "{same:?}");
@@ -200,7 +199,7 @@ fn the_same_manifest_and_lock_give_the_same_bytes() {
     other.write("jobtap-build.toml", CUSTOM);
     other.write("jobtap-build.lock", &site.read("jobtap-build.lock"));
     other.build("--offline --locked --vendor vendor --print-crate ejected").ok();
-    // Elsewhere, with nothing compiled before, and with no crates but the vendored ones.
+    // Another directory, an empty cache, and no crates but the vendored ones.
     let mut command = other.command();
     command.args(["build", "--locked", "--vendor", "vendor", "--cache", "cache"]);
     run(command.env("CARGO_HOME", other.path("cargo-home"))).ok();
@@ -210,7 +209,7 @@ fn the_same_manifest_and_lock_give_the_same_bytes() {
 }
 
 #[test]
-fn a_changed_line_compiles_the_plugin_and_the_manager_alone() {
+fn a_changed_plugin_recompiles_only_itself_and_the_manager() {
     let site = Site::with_plugins();
     site.write("jobtap-build.toml", CUSTOM);
     site.build("").ok();
@@ -242,7 +241,7 @@ fn a_plugin_that_does_not_compile_is_named() {
 }
 
 #[test]
-fn a_plugin_outside_of_the_manifest_is_found_in_the_binary() {
+fn a_linked_plugin_missing_from_the_manifest_is_refused() {
     let site = Site::with_plugins();
     let manifest = "[package]\nname = \"wrapper\"\nversion = \"1.0.0\"\nedition = \"2024\"\n\
         [dependencies]\njobtap-core = \"0.1\"\ndeadline = { path = \"../deadline\" }\n";
@@ -257,15 +256,15 @@ fn a_plugin_outside_of_the_manifest_is_found_in_the_binary() {
 }
 
 #[test]
-fn the_generated_crate_stands_on_its_own() {
+fn the_generated_crate_builds_without_the_site() {
     let site = Site::with_plugins();
     site.write("jobtap-build.toml", CUSTOM);
-    // At one place, so that what is compiled of it does not become more with each run.
+    // The same directory in each run, so that compiled crates don't pile up.
     let ejected = cache().with_file_name("ejected");
     let _ = std::fs::remove_dir_all(ejected.join("src"));
     let print = || site.build(&format!("--print-crate {}", ejected.display())).ok();
     print();
-    // A file that the SDK no longer has is removed from an earlier copy.
+    // Printing again removes files that the SDK no longer has.
     let stale = ejected.join("sdk/jobtap-core/src/job/mod/stale.rs");
     std::fs::create_dir_all(stale.parent().unwrap()).unwrap();
     std::fs::write(&stale, "").unwrap();
@@ -276,7 +275,7 @@ fn the_generated_crate_stands_on_its_own() {
         command.args(words).args(["--offline", "--locked"]).current_dir(&ejected);
         run(command.env("CARGO_TARGET_DIR", ejected.join("target")))
     };
-    // Nothing that it needs is beside it any more.
+    // The crate must not need these sources any more.
     std::fs::remove_dir_all(site.path("deadline")).unwrap();
     std::fs::remove_dir_all(site.path("crates")).unwrap();
     cargo(&["check", "--quiet"]).ok();
@@ -286,7 +285,7 @@ fn the_generated_crate_stands_on_its_own() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn it_runs_where_there_is_nothing_else() {
+fn a_static_manager_runs_in_an_empty_root_directory() {
     let root = jobtap_tests::temporary();
     let path = |name: &str| root.path().join(name);
     std::fs::copy(&custom().1, path("manager")).unwrap();
@@ -300,7 +299,7 @@ fn it_runs_where_there_is_nothing_else() {
         run(command.env("PATH", "/usr/bin:/bin"))
     };
     assert!(inside("/manager plugin available").ok().contains("deadline"));
-    // Jobs need what every kernel and container gives: processes, the null device, a place to write.
+    // Jobs need what every container has: `/proc`, `/dev/null` and a directory for temporary files.
     for directory in ["proc", "dev", "tmp"] {
         std::fs::create_dir(path(directory)).unwrap();
     }

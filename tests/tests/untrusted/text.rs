@@ -1,12 +1,12 @@
-//! Control characters in what users write reach nobody's terminal, and JSON still has them.
-#![allow(missing_docs)]
+//! Control characters in text that users write are escaped before they reach a terminal; JSON output keeps
+//! the text unchanged.
 
 use jobtap_tests::{Manager, jobtap};
 use serde_json::Value;
 
-/// Sets the window's title, clears the screen, forges a line; the last one is ESC [ as one character.
+/// Sets the window's title, clears the screen and forges a line; U+009B is ESC [ as one character.
 const HOSTILE: &str = "a\u{1b}]0;x\u{7}\u{1b}[2Jb\nforged\u{9b}8m";
-/// What is shown of it within a line.
+/// How it is shown within a line.
 const SHOWN: &str = r"a\u001b]0;x\u0007\u001b[2Jb\u000aforged\u009b8m";
 
 #[track_caller]
@@ -16,7 +16,7 @@ fn is_clean(what: &str, text: &str) {
 }
 
 #[test]
-fn control_characters_are_shown_and_not_sent() {
+fn control_characters_are_escaped_for_terminals() {
     let m = Manager::start(jobtap());
     let name = format!("--job-name={HOSTILE}");
     let id = m.submit_args(&["--urgency=hold", &name, "true"]);
@@ -62,7 +62,7 @@ fn control_characters_are_shown_and_not_sent() {
         is_clean(words, &output.stderr);
         assert!(!output.stdout.lines().any(|line| line.starts_with("forged")), "{words}");
     }
-    // Colours are all that is left of ESC where they are asked for.
+    // With colors, the only escape sequences are those of the colors.
     for words in ["job eventlog -L ID", "jobs -a --color=always", "dmesg -L"] {
         let output = m.jobtap(&words.replace("ID", &id));
         let mut rest = String::new();
@@ -76,7 +76,7 @@ fn control_characters_are_shown_and_not_sent() {
 }
 
 #[test]
-fn json_has_the_very_text() {
+fn json_output_has_the_unchanged_text() {
     let m = Manager::start(jobtap());
     let id = m.submit_args(&["--urgency=hold", &format!("--job-name={HOSTILE}"), "true"]);
     m.wait(&id, "priority");

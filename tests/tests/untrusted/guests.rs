@@ -1,5 +1,4 @@
-//! What guests may not do to jobs of others: learn their processes, and type into them.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+//! A guest can neither send input to the jobs of other users nor learn their processes.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -11,19 +10,19 @@ use std::process::Command;
 use jobtap_tests::{Manager, PATIENCE, jobtap, run, temporary};
 use serde_json::{Value, json};
 
-/// The protocol that commands and manager speak.
+/// The version of the protocol between commands and manager.
 const PROTOCOL: u64 = 1;
 
-/// A user whom every system has, and who isn't root.
+/// A user other than root that every system has.
 const NOBODY: u32 = 65534;
 
-/// A connection of a client that isn't jobtap's own.
+/// A connection of a client other than jobtap's own.
 struct Client {
     socket: BufReader<UnixStream>,
 }
 
 impl Client {
-    /// Greets as the user of this process, or in a `role` that only the owner may take.
+    /// Sends the greeting as the user of this process, or with a `role` that only the owner may claim.
     fn new(statedir: &Path, role: Value) -> Self {
         let socket = UnixStream::connect(statedir.join("local-0")).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -43,7 +42,7 @@ impl Client {
         serde_json::from_str(&line).unwrap()
     }
 
-    /// The words with which a request is refused.
+    /// Sends a request that will be refused, and returns the message.
     #[track_caller]
     fn refused(&mut self, topic: &str, payload: &Value) -> String {
         let answer = self.ask(topic, payload);
@@ -52,7 +51,7 @@ impl Client {
     }
 }
 
-/// A job that repeats what it is given to read, which runs.
+/// Starts a job that copies its input to its output; returns its id, as text and as the number in requests.
 fn cat(m: &Manager) -> (String, Value) {
     let id = m.submit("--setopt=input.stdin.type=\"service\" cat");
     m.wait(&id, "start");
@@ -60,8 +59,8 @@ fn cat(m: &Manager) -> (String, Value) {
     (id, json!(number))
 }
 
-/// Whoever `guest` is, it can't reach into the job, and its owner can.
-fn a_guest_cannot_reach_into_a_job_of_another(m: &Manager, guest: &mut Client) {
+/// Asserts that `guest` can neither send input to the job nor inspect it, and that its owner can.
+fn assert_guest_has_no_access(m: &Manager, guest: &mut Client) {
     let (id, number) = cat(m);
     let guests = json!({ "id": number, "data": "Z3Vlc3QK", "eof": true });
     let refusal = guest.refused("job-exec.stdin", &guests);
@@ -80,10 +79,10 @@ fn a_guest_cannot_reach_into_a_job_of_another(m: &Manager, guest: &mut Client) {
 }
 
 #[test]
-fn a_guest_cannot_type_into_a_job_or_learn_its_processes() {
+fn a_guest_cannot_send_input_to_or_inspect_others_jobs() {
     let m = Manager::start(jobtap());
     let mut guest = Client::new(&m.statedir, json!({ "userid": 77, "rolemask": 2 }));
-    a_guest_cannot_reach_into_a_job_of_another(&m, &mut guest);
+    assert_guest_has_no_access(&m, &mut guest);
 }
 
 #[test]
@@ -93,7 +92,7 @@ fn another_user_of_the_system_is_a_guest() {
         println!("skipped: only root can run a manager as another user, by setpriv");
         return;
     }
-    // The checkout may be where only root can go.
+    // The checkout may be in a directory that only root can enter.
     let directory = temporary();
     let path = |name: &str| directory.path().join(name);
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -112,7 +111,7 @@ fn another_user_of_the_system_is_a_guest() {
     }
     let m = Manager::start_in(&path("as-nobody"), &path("state"), &[]);
     let mut guest = Client::new(&path("state"), json!({}));
-    a_guest_cannot_reach_into_a_job_of_another(&m, &mut guest);
+    assert_guest_has_no_access(&m, &mut guest);
     let role = json!({ "protocol": PROTOCOL, "userid": NOBODY, "rolemask": 1 });
     let refusal = guest.refused("hello", &role);
     assert_eq!(refusal, "only the owner may act as another user");

@@ -1,6 +1,5 @@
-//! A plugin from a registry of the site's own: which version is taken, and what is told of it. Nothing
-//! is compiled, and the registry is a mirror on disk, as cargo's configuration can name one.
-#![allow(missing_docs)]
+//! Plugins can come from a site's own registry: the newest matching version is used and recorded with its
+//! checksum. Nothing is compiled, and the registry is a mirror on disk, as cargo's configuration can name one.
 
 use jobtap_tests::site::Site;
 use serde_json::Value;
@@ -9,12 +8,12 @@ const INDEX: &str = "sparse+https://crates.site.example/index/";
 
 const TEXT: &str = "[manager]\nname = \"site-manager\"\n\n[registries]\nsite = \"sparse+https://crates.site.example/index/\"\n\n[[plugin]]\nname = \"probe\"\nversion = \"0.1\"\nregistry = \"site\"\n";
 
-/// What the registry says of `probe`, with a digit for each version.
+/// Returns the checksum of a version of `probe`, made of one digit for each version.
 fn checksum(digit: &str) -> String {
     digit.repeat(64)
 }
 
-/// A site whose registry has two versions of `probe` that the manifest allows, and one that it doesn't.
+/// Makes a site whose registry has two versions of `probe` that the manifest allows, and one that it doesn't.
 fn site() -> Site {
     let site = Site::with_plugins();
     let config = format!(
@@ -36,7 +35,7 @@ fn site() -> Site {
 }
 
 #[test]
-fn the_newest_version_that_fits_is_taken_and_told_with_its_checksum() {
+fn the_newest_matching_version_is_built_and_recorded() {
     let site = site();
     let explained = site.build("explain probe").ok();
     assert!(explained.starts_with(&format!("probe (probe 0.1.3, {INDEX})\n")), "{explained}");
@@ -48,10 +47,10 @@ fn the_newest_version_that_fits_is_taken_and_told_with_its_checksum() {
         checksum("3")
     );
     assert!(lock.contains(&entry), "{lock}");
-    // Its index is in the manifest, and so in all that is made of it.
+    // The registry of the manifest is also in the generated crate.
     let config = site.read("ejected/.cargo/config.toml");
     assert!(config.contains(&format!("[registries.site]\nindex = \"{INDEX}\"\n")), "{config}");
-    // What the binary would say of itself with `plugin available`.
+    // The binary would print this with `plugin available`.
     let text = site.read("ejected/composition.txt");
     let composition: Value = serde_json::from_str(text.split_once('\n').unwrap().1).unwrap();
     let find = |list: &Value| {
@@ -68,7 +67,7 @@ fn the_newest_version_that_fits_is_taken_and_told_with_its_checksum() {
 }
 
 #[test]
-fn the_lock_holds_a_version_until_the_manifest_asks_for_another() {
+fn the_lock_pins_a_version_until_the_manifest_changes() {
     let site = site();
     site.write("jobtap-build.toml", &TEXT.replace("\"0.1\"", "\"=0.1.2\""));
     site.build("--print-crate ejected").ok();

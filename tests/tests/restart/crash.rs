@@ -1,6 +1,5 @@
-//! `kill -9` of the manager: every acknowledged job is there again, what ran goes on and is ended
-//! properly, what waited goes on waiting.
-#![allow(missing_docs)]
+//! After a `kill -9` of the manager every acknowledged job is there again: running jobs run on and finish
+//! as usual, and pending jobs stay pending.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -9,14 +8,14 @@ use std::process::Stdio;
 use jobtap_tests::{Manager, jobtap, spawn, temporary, until};
 
 #[test]
-fn jobs_survive_the_managers_death() {
-    // Whatever host this is, there are cores for all three jobs that run.
+fn jobs_survive_a_killed_manager() {
+    // Enough cores for the three running jobs on any host.
     let mut m = Manager::start(jobtap());
     let done = m.submit("true");
     m.wait(&done, "clean");
     let files = temporary();
     let (go, pids) = (files.path().join("go"), files.path().join("pids"));
-    // They begin to end when the manager is dead.
+    // The jobs finish only after the manager has been killed.
     let waits_for_go = format!(
         "echo $$ >>{}; while [ ! -e {} ]; do sleep 0.02; done",
         pids.display(),
@@ -61,10 +60,10 @@ fn jobs_survive_the_managers_death() {
 }
 
 #[test]
-fn killed_again_and_again_under_load_no_acknowledged_job_is_lost() {
+fn repeated_kills_under_load_lose_no_acknowledged_job() {
     let statedir = temporary();
     let mut acknowledged = Vec::new();
-    // Killed as soon as the client has seen so many jobs accepted: at another moment in each round.
+    // The manager is killed when the client has seen this many jobs accepted, so at another moment in each round.
     for seen in [1, 4, 10, 25] {
         let mut m = Manager::start_in(jobtap(), statedir.path(), &[]);
         let mut submit = m.command(["submit", "--cc=1-40", "true"]);

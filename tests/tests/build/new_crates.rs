@@ -1,5 +1,4 @@
-//! `jobtap new`: what it makes compiles, is tested, and goes into a manager.
-#![allow(missing_docs)]
+//! The crates that `jobtap new` makes compile, pass their tests and lints, and build into a manager.
 
 use std::process::Command;
 
@@ -13,7 +12,7 @@ fn cargo(site: &Site, words: &[&str]) -> Output {
 }
 
 #[test]
-fn a_new_plugin_is_tested_and_goes_into_a_new_manager() {
+fn a_new_plugin_passes_its_tests_and_builds_into_a_manager() {
     let site = Site::new();
     let new = |words: &[&str]| run(site.command().arg("new").args(words));
     new(&["plugin", "fair-limits"]).ok();
@@ -31,7 +30,7 @@ fn a_new_plugin_is_tested_and_goes_into_a_new_manager() {
     let manifest = "-f site-manager/jobtap-build.toml";
     site.build(&format!("add fair-limits=fair-limits {manifest}")).ok();
     assert!(site.read("site-manager/jobtap-build.toml").contains("path = \"../fair-limits\"\n"));
-    // There is a directory of the manager's name here, and it goes into that.
+    // A directory of the manager's name is here, so the binary goes into it.
     site.build(manifest).ok();
     let m = Manager::start_with(
         &site.path("site-manager/site-manager"),

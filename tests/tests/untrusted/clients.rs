@@ -1,6 +1,5 @@
-//! Clients that send more than they read, or nothing that makes sense: what they cost is bounded, and
-//! others are served in their turn.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+//! Clients that send more than they read, or malformed requests, cost a bounded amount of memory and time,
+//! and other clients are served in turn.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -11,7 +10,7 @@ use std::time::Duration;
 use jobtap_tests::{Manager, PATIENCE, jobtap, until};
 use serde_json::{Value, json};
 
-/// A connection that says what it wants, and reads only when it is told to.
+/// A connection that sends raw requests and reads only when a test asks it to.
 struct Client {
     socket: UnixStream,
     answers: BufReader<UnixStream>,
@@ -25,14 +24,14 @@ impl Client {
         Self { socket, answers }
     }
 
-    /// Connects as a guest; gives the answer to the greeting, too.
+    /// Connects as a guest; returns the response to the greeting, too.
     fn guest(m: &Manager, uid: u32) -> (Self, Value) {
         let mut client = Self::connect(m);
         let answer = client.ask("hello", json!({"protocol": 1, "userid": uid, "rolemask": 2}));
         (client, answer)
     }
 
-    /// Sends as many of these requests as the manager takes without being read.
+    /// Sends as many of these requests as the manager accepts while no response is read.
     fn flood(&self, requests: &str, times: usize) {
         let mut socket = self.socket.try_clone().unwrap();
         socket.set_nonblocking(true).unwrap();
@@ -42,7 +41,7 @@ impl Client {
             while !rest.is_empty() {
                 match socket.write(rest) {
                     Ok(count) => (rest, refused) = (&rest[count..], 0),
-                    // It doesn't read any more.
+                    // The manager has stopped reading from this connection.
                     Err(_) if refused == 50 => return socket.set_nonblocking(false).unwrap(),
                     Err(_) => refused += 1,
                 }
@@ -59,7 +58,7 @@ impl Client {
         writeln!(self.socket, "{line}").unwrap();
     }
 
-    /// The next answer; none at the end of the connection.
+    /// Returns the next response, or `None` at the end of the connection.
     fn answer(&mut self) -> Option<Value> {
         let mut line = String::new();
         self.answers.read_line(&mut line).unwrap();
@@ -72,14 +71,14 @@ impl Client {
     }
 }
 
-/// What the manager has in memory, MiB.
+/// Returns the resident memory of the manager, in MiB.
 fn memory(m: &Manager) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", m.pid())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
 }
 
-/// A manager with so many jobs that wait.
+/// Starts a manager with `count` pending jobs.
 fn with_jobs(count: usize) -> Manager {
     let m = Manager::start(jobtap());
     let mut client = Client::connect(&m);
@@ -108,7 +107,7 @@ fn unread_listings_take_little_memory() {
     let before = memory(&m);
     let floods: Vec<Client> = (0..8).map(|_| Client::connect(&m)).collect();
     for flood in &floods {
-        // Each listing is 300 KiB or more: together more than a gigabyte.
+        // Each listing has 300 KiB or more, so all together have more than a gigabyte.
         flood.flood(LISTING, 500);
     }
     let mut other = Client::connect(&m);
@@ -117,7 +116,7 @@ fn unread_listings_take_little_memory() {
     }
     let grown = memory(&m).saturating_sub(before);
     assert!(grown < 64, "{grown} MiB more than {before} MiB");
-    // What was asked for is still answered, whole and in order.
+    // All requests are still answered, whole and in order.
     let mut first = floods.into_iter().next().unwrap();
     for _ in 0..3 {
         let listing = first.answer().unwrap();
@@ -126,7 +125,7 @@ fn unread_listings_take_little_memory() {
 }
 
 #[test]
-fn a_client_with_a_full_window_delays_others_by_a_turn() {
+fn a_busy_client_delays_others_by_one_turn() {
     let m = with_jobs(400);
     let flood = Client::connect(&m);
     let answered = Arc::new(AtomicUsize::new(0));
@@ -155,7 +154,7 @@ fn a_client_with_a_full_window_delays_others_by_a_turn() {
 }
 
 #[test]
-fn waiting_requests_are_bounded_and_end_with_their_connection() {
+fn waits_are_bounded_and_end_with_their_connection() {
     let m = Manager::start(jobtap());
     let held = m.submit("--urgency=hold true");
     let before = memory(&m);
@@ -168,7 +167,7 @@ fn waiting_requests_are_bounded_and_end_with_their_connection() {
             socket.write_all(drains.as_bytes()).unwrap();
         }
     });
-    // Those within the bound wait; the others are refused at once.
+    // Requests within the limit wait; the others are refused at once.
     for _ in 0..20_000 - 16 * 1024 {
         let refused = flood.answer().unwrap();
         assert_eq!(refused["errno"], 11, "{refused}");
@@ -178,7 +177,7 @@ fn waiting_requests_are_bounded_and_end_with_their_connection() {
     sender.join().unwrap();
     let grown = memory(&m).saturating_sub(before);
     assert!(grown < 200, "{grown} MiB more than {before} MiB");
-    // It is served all the same, and so are others.
+    // This connection is still served, and so are others.
     assert!(flood.ask("job-manager.getinfo", json!({}))["payload"].is_object());
     drop(flood);
     let mut other = Client::connect(&m);
@@ -205,13 +204,13 @@ fn unfinished_requests_take_little_memory() {
     m.submit("true");
     let grown = memory(&m).saturating_sub(before);
     assert!(grown < 64, "{grown} MiB more than {before} MiB");
-    // Those that wait for room in vain are told.
+    // Connections for which there is no room get an error.
     let refused = floods.into_iter().next_back().unwrap().answer().unwrap();
     assert_eq!((&refused["id"], &refused["errno"]), (&json!(7), &json!(11)), "{refused}");
 }
 
 #[test]
-fn what_is_no_request_is_refused_in_words_before_the_end() {
+fn malformed_requests_get_an_error_before_the_close() {
     let m = Manager::start(jobtap());
     for (sent, id, words) in [
         ("garbage\n".to_owned(), 0, "malformed message"),
@@ -219,7 +218,7 @@ fn what_is_no_request_is_refused_in_words_before_the_end() {
         (format!("{{\"id\":6,\"topic\":\"{}", "x".repeat(9 << 20)), 6, "more than 8388608 bytes"),
     ] {
         let mut client = Client::connect(&m);
-        // The manager ends the connection before it has read all.
+        // The manager may close the connection before it has read everything.
         let _ = client.socket.write_all(sent.as_bytes());
         let refused = client.answer().unwrap();
         assert_eq!(refused["id"], id, "{refused}");
@@ -243,7 +242,7 @@ fn a_guest_cannot_take_all_connections() {
 }
 
 #[test]
-fn what_was_not_begun_is_dropped_with_its_connection() {
+fn requests_not_begun_are_dropped_with_their_connection() {
     let m = with_jobs(400);
     let cpu = || {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", m.pid())).unwrap();
@@ -252,11 +251,11 @@ fn what_was_not_begun_is_dropped_with_its_connection() {
     };
     let mut flood = Client::connect(&m);
     flood.flood(LISTING, 1);
-    // What one listing costs at least, in clock ticks of a hundredth of a second.
+    // The least CPU time of one listing, in clock ticks of a hundredth of a second.
     flood.answer().unwrap();
     flood.flood(LISTING, 3000);
     drop(flood);
-    // Nothing is worked on any more: within a second of quiet the manager rests.
+    // The manager works on none of the dropped requests: its CPU time stops growing.
     until("the manager rests", || {
         let before = cpu();
         std::thread::sleep(Duration::from_millis(300));

@@ -1,6 +1,5 @@
-//! A commit that fails: the manager says why and stops, nothing more is acknowledged, and what was
-//! acknowledged is there at the next start.
-#![allow(missing_docs)]
+//! After a failed commit the manager says why and stops. It acknowledges nothing more, and the next manager
+//! has everything that was acknowledged.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
@@ -8,10 +7,10 @@ use std::process::Command;
 use jobtap_tests::{Manager, jobtap, run, temporary};
 
 #[test]
-fn a_failed_commit_stops_the_manager_in_words() {
+fn a_failed_commit_stops_the_manager_with_the_cause() {
     let directory = temporary();
     let statedir = directory.path().join("state");
-    // Writing beyond the limit for files then is an error and not a signal.
+    // With SIGXFSZ ignored, a write beyond the limit is an error instead of a signal.
     let exe = directory.path().join("jobtap");
     let script = format!("#!/bin/sh\ntrap '' XFSZ\nexec {} \"$@\"\n", jobtap().display());
     std::fs::write(&exe, script).unwrap();

@@ -1,6 +1,5 @@
-//! `perilog` with real processes: failure, time limits, a script that ignores SIGTERM, cancelling, and
-//! a manager that is killed in the middle.
-#![allow(clippy::unwrap_used, missing_docs)]
+//! `perilog` with real processes: failures, time limits, scripts that ignore SIGTERM, canceled jobs, and a
+//! manager that is killed while a script runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +10,7 @@ use serde_json::{Value, json};
 
 const LOADED: &str = "[job-manager]\nplugins = [{ load = \"perilog.so\" }]\n";
 
-/// One with these scripts; an empty one is none.
+/// Starts a manager with these scripts; an empty text means no script.
 fn manager(prolog: &str, epilog: &str, more: &str) -> Manager {
     Manager::start_with(jobtap(), &config(prolog, epilog, more))
 }
@@ -43,7 +42,7 @@ fn is_alive(pid: &str) -> bool {
     !matches!(state.trim(), "" | "Z")
 }
 
-/// A script that notes its process id and that of a child, and waits.
+/// Returns a script that writes its process id and that of a child to a file, and waits.
 fn waits(file: &Path) -> String {
     let file = file.display();
     format!("sleep 600 & echo $! $$ > {file}.new; mv {file}.new {file}; wait; wait")
@@ -63,7 +62,7 @@ fn all_end(pids: &[String]) {
 }
 
 #[test]
-fn both_run_around_a_job_and_know_it() {
+fn prolog_and_epilog_run_around_a_job_with_its_id() {
     let directory = temporary();
     let seen = directory.path().join("seen");
     let script = |word: &str| {
@@ -91,7 +90,7 @@ fn both_run_around_a_job_and_know_it() {
 }
 
 #[test]
-fn a_failure_is_told_with_its_place() {
+fn failures_are_reported_with_their_hosts() {
     let m = manager("exit 3", "", "");
     let place = format!("on {} (rank 0)", host());
     let id = m.submit("true");
@@ -114,7 +113,7 @@ fn a_failure_is_told_with_its_place() {
 }
 
 #[test]
-fn a_command_that_cannot_be_started_is_told_with_its_reason() {
+fn a_command_that_cannot_be_started_is_reported() {
     let directory = temporary();
     let plain = directory.path().join("plain");
     fs::write(&plain, "#!/bin/sh\n").unwrap();
@@ -144,7 +143,7 @@ fn a_command_that_cannot_be_started_is_told_with_its_reason() {
 }
 
 #[test]
-fn a_node_whose_prolog_fails_is_drained_and_the_next_job_waits() {
+fn a_failed_prolog_drains_its_node_and_the_next_job_waits() {
     let directory = temporary();
     let repaired = directory.path().join("repaired");
     let m = manager(&format!("[ -e {} ]", repaired.display()), "", "per-rank = true\n");
@@ -161,7 +160,7 @@ fn a_node_whose_prolog_fails_is_drained_and_the_next_job_waits() {
 }
 
 #[test]
-fn a_prolog_in_time_trouble_is_ended_with_all_that_it_started() {
+fn a_prolog_over_its_time_limit_ends_with_its_children() {
     let directory = temporary();
     let file = directory.path().join("pids");
     let m = manager(&waits(&file), "", "timeout = \"0.5s\"\n");
@@ -171,7 +170,7 @@ fn a_prolog_in_time_trouble_is_ended_with_all_that_it_started() {
     assert_eq!(note(&m, &id), format!("prolog timed out on {} (rank 0)", host()));
     all_end(&polite);
 
-    // One that ignores SIGTERM, as does its child.
+    // A script that ignores SIGTERM, as its child does.
     let stubborn = format!("trap '' TERM; {}", waits(&file));
     m.configure(&config(&stubborn, "", "timeout = \"0.5s\"\nkill-timeout = 0.5\n"));
     m.jobtap("config reload").ok();
@@ -207,7 +206,7 @@ fn a_cancel_during_the_prolog_ends_it_and_runs_the_epilog() {
 }
 
 #[test]
-fn a_manager_killed_in_the_middle_comes_back_to_a_job_that_ends() {
+fn a_kill_during_a_prolog_ends_the_job() {
     let directory = temporary();
     let (file, cleaned) = (directory.path().join("pids"), directory.path().join("cleaned"));
     let mut m = manager(&waits(&file), &format!("touch {}", cleaned.display()), "");
@@ -218,7 +217,7 @@ fn a_manager_killed_in_the_middle_comes_back_to_a_job_that_ends() {
     m.wait(&id, "clean");
     assert!(note(&m, &id).contains("the manager was restarted while it was open"));
     assert!(cleaned.exists());
-    // Nobody ends them but this test: the manager that had them is dead.
+    // This test has to kill them, since the manager that started them is dead.
     for pid in &before {
         run(Command::new("kill").args(["-9", pid]));
     }
@@ -237,7 +236,7 @@ fn a_manager_killed_in_the_middle_comes_back_to_a_job_that_ends() {
 }
 
 #[test]
-fn an_epilog_cut_off_by_the_managers_end_begins_again() {
+fn an_epilog_interrupted_by_a_shutdown_is_repeated() {
     let directory = temporary();
     let (file, go) = (directory.path().join("runs"), directory.path().join("go"));
     let script =

@@ -1,11 +1,11 @@
-//! Jobs that no host can run are refused in words when they are submitted, and harm no other job.
-#![allow(missing_docs)]
+//! Jobs that no host can run are refused when they are submitted, with the option and the limit, and harm no
+//! other job.
 
 use jobtap_tests::{Manager, jobtap, run, temporary};
 use serde_json::{Value, json};
 
 #[test]
-fn a_job_that_no_host_can_run_is_refused_by_option_and_limit() {
+fn a_job_too_large_for_any_host_names_option_and_limit() {
     let m = Manager::start(jobtap());
     let runs = m.submit("sleep 600");
     m.wait(&runs, "start");
@@ -21,7 +21,7 @@ fn a_job_that_no_host_can_run_is_refused_by_option_and_limit() {
     let text = refused(&["--ntasks=300000000", "true"]);
     assert!(text.contains("--ntasks: 300000000 tasks on one host are more than the "), "{text}");
     let directory = temporary();
-    // No command could be given such a variable; a jobspec has it all the same.
+    // The kernel lets no command have such a variable, but a jobspec can contain it.
     let spec = run(&mut m.command(["submit", "--dry-run", "true"])).ok();
     let mut spec: Value = serde_json::from_str(&spec).unwrap();
     spec["attributes"]["system"]["environment"]["A"] = json!("x".repeat(200_000));
@@ -30,7 +30,7 @@ fn a_job_that_no_host_can_run_is_refused_by_option_and_limit() {
     let output = run(m.command(["job", "submit"]).arg(&file));
     let words = "--env: variable A has 200002 bytes, and Linux allows 131071: pass it in a file";
     assert!(output.code == 1 && output.stderr.contains(words), "{output:?}");
-    // Simulated jobs take no processes.
+    // Simulated jobs need no processes.
     let set = "--setattr=system.exec.test.run_duration=0.01s";
     let simulated = m.submit(&format!("{set} --cores=1 --tasks-per-core=300000000 true"));
     m.wait(&simulated, "clean");

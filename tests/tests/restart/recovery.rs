@@ -1,15 +1,14 @@
-//! A look at what another manager left: `start --recovery`.
-#![allow(missing_docs)]
+//! `start --recovery` opens the state that another manager left for inspection and changes none of it.
 
 use jobtap_tests::{Manager, Output, clean, jobtap, run};
 
-/// A manager that ends with this shell script.
+/// Starts a manager that ends with this shell script.
 fn start(option: &str, script: &str) -> Output {
     run(clean(jobtap()).args(["start", option, "sh", "-c", script]))
 }
 
 #[test]
-fn recovery_starts_nothing_and_leaves_the_queue_as_it_was() {
+fn recovery_mode_starts_no_job_and_changes_no_queue() {
     let mut m = Manager::start(jobtap());
     m.jobtap("queue stop --nocheckpoint").ok();
     m.jobtap("submit true").ok();

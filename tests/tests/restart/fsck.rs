@@ -1,5 +1,5 @@
-//! A damaged disk: `jobtap fsck` says which jobs it concerns, a start refuses or repairs, by choice.
-#![allow(clippy::unwrap_used, missing_docs)]
+//! When the disk has damaged the store, `jobtap fsck` names the jobs that are concerned, and a start refuses
+//! or repairs the store, as configured.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -7,26 +7,26 @@ use std::path::{Path, PathBuf};
 
 use jobtap_tests::{Manager, Output, clean, jobtap, run, temporary, until};
 
-/// So little that a few hundred jobs are written to tables.
+/// A memory limit so small that a few hundred jobs are written to tables.
 const LITTLE_MEMORY: &str = "--conf=store.memory=16M";
 
 fn fsck(options: &[&str], statedir: &Path) -> Output {
     run(clean(jobtap()).arg("fsck").args(options).arg(statedir))
 }
 
-/// The tables with the keys of jobs.
+/// Returns the table files that hold the keys of jobs.
 fn tables(statedir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(statedir.join("store/db-2/keyspaces/1/tables")).unwrap();
     entries.map(|entry| entry.unwrap().path()).collect()
 }
 
 #[test]
-fn a_damaged_store_is_named_refused_and_repaired() {
+fn a_damaged_store_is_reported_refused_and_repaired() {
     let directory = temporary();
     let statedir = directory.path().join("state");
     let mut m = Manager::start_in(jobtap(), &statedir, &[OsStr::new(LITTLE_MEMORY)]);
     let mut submit = m.command(["submit", "--cc=1-300", "--urgency=hold", "true"]);
-    // Blocks that can't be compressed to nothing.
+    // Text that hardly compresses, so that the tables have several blocks.
     let text: String =
         (0..20_000u32).map(|n| char::from(b'a' + (n * n % 997 % 26) as u8)).collect();
     let ids: Vec<String> = run(submit.env("TEXT", text)).ok().lines().map(str::to_owned).collect();

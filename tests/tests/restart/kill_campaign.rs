@@ -1,9 +1,8 @@
-//! A campaign of `kill -9` against manager, shepherd and both: every job runs at most once, and every
-//! acknowledged one has an end on record.
+//! A series of `kill -9` of the manager, the shepherd or both: every job runs at most once, and the eventlog
+//! of every acknowledged job records how it ended.
 //!
-//! `KILLS=200 cargo test -p jobtap-tests --test kill_campaign -- --nocapture` for a long one; `SEED`
-//! repeats the moments of an earlier one.
-#![allow(clippy::unwrap_used, missing_docs)]
+//! `KILLS=200 cargo test -p jobtap-tests --test restart kill_campaign -- --nocapture` runs a long one; `SEED`
+//! repeats the moments of an earlier run.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -14,17 +13,17 @@ use std::time::{Duration, SystemTime};
 
 use jobtap_tests::{Manager, jobtap, run, temporary, until};
 
-/// Kills in a campaign that nobody asks for more.
+/// The number of kills unless `KILLS` sets another.
 const FEW: u32 = 9;
 
-/// Jobs of one submission.
+/// The number of jobs in one submission.
 const JOBS: u32 = 12;
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|text| text.parse().unwrap())
 }
 
-/// Random numbers that can be had again (xorshift).
+/// A pseudo-random generator (xorshift) whose sequence a seed repeats.
 struct Random(u64);
 
 impl Random {
@@ -40,7 +39,7 @@ impl Random {
     }
 }
 
-/// A submission that goes on while its manager is killed; it writes the ids that it is told.
+/// Starts a submission that goes on while its manager is killed, and writes the ids that it received.
 struct Submission(Child);
 
 impl Submission {
@@ -64,7 +63,7 @@ fn signal(pid: u32, name: &str) {
     run(Command::new("kill").args(["-s", name, &pid.to_string()]));
 }
 
-/// The shepherd of a state directory.
+/// Returns the process id of the shepherd of a state directory.
 fn shepherd(statedir: &Path) -> Option<u32> {
     let statedir = statedir.canonicalize().unwrap();
     let is_ours = |process: &Path| {
@@ -79,7 +78,7 @@ fn shepherd(statedir: &Path) -> Option<u32> {
     numbered.find(|(_, entry)| is_ours(&entry.path())).map(|(pid, _)| pid)
 }
 
-/// How often each job ran.
+/// Counts how often each job ran.
 fn count(runs: &Path) -> BTreeMap<String, u32> {
     let mut counts = BTreeMap::new();
     for id in fs::read_to_string(runs).unwrap_or_default().lines() {
@@ -89,7 +88,7 @@ fn count(runs: &Path) -> BTreeMap<String, u32> {
 }
 
 #[test]
-fn whatever_is_killed_no_job_runs_twice_and_none_is_lost_in_silence() {
+fn kills_make_no_job_run_twice_or_vanish() {
     let kills = number("KILLS").map_or(FEW, |kills| kills.try_into().unwrap());
     let clock = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     let seed = number("SEED").unwrap_or(clock.subsec_nanos().into()).max(1);
@@ -108,7 +107,7 @@ fn whatever_is_killed_no_job_runs_twice_and_none_is_lost_in_silence() {
         *killed.entry(kind).or_insert(0) += 1;
         let shepherd = shepherd(&m.statedir).filter(|_| kind != "manager");
         if kind == "both" {
-            // What the shepherd does from now on the manager has no time to record.
+            // A stopped manager can't record what the shepherd does until both are killed.
             signal(m.pid(), "STOP");
             random.pause(30);
         }
@@ -123,7 +122,7 @@ fn whatever_is_killed_no_job_runs_twice_and_none_is_lost_in_silence() {
             let mut submission = submission;
             until("the submission ends", || submission.0.try_wait().unwrap().is_some());
         }
-        // The node of jobs that were lost is drained.
+        // Lost jobs drain their node; undrain it for the next round.
         m.jobtap("resource undrain 0");
     }
     until("all jobs have ended", || {
