@@ -1,4 +1,4 @@
-//! The configurations of the chapter "Policies that come along" are ones that a manager starts with.
+//! A manager starts with every configuration of the chapter "Included policies".
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use jobtap_builtins::{
