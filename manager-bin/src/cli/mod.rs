@@ -69,7 +69,7 @@ enum Command {
     /// Submit a job, show its output and wait for its end
     Run(run::RunCommand),
     /// List jobs
-    Jobs(jobs::JobsArgs),
+    Jobs(jobs::options::JobsArgs),
     /// Look at one job or change it
     Job(job::JobArgs),
     /// Cancel jobs

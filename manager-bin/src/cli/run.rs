@@ -4,8 +4,9 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
+use super::ids::Target;
 use super::ids::show_id;
-use super::job::{Attach, Interrupt, Output, Target, attach, tasks};
+use super::job::{Attach, Interrupt, Output, attach, tasks};
 use super::message::CliError;
 use super::session;
 use super::submit::args::SubmitArgs;

@@ -6,8 +6,9 @@ use jobtap_core::job::JobId;
 use serde_json::Value;
 use tokio::task::JoinSet;
 
+use super::ids::Target;
+use super::jobs::options::{FORMATS, JobsArgs, Setting};
 use super::jobs::query::Query;
-use super::jobs::{FORMATS, JobArg, JobsArgs, Setting};
 use super::message::CliError;
 use super::session;
 use super::submit::log::Sinks;
@@ -47,7 +48,7 @@ pub(crate) struct WatchArgs {
     verbose: u8,
     /// Watch these jobs
     #[arg(value_name = "JOBID")]
-    jobids: Vec<JobArg>,
+    jobids: Vec<Target>,
 }
 
 /// Runs the command.

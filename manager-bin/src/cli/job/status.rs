@@ -1,4 +1,4 @@
-//! `job status`: waits for jobs and prints how they ended.
+//! `job status`: waits until jobs are inactive, prints how they finished and exits with their highest exit code.
 
 use jobtap_core::eventlog::EventEntry;
 use jobtap_core::job::WaitStatus;
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::event_stream::{EventStream, integer, text};
 use super::say;
-use super::target::Target;
+use crate::cli::ids::Target;
 use crate::cli::message::CliError;
 use crate::cli::session;
 use crate::client::Client;
@@ -15,26 +15,26 @@ use crate::rpc::errno::ENOENT;
 /// Options and arguments of `job status`.
 #[derive(Debug, clap::Args)]
 pub(super) struct StatusArgs {
-    /// Tell about jobs that failed; twice: about all
+    /// Report failed jobs; if given twice, all jobs
     #[arg(short = 'v', long, action = clap::ArgAction::Count)]
     verbose: u8,
-    /// Exit code for a job that an exception ended before it had one
+    /// Exit code for a job that had a fatal exception before it had an exit status
     #[arg(short = 'e', long, value_name = "N", default_value_t = 1)]
     exception_exit_code: u8,
-    /// Print a JSON object per job
+    /// Print a JSON object for each job
     #[arg(short = 'j', long)]
     json: bool,
-    /// The jobs
+    /// Job ids
     #[arg(value_name = "JOBID", required = true)]
     ids: Vec<String>,
 }
 
-/// What a job's events say about its end.
+/// How a job finished, according to its events.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::cli) struct Ending {
-    /// From `finish`.
+    /// The wait status in the event `finish`.
     pub(in crate::cli) status: Option<WaitStatus>,
-    /// Type of the first fatal exception.
+    /// The type of the first fatal exception.
     pub(in crate::cli) fatal: Option<String>,
 }
 
@@ -54,7 +54,8 @@ impl Ending {
     }
 }
 
-/// The exit code for a job; `exception` is that of a job that an exception ended before it had one.
+/// The exit code for a job. `exception` is that of a job that had a fatal exception before it had a failing
+/// exit status.
 pub(in crate::cli) fn exit_code_of(ending: &Ending, exception: u8) -> u8 {
     match ending.status {
         Some(status) if !status.is_success() => status.exit_code().unwrap_or(1),
@@ -76,7 +77,7 @@ pub(super) async fn run(client: &Client, args: &StatusArgs) -> Result<u8, CliErr
     Ok(highest)
 }
 
-/// How a job ended, once it has.
+/// Waits until the job is inactive and returns how it finished.
 async fn wait(client: &Client, target: &Target) -> Result<Ending, CliError> {
     let mut ending = Ending::default();
     let mut events = EventStream::open(client, target.id, "eventlog", false).await?;
@@ -99,7 +100,7 @@ fn describe(target: &Target, ending: &Ending, args: &StatusArgs) -> Result<(), C
         session::print(&format!("{line}\n"))?;
     }
     let Some(status) = ending.status else {
-        // Flux says this at the second -v only.
+        // As in Flux, one -v doesn't report these jobs.
         if let Some(kind) = ending.fatal.as_ref().filter(|_| args.verbose > 1) {
             say(format!("{}: exception type={kind}", target.typed));
         }
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_code_wins_over_an_exception_and_an_exception_over_none() {
+    fn exit_code_prefers_failing_status_to_exception() {
         let finish = |status: i32| {
             format!("{{\"timestamp\":1.0,\"name\":\"finish\",\"context\":{{\"status\":{status}}}}}")
         };

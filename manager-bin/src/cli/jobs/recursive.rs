@@ -1,40 +1,41 @@
-//! `jobs --recursive`: the jobs of managers that run as jobs, which are found by the address in the memo of
-//! the job (`user.uri`).
+//! `jobs --recursive`: lists the jobs of inner managers, which are managers that run as jobs. Their address is
+//! the memo `uri` of the job (`user.uri`).
 
 use std::pin::Pin;
 
 use serde_json::Value;
 
 use super::fetch::{JobSource, fetch, print_stats};
+use super::options::{JobsArgs, Setting};
 use super::row::JobRow;
-use super::{JobsArgs, Setting, sort, table_text};
+use super::table::{sort, table_text};
 use crate::cli::format::Template;
 use crate::cli::message::{CliError, Streams};
 
-/// A future that recurses into managers of unknown depth, and so must be boxed.
-type Deep<'f, T> = Pin<Box<dyn Future<Output = Result<T, CliError>> + 'f>>;
+/// The future of an asynchronous function that calls itself: boxed, since its size would be infinite.
+type Recursive<'f, T> = Pin<Box<dyn Future<Output = Result<T, CliError>> + 'f>>;
 
-/// The addresses of the managers on the way to one, to stop at cycles: a user can write any address into
-/// the memo of a job.
+/// The addresses of the managers on the way to an inner one. Users can write any address into the memo of a
+/// job, so that addresses can form a cycle: a manager that is already on the way isn't visited again.
 type Way<'f> = &'f [&'f str];
 
-/// What is listed of each manager.
-pub(in crate::cli) struct Look<'a> {
-    pub(in crate::cli) args: &'a JobsArgs,
-    pub(in crate::cli) setting: &'a Setting,
-    pub(in crate::cli) template: &'a Template,
+/// How the jobs of inner managers are listed: with the options, setting and format of the outer list.
+pub(super) struct Recursion<'a> {
+    pub(super) args: &'a JobsArgs,
+    pub(super) setting: &'a Setting,
+    pub(super) template: &'a Template,
 }
 
-impl Look<'_> {
-    /// Prints the jobs of the managers among `rows`, each under the path of job ids that leads there.
-    pub(in crate::cli) fn print_inner<'f, S: JobSource>(
+impl Recursion<'_> {
+    /// Prints the jobs of each inner manager among `rows` under a line with the job ids that lead to it.
+    pub(super) fn print_inner<'f, S: JobSource>(
         &'f self,
         source: &'f S,
         rows: &'f [JobRow<'_>],
         path: &'f str,
         way: Way<'f>,
         streams: &'f mut Streams<'_>,
-    ) -> Deep<'f, ()> {
+    ) -> Recursive<'f, ()> {
         Box::pin(async move {
             for row in rows {
                 let Some(inner) = self.manager_of(source, row, way).await else { continue };
@@ -54,14 +55,14 @@ impl Look<'_> {
         })
     }
 
-    /// The jobs as JSON, those that are managers with their own ones as member `jobs`.
-    pub(in crate::cli) fn whole_json<'f, S: JobSource>(
+    /// The jobs as JSON. The jobs of an inner manager are the member `jobs` of its own object.
+    pub(super) fn nested_json<'f, S: JobSource>(
         &'f self,
         source: &'f S,
         rows: &'f [JobRow<'_>],
         way: Way<'f>,
         streams: &'f mut Streams<'_>,
-    ) -> Deep<'f, Vec<Value>> {
+    ) -> Recursive<'f, Vec<Value>> {
         Box::pin(async move {
             let mut jobs = Vec::new();
             for row in rows {
@@ -69,9 +70,9 @@ impl Look<'_> {
                 if let Some(inner) = self.manager_of(source, row, way).await {
                     let rows = self.rows_of(&self.inner_args(), &inner, streams).await?;
                     let way = farther(way, row.inner_manager());
-                    let within = self.whole_json(&inner, &rows, &way, streams).await?;
+                    let nested = self.nested_json(&inner, &rows, &way, streams).await?;
                     if let Some(job) = job.as_object_mut() {
-                        job.insert("jobs".to_owned(), Value::Array(within));
+                        job.insert("jobs".to_owned(), Value::Array(nested));
                     }
                 }
                 jobs.push(job);
@@ -91,7 +92,8 @@ impl Look<'_> {
         Ok(rows)
     }
 
-    /// Connects to the manager that runs as this job, if its jobs are wanted and it responds.
+    /// Connects to the manager that runs as this job. Returns `None` if the options exclude it, if it doesn't
+    /// respond, or if it is already on the way.
     async fn manager_of<S: JobSource>(
         &self,
         source: &S,
@@ -100,6 +102,7 @@ impl Look<'_> {
     ) -> Option<S> {
         let level = way.len();
         let wanted = self.args.recurses() && self.args.level.is_none_or(|deepest| level < deepest);
+        // The socket of another user's manager usually refuses the caller.
         let own = self.args.recurse_all || row.userid() == Some(self.setting.uid);
         if !wanted || !own {
             return None;
@@ -108,8 +111,8 @@ impl Look<'_> {
         source.inner(uri).await
     }
 
-    /// The options for inner managers: without job ids, which belong to the outer manager, and without a
-    /// second header.
+    /// The options for inner managers: without job ids, which belong to the outer manager, and without
+    /// another header.
     fn inner_args(&self) -> JobsArgs {
         JobsArgs { jobids: Vec::new(), no_header: true, ..self.args.clone() }
     }
