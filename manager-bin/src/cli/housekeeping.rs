@@ -9,9 +9,10 @@ use jobtap_core::resource::{Hostlist, Idset, ResourceSet};
 use super::format::{FieldValue, Row};
 use super::ids::show_id;
 use super::message::CliError;
-use super::resource::{FormArgs, included, now, resources};
+use super::resource::{ListingArgs, included, resources};
 use super::session;
 use super::usage::Family;
+use super::when::now;
 use crate::client::{Client, RpcError};
 use crate::rpc::errno::ENOSYS;
 use crate::rpc::services::plugin::{HousekeepingKill, HousekeepingList, Run};
@@ -63,7 +64,7 @@ enum HousekeepingCommand {
 #[derive(Debug, clap::Args)]
 struct ListArgs {
     #[command(flatten)]
-    form: FormArgs,
+    listing: ListingArgs,
     /// Only these hosts or ranks
     #[arg(short = 'i', long, value_name = "HOSTS|RANKS")]
     include: Option<String>,
@@ -108,7 +109,7 @@ async fn nodes(client: &Client) -> Result<ResourceSet, CliError> {
 }
 
 async fn list(client: &Client, args: &ListArgs) -> Result<u8, CliError> {
-    let Some(listing) = args.form.listing::<Cleaned>(COMMAND, FORMATS)? else {
+    let Some(listing) = args.listing.listing::<Cleaned>(COMMAND, FORMATS)? else {
         return Ok(0);
     };
     let told = if_configured(client.call(HousekeepingList {}).await)?;

@@ -53,7 +53,8 @@ pub(super) fn diff(args: &DiffArgs) -> Result<u8, CliError> {
 pub(super) fn explain(args: &ExplainArgs) -> Result<u8, CliError> {
     let (manifest, options) = read(&args.source, &args.process)?;
     let all = build::explain(&manifest, &options)?;
-    let selected = |plugin: &&Explained| args.plugin.as_ref().is_none_or(|name| plugin.name == *name);
+    let selected =
+        |plugin: &&Explained| args.plugin.as_ref().is_none_or(|name| plugin.name == *name);
     let plugins: Vec<&Explained> = all.plugins.iter().filter(selected).collect();
     let left_out: Vec<&String> = match &args.plugin {
         Some(name) => all.left_out.iter().filter(|left| *left == name).collect(),

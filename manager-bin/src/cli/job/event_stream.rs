@@ -67,3 +67,31 @@ pub(in crate::cli) fn text<'a>(event: &'a EventEntry, key: &str) -> Option<&'a s
 pub(in crate::cli) fn integer(event: &EventEntry, key: &str) -> Option<i64> {
     event.context.as_ref()?.get(key)?.as_i64()
 }
+
+/// Returns true if the context has the key with this value, which is written as JSON or as a bare string.
+pub(in crate::cli) fn has_context(event: &EventEntry, (key, wanted): (&str, &str)) -> bool {
+    let value = event.context.as_ref().and_then(|context| context.get(key));
+    value.is_some_and(|value| {
+        let json = value.to_string();
+        value.as_str() == Some(wanted) || json == wanted
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn context_values_match_as_json_or_bare_string() {
+        let event = EventEntry::decode(concat!(
+            r#"{"timestamp":1.0,"name":"e","context":{"type":"cancel","a.b":7}}"#,
+            "\n"
+        ))
+        .unwrap();
+        assert!(has_context(&event, ("type", "cancel")));
+        assert!(has_context(&event, ("type", "\"cancel\"")));
+        assert!(has_context(&event, ("a.b", "7")));
+        assert!(!has_context(&event, ("a.b", "8")));
+        assert!(!has_context(&event, ("none", "7")));
+    }
+}

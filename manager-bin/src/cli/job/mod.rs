@@ -2,7 +2,7 @@
 
 mod attach;
 mod bulk;
-pub(in crate::cli) mod event_print;
+mod event_print;
 mod event_stream;
 mod eventlog;
 mod hostpids;
@@ -27,9 +27,9 @@ mod why;
 
 pub(super) use attach::{Attach, Interrupt, attach, tasks};
 pub(super) use event_print::{FormatArgs, LocalZone, color_wanted, local_zone};
-pub(super) use event_stream::EventStream;
+pub(super) use event_stream::{EventStream, has_context};
 pub(super) use output::{Output, show_exception};
-pub(super) use status::{Ending, exit_code_of};
+pub(super) use status::{Finish, exit_code_of};
 
 use std::process::ExitCode;
 

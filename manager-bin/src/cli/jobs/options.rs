@@ -9,6 +9,7 @@ use super::row::Viewpoint;
 use crate::cli::format::named::NamedFormats;
 use crate::cli::ids::{IdStyle, Target};
 use crate::cli::message::{CliError, Prog};
+use crate::cli::when;
 use crate::users::Users;
 
 /// The name of this command in messages.
@@ -178,7 +179,7 @@ impl Setting {
             prog: Prog::current(),
             uid: rustix::process::getuid().as_raw(),
             view: Viewpoint {
-                now: jiff::Timestamp::now().as_microsecond() as f64 / 1e6,
+                now: when::now(),
                 zone: TimeZone::system(),
                 ids: IdStyle::current(),
                 users: Users::system(),

@@ -1,6 +1,6 @@
 //! `kvs ls` and `kvs dir`: list the directories of the tree of keys.
 
-use super::{key_error, get};
+use super::{get, key_error};
 use crate::cli::message::CliError;
 use crate::cli::session;
 use crate::client::{Client, RpcError};

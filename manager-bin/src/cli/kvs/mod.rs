@@ -1,8 +1,8 @@
 //! `kvs`: reads, dumps and restores the stored keys of jobs and of the instance.
 
+mod archive;
 mod get;
 mod list;
-mod archive;
 
 use std::process::ExitCode;
 

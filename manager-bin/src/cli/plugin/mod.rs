@@ -1,10 +1,10 @@
 //! `plugin` (Flux's `jobtap`): lists, loads, removes, reloads and queries the manager's plugins.
 
-mod call;
 mod available;
+mod call;
 mod inspect;
-mod unknown;
 mod stats;
+mod unknown;
 
 use std::process::ExitCode;
 

@@ -1,8 +1,8 @@
 //! `queue enable`, `queue disable`, `queue start` and `queue stop`: change the state of queues.
 
-use crate::cli::message::CliError;
 use super::QueueName;
 use super::status::{Shown, names, show};
+use crate::cli::message::CliError;
 use crate::client::Client;
 use crate::rpc::services::queue::{Enable, Start};
 

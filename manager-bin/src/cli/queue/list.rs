@@ -4,12 +4,12 @@ use std::io::{self, IsTerminal};
 
 use jiff::tz::TimeZone;
 
-use crate::cli::format::{RenderOptions, Template, render, sort_rows};
-use crate::cli::message::{CliError, Prog};
-use crate::cli::session;
 use super::COMMAND;
 use super::row::QueueRow;
 use crate::cli::format::named::NamedFormats;
+use crate::cli::format::{RenderOptions, Template, render, sort_rows};
+use crate::cli::message::{CliError, Prog};
+use crate::cli::session;
 use crate::client::Client;
 use crate::rpc::services::queue::{GetOverview, Overview};
 

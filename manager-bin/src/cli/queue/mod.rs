@@ -2,9 +2,9 @@
 
 mod change;
 mod list;
-mod wait;
 mod row;
 mod status;
+mod wait;
 
 use std::process::ExitCode;
 

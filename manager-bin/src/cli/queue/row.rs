@@ -202,7 +202,10 @@ mod tests {
         assert_eq!(text(&stopped, "started.ascii"), "n");
         let by_parent = row(json!({"blocked": "parent", "parent": "day"}));
         assert_eq!(text(&by_parent, "scheduling"), "stopped (parent)");
-        assert_eq!((text(&by_parent, "started"), text(&by_parent, "parent")), ("⏸".into(), "day".into()));
+        assert_eq!(
+            (text(&by_parent, "started"), text(&by_parent, "parent")),
+            ("⏸".into(), "day".into())
+        );
     }
 
     #[test]

@@ -19,7 +19,7 @@ use self::status_line::StatusLine;
 use super::event_stream::EventStream;
 use super::output::{self, Output, show_exception};
 use super::say;
-use super::status::{Ending, exit_code_of};
+use super::status::{Finish, exit_code_of};
 use crate::cli::ids::Target;
 use crate::cli::message::CliError;
 use crate::cli::session;
@@ -140,7 +140,7 @@ pub(in crate::cli) async fn attach(
         target,
         how,
         first: None,
-        ending: Ending::default(),
+        finish: Finish::default(),
         skip,
     };
     attached.run().await
@@ -198,7 +198,7 @@ struct Attached {
     status: StatusLine,
     /// The time of the job's first event, from which times are shown.
     first: Option<Timestamp>,
-    ending: Ending,
+    finish: Finish,
     /// How many more lines of output are skipped because of `--tail`.
     skip: usize,
 }
@@ -237,7 +237,7 @@ impl Attached {
             }
         }
         self.status.clear();
-        if let Some(text) = self.ending.status.map(|status| status.text()).filter(|t| !t.is_empty())
+        if let Some(text) = self.finish.status.map(|status| status.text()).filter(|t| !t.is_empty())
         {
             say(text);
         }
@@ -266,7 +266,7 @@ impl Attached {
 
     fn main_event(&mut self, event: &EventEntry) -> Result<Flow, CliError> {
         self.first.get_or_insert(event.timestamp);
-        self.ending.note(event);
+        self.finish.note(event);
         self.status.update(event);
         if event.name == "exception" {
             self.status.clear();
@@ -286,7 +286,7 @@ impl Attached {
         let reached = event.name == *self.how.wait_event;
         // After `clean` the loop continues until the output has been printed to its end.
         if reached && event.name != "clean" {
-            return Ok(Flow::Exit(if self.ending.status.is_some() { self.exit_code() } else { 0 }));
+            return Ok(Flow::Exit(if self.finish.status.is_some() { self.exit_code() } else { 0 }));
         }
         Ok(Flow::Continue)
     }
@@ -366,7 +366,7 @@ impl Attached {
     }
 
     fn exit_code(&self) -> u8 {
-        exit_code_of(&self.ending, 1)
+        exit_code_of(&self.finish, 1)
     }
 }
 
