@@ -1,6 +1,5 @@
 //! The commands: a file or folder for each, and what several of them share.
 
-mod attached;
 mod audit;
 mod bench;
 mod build;
@@ -19,6 +18,7 @@ mod kvs;
 mod message;
 mod module;
 mod new;
+mod optional_values;
 mod pgrep;
 mod plugin;
 mod post_event;
@@ -136,7 +136,7 @@ pub fn main() -> ExitCode {
         _ => {}
     }
     let top = CommandLine::command();
-    let words = attached::with_equals(&top, std::env::args_os().collect());
+    let words = optional_values::with_equals(&top, std::env::args_os().collect());
     let matches = top.try_get_matches_from(words);
     match matches.and_then(|matches| CommandLine::from_arg_matches(&matches)) {
         Ok(line) => dispatch(line.command),
