@@ -18,7 +18,7 @@ const COMMAND: &str = "cancel";
 #[derive(Debug, clap::Args)]
 #[command(args_override_self = true)]
 pub(crate) struct CancelArgs {
-    /// Cancel all of your active jobs
+    /// Cancel all active jobs of the user
     #[arg(long)]
     all: bool,
     /// Cancel jobs in these states: depend, priority, sched, run, pending, running, active

@@ -228,8 +228,9 @@ impl Plan {
             "statedir" => self.state_dir = Some(PathBuf::from(value)),
             "content.restore" => self.restore = Some(PathBuf::from(value)),
             "content.dump" => {
-                // Absolute, since this process may change its directory later. Checked at the start, since
-                // the archive is written only at the end, when the state may be lost.
+                // Absolute, so that it doesn't depend on the current directory at the end. Checked at the
+                // start, since an archive that can't be written would be noticed only when a temporary state
+                // is about to be removed.
                 let file = std::path::absolute(value)?;
                 if let Err(error) = files::check_target(&file)
                     // A missing directory isn't an error: the command may create it.
@@ -391,7 +392,7 @@ async fn supervise(
     }
 }
 
-/// Cancels the jobs after the command has exited, and waits until they are inactive. A signal ends the wait.
+/// Cancels running jobs after the command has exited, and waits for them. A signal ends the wait.
 async fn finish_jobs(daemon: &Daemon, signals: &mut Signals) {
     tokio::select! {
         () = daemon.finish_jobs() => {}
