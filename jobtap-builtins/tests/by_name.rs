@@ -10,9 +10,9 @@ fn manager(load: &[&str]) -> TestManager {
     let loads: Vec<Value> = load.iter().map(|name| json!({ "load": name })).collect();
     TestManager::new()
         .plugin::<PriorityDefault>()
-        .plugin::<SubmitHold>()
-        .plugin::<AllocBypass>()
-        .plugin::<AllocCheck>()
+        .linked::<SubmitHold>()
+        .linked::<AllocBypass>()
+        .linked::<AllocCheck>()
         .config(json!({"job-manager": {"plugins": loads}}))
         .start()
 }
@@ -208,7 +208,7 @@ fn what_a_job_lost_to_a_new_scheduler_is_not_counted_as_its_own() {
     let loads =
         json!({"job-manager": {"plugins": [{"load": "alloc-bypass"}, {"load": "alloc-check"}]}});
     let builder = TestManager::new().plugin::<PriorityDefault>().plugin::<Holds>();
-    let builder = builder.plugin::<AllocBypass>().plugin::<AllocCheck>();
+    let builder = builder.linked::<AllocBypass>().linked::<AllocCheck>();
     let mut m = builder.config(loads).start();
     let first = m.submit(TestJob::new()).unwrap();
     let r = resources(&m, first);

@@ -2,20 +2,24 @@
 //!
 //! `Deserialize` and `Serialize` are serde's, and `JsonSchema` is schemars'. The code that they derive
 //! names those crates, so a crate that derives them depends on them: `cargo add serde --features
-//! derive`, `cargo add schemars`.
+//! derive`, `cargo add schemars`. `serde_json` is here for values and [`json!`](serde_json::json).
 
 pub use schemars::JsonSchema;
 pub use serde::{Deserialize, Serialize};
+pub use serde_json::{self, json};
 
 pub use crate::eventlog::EventEntry;
-pub use crate::job::{Fsd, Job, JobId, JobInfo, JobResult, State, Timestamp, Uid, Urgency};
+pub use crate::job::{
+    Flags, Fsd, Job, JobId, JobInfo, JobResult, State, Timestamp, Uid, Urgency, WaitStatus,
+};
 pub use crate::jobspec::{Dependency, Jobspec};
 pub use crate::plugin::{
     ActiveJob, AddedDependency, Annotations, CallError, Caller, Child, CleanupJob, Conf, ConfError,
-    Cx, Data, EpilogFailed, EventName, Exception, HandlerError, InstanceConf, InstanceData,
-    JobFlag, JobRef, JobTopic, JobspecPath, Level, OutputLine, PendingJob, PolicyLimits, PrevState,
-    Priority, Process, PrologFailed, QueryData, Reject, Remote, Request, Responder, Retained,
-    ServiceError, Severity, Stream, Token, Update, UpdateRequest, Updates, UpgradeError,
+    Cx, Data, DataError, EpilogFailed, EventName, Exception, HandlerError, InstanceConf,
+    InstanceData, JobFlag, JobRef, JobTopic, JobspecPath, Level, OutputLine, PendingJob,
+    PolicyLimits, PrevState, Priority, Process, PrologFailed, QueryData, Reject, Remote, Request,
+    Responder, Retained, ServiceError, Severity, Stream, Timer, Token, Update, UpdateRequest,
+    Updates, UpgradeError,
 };
 pub use crate::queue::{Queue, Queues};
 pub use crate::resource::{Idset, ResourceSet};

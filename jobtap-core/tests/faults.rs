@@ -472,7 +472,7 @@ mod faulted {
     #[test]
     fn a_job_that_has_its_priority_gets_a_new_one_from_others() {
         let builder = TestManager::new().plugin::<ByUrgency>().plugin::<Unsound>();
-        let mut m = builder.plugin::<Late>().start();
+        let mut m = builder.linked::<Late>().start();
         m.scheduling(false).unwrap();
         let id = m.submit(TestJob::new()).unwrap();
         m.assert_priority(id, 77);

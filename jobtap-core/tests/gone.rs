@@ -170,7 +170,7 @@ mod gates {
     #[test]
     fn nobody_knows_of_a_job_that_is_not_accepted_yet() {
         let mut m =
-            TestManager::new().plugin::<ByUrgency>().plugin::<First>().plugin::<Counter>().start();
+            TestManager::new().plugin::<ByUrgency>().plugin::<First>().linked::<Counter>().start();
         let _ = m.submit(TestJob::new());
         m.load_plugin("counter", json!({})).unwrap();
         assert_eq!(m.cancel_all().unwrap(), 0);

@@ -154,7 +154,7 @@ impl World {
             .plugin::<ByUrgency>()
             .plugin::<Hostile>()
             .plugin::<Slow>()
-            .plugin::<Second>()
+            .linked::<Second>()
             .plugin::<Newer>()
             .start();
         if hold {

@@ -40,7 +40,7 @@ impl Named {
 
 /// The priority of a job where the configuration says this of plugins.
 fn with_directives(directives: Value) -> Option<u32> {
-    let builder = TestManager::new().plugin::<Late>().plugin::<Named>().plugin::<First>();
+    let builder = TestManager::new().plugin::<Late>().linked::<Named>().plugin::<First>();
     let mut m = builder.config(json!({"job-manager": {"plugins": directives}})).start();
     let id = m.submit(TestJob::new()).unwrap();
     m.job(id).priority()

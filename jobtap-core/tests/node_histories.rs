@@ -230,9 +230,9 @@ impl World {
                 let from = now + f64::from(from);
                 let to = to.map(|seconds| from + f64::from(seconds));
                 let (targets, reason) = (text(ranks), String::new());
-                self.nodes(NodeRequest::Reserve { targets, from: Some(from), to, reason });
+                self.nodes(NodeRequest::AddMaintenance { targets, from: Some(from), to, reason });
             }
-            Act::Unreserve(id) => self.nodes(NodeRequest::RemoveReservation { id }),
+            Act::Unreserve(id) => self.nodes(NodeRequest::RemoveMaintenance { id }),
             Act::Exclude(ranks) => {
                 let config = config(self.policy, &ranks);
                 // Refused when no node would be left.

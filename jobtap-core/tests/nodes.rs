@@ -36,7 +36,7 @@ fn drain(targets: &str, reason: Option<&str>, mode: DrainMode) -> NodeRequest {
 
 fn reserve(targets: &str, from: f64, to: f64, reason: &str) -> NodeRequest {
     let (targets, reason) = (targets.to_owned(), reason.to_owned());
-    NodeRequest::Reserve { targets, from: Some(from), to: Some(to), reason }
+    NodeRequest::AddMaintenance { targets, from: Some(from), to: Some(to), reason }
 }
 
 fn drained(m: &TestManager) -> Value {
@@ -244,7 +244,7 @@ fn jobs_stay_clear_of_a_maintenance_and_start_when_it_is_over() {
         let config = json!({"policy": {"scheduler": {"queue-policy": policy}}});
         let mut m = cluster().config(config).start();
         let now = m.now().as_secs();
-        let maintenance = |from: f64, to: f64| NodeRequest::Reserve {
+        let maintenance = |from: f64, to: f64| NodeRequest::AddMaintenance {
             targets: "n[1-3]".into(),
             from: Some(now + from),
             to: Some(now + to),
@@ -274,7 +274,12 @@ fn a_maintenance_is_ended_by_its_number_and_no_other() {
     let now = m.now().as_secs();
     let mut add = |targets: &str, from: f64| {
         let (targets, reason) = (targets.into(), "r".into());
-        m.nodes(NodeRequest::Reserve { targets, from: Some(from), to: Some(now + 9.0), reason })
+        m.nodes(NodeRequest::AddMaintenance {
+            targets,
+            from: Some(from),
+            to: Some(now + 9.0),
+            reason,
+        })
     };
     // The beginning may be long ago, but is a time.
     let first = add("n0", 0.0).unwrap()["id"].as_u64().unwrap();
@@ -282,9 +287,9 @@ fn a_maintenance_is_ended_by_its_number_and_no_other() {
     assert_eq!(add("n2", -1.0).unwrap_err(), "the beginning must be a time");
     assert_eq!(add("n2", now + 9.0).unwrap_err(), "the end must be after the beginning");
     let unknown = second + 1;
-    let refusal = m.nodes(NodeRequest::RemoveReservation { id: unknown }).unwrap_err();
+    let refusal = m.nodes(NodeRequest::RemoveMaintenance { id: unknown }).unwrap_err();
     assert_eq!(refusal, format!("maintenance {unknown} not found"));
-    m.nodes(NodeRequest::RemoveReservation { id: first }).unwrap();
+    m.nodes(NodeRequest::RemoveMaintenance { id: first }).unwrap();
     let next = m.submit(job(3)).unwrap();
     assert_eq!(hosts(&m, next), "n[0,2-3]");
 }

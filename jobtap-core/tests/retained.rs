@@ -237,7 +237,7 @@ fn loaded(m: &mut TestManager) -> bool {
 }
 
 fn manager(config: Value) -> TestManager {
-    TestManager::new().plugin::<ByUrgency>().plugin::<Scrub>().config(config).start()
+    TestManager::new().plugin::<ByUrgency>().linked::<Scrub>().config(config).start()
 }
 
 #[test]

@@ -118,7 +118,7 @@ fn a_job_that_was_blocked_and_became_shorter_is_tried_again() {
         let builder = TestManager::new().plugin::<ByUrgency>().plugin::<AnyDuration>();
         let mut m = builder.config(config).start();
         let now = m.now().as_secs();
-        m.nodes(NodeRequest::Reserve {
+        m.nodes(NodeRequest::AddMaintenance {
             targets: "testhost".into(),
             from: Some(now + 100.0),
             to: Some(now + 200.0),

@@ -389,7 +389,7 @@ mod load_order {
 
     #[test]
     fn a_plugin_loaded_later_sees_the_jobs_in_its_order_and_is_told_that_it_goes() {
-        let mut m = TestManager::new().plugin::<ByUrgency>().plugin::<Late>().start();
+        let mut m = TestManager::new().plugin::<ByUrgency>().linked::<Late>().start();
         m.submit(TestJob::new().urgency(0)).unwrap();
         m.submit(TestJob::new()).unwrap();
         m.load_plugin("late", json!({})).unwrap();

@@ -225,7 +225,7 @@ impl Engine {
             Some(Due::Expire(job)) => time_limit::expire(core, job),
             Some(Due::Warn { job, signum, expiry }) => time_limit::warn(core, job, signum, expiry),
             Some(Due::Simulated(job)) => simulated::time_out(core, job),
-            Some(Due::ReservationEnd) => node_events::end_reservation(core),
+            Some(Due::MaintenanceEnd) => node_events::end_maintenance(core),
             Some(Due::Heartbeat) => purge::heartbeat(core),
             Some(Due::Plugin(plugin, _, work)) => remote::resume(core, plugin, work),
         }

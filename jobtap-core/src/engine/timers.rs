@@ -16,8 +16,8 @@ pub(super) enum Due {
     Warn { job: JobId, signum: i32, expiry: TimerId },
     /// End a simulated job.
     Simulated(JobId),
-    /// Give nodes whose reservation is over to jobs again.
-    ReservationEnd,
+    /// Return nodes whose maintenance is over to the pool.
+    MaintenanceEnd,
     /// Purge inactive jobs beyond the limits.
     Heartbeat,
     /// Call a plugin.
@@ -99,7 +99,7 @@ mod tests {
     fn a_timer_fires_once_and_not_after_it_was_stopped() {
         let mut timers = Timers::default();
         let (first, second) =
-            (start(&mut timers, Due::Heartbeat), start(&mut timers, Due::ReservationEnd));
+            (start(&mut timers, Due::Heartbeat), start(&mut timers, Due::MaintenanceEnd));
         timers.stop(Some(second));
         assert!(matches!(timers.fire(first), Some(Due::Heartbeat)));
         assert!(timers.fire(first).is_none());

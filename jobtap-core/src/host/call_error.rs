@@ -47,6 +47,17 @@ pub enum CallError {
         /// The description of the dependency.
         description: String,
     },
+    /// The plugin has removed this dependency from the job before, and a description works once per job.
+    #[error(
+        "job {job} has had the dependency {description:?}, which was removed: a description works once per \
+         job, so add one of another description"
+    )]
+    UsedDependency {
+        /// The job.
+        job: JobId,
+        /// The description of the dependency.
+        description: String,
+    },
     /// The start of the job's tasks was requested already, so a prolog can't delay it.
     #[error("job {0} was started already: a prolog can't delay it any more")]
     Started(JobId),

@@ -1,6 +1,7 @@
 //! A job as plugins see it ([`Job`]) and the values that it consists of: ids, states, urgencies,
 //! times and so on. All of them are plain data, without I/O and without a clock.
 
+mod asked;
 mod duration;
 mod flags;
 mod generator;
@@ -18,6 +19,7 @@ mod user;
 mod view;
 mod wait_status;
 
+pub(crate) use asked::Change;
 pub use duration::{Fsd, FsdError};
 pub use flags::{Flags, FlagsError};
 pub use generator::{IdGenerator, IdsExhausted};

@@ -9,12 +9,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use thin_vec::ThinVec;
 
+use super::asked::Asked;
 use super::{Flags, JobId, JobResult, State, Timestamp, Uid, Unread, Urgency};
 use crate::eventlog::{EventEntry, KNOWN_EVENTS};
 use crate::jobspec::Jobspec;
 use crate::resource::ResourceSet;
 
 /// The current state of a job: id, user, jobspec, urgency, priority, resources (RFC 21).
+///
+/// What a callback asks for is carried out after it; the job shows it to that callback at once: posted
+/// events, urgency, flags, memos, dependencies and the jobspec. Its state and priority stay as they are.
 ///
 /// A `Job` can't be cloned, because a copy would soon be outdated. Use [`JobInfo`] where an owned
 /// snapshot is needed.
@@ -44,6 +48,8 @@ pub struct Job {
     pub(crate) dependencies: ThinVec<KnownDependency>,
     pub(crate) annotations: Unread<Map<String, Value>>,
     pub(crate) posted: Posted,
+    /// What the callback that runs now has asked for. The engine forgets it after the callback.
+    pub(crate) asked: Asked,
 }
 
 /// A dependency of a job by its description. It stays known after its removal, so that a description
@@ -94,6 +100,7 @@ impl Job {
             dependencies: self.dependencies.clone(),
             annotations: self.annotations.clone(),
             posted: self.posted.clone(),
+            asked: Asked::default(),
             ..*self
         }
     }
@@ -110,12 +117,12 @@ impl Job {
 
     /// The urgency, 0 to 31 (RFC 30).
     pub fn urgency(&self) -> Urgency {
-        self.urgency
+        self.asked.urgency().unwrap_or(self.urgency)
     }
 
     /// The submit flags.
     pub fn flags(&self) -> Flags {
-        self.flags
+        self.flags | self.asked.flags()
     }
 
     /// The state, after the event that led to this callback was applied.
@@ -135,7 +142,7 @@ impl Job {
 
     /// The jobspec with all updates applied, without the environment.
     pub fn jobspec(&self) -> &Jobspec {
-        &self.jobspec
+        self.asked.jobspec().unwrap_or(&self.jobspec)
     }
 
     /// The resources that are allocated to the job, from its `alloc` event on. They stay available when
@@ -151,18 +158,24 @@ impl Job {
 
     /// The descriptions of the dependencies that the job is still waiting for.
     pub fn dependencies(&self) -> impl Iterator<Item = &str> {
-        self.dependencies.iter().filter(|held| held.open).map(|held| &*held.description)
+        let open = self
+            .dependencies
+            .iter()
+            .filter(|known| known.open && self.asked.dependency(&known.description) != Some(false));
+        let is_new =
+            |name: &&str| self.dependencies.iter().all(|known| *known.description != **name);
+        open.map(|known| &*known.description).chain(self.asked.added_dependencies().filter(is_new))
     }
 
     /// The annotations, which are shown to users and not kept in the eventlog. `sched` belongs to the
     /// scheduler and `user` to the user.
     pub fn annotations(&self) -> &Map<String, Value> {
-        &self.annotations
+        self.asked.annotations().unwrap_or(&self.annotations)
     }
 
     /// Whether the job's eventlog has an event of this name, also from before a restart.
     pub fn event_posted(&self, name: &str) -> bool {
-        self.posted.has(name)
+        self.posted.has(name) || self.asked.has_event(name)
     }
 
     /// The result according to the [end event](Self::end_event); `None` before CLEANUP.
@@ -228,11 +241,11 @@ impl From<&Job> for JobInfo {
         Self {
             id: job.id,
             userid: job.userid,
-            urgency: job.urgency,
+            urgency: job.urgency(),
             state: job.state,
             priority: job.priority,
             t_submit: job.t_submit,
-            jobspec: job.jobspec.clone(),
+            jobspec: job.jobspec().clone(),
             resources: (*job.resources).clone(),
         }
     }

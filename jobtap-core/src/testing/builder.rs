@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::config;
 use super::manager::TestManager;
 use crate::host::{PluginDescriptor, Ticks};
 use crate::plugin::Plugin;
@@ -12,6 +13,8 @@ use crate::sched::SchedulerDescriptor;
 #[derive(Debug, Clone)]
 pub struct TestManagerBuilder {
     pub(super) plugins: Vec<&'static PluginDescriptor>,
+    /// The names of the plugins to be loaded, whatever their `load` says.
+    pub(super) loaded: Vec<&'static str>,
     pub(super) schedulers: Vec<&'static SchedulerDescriptor>,
     pub(super) config: Value,
     pub(super) cores: u32,
@@ -22,12 +25,21 @@ pub struct TestManagerBuilder {
 }
 
 impl TestManagerBuilder {
-    /// Loads a plugin.
-    pub fn plugin<P: Plugin>(self) -> Self {
+    /// Links a plugin and loads it at the start, also one with `load = "by-name"` or
+    /// `load = "configured"`. A plugin that the configuration loads or removes by its name follows the
+    /// configuration instead.
+    pub fn plugin<P: Plugin>(mut self) -> Self {
+        self.loaded.push(P::DESCRIPTOR.name);
+        self.linked::<P>()
+    }
+
+    /// Links a plugin, which is loaded as its `load` says: at the start, by the configuration or by
+    /// [`load_plugin`](TestManager::load_plugin).
+    pub fn linked<P: Plugin>(self) -> Self {
         self.descriptor(P::DESCRIPTOR)
     }
 
-    /// Loads a plugin by its descriptor.
+    /// Links a plugin by its descriptor, as [`linked`](Self::linked) does.
     pub fn descriptor(mut self, descriptor: &'static PluginDescriptor) -> Self {
         self.plugins.push(descriptor);
         self
@@ -39,7 +51,8 @@ impl TestManagerBuilder {
         self
     }
 
-    /// Sets the configuration of the instance. The table of a plugin is `plugins.NAME`.
+    /// Sets the configuration of the instance. The table of a plugin is `plugins.NAME`. Unlike in a real
+    /// manager, `exec.testexec.allow-guests` is true by default: every user's job can be simulated.
     pub fn config(mut self, config: Value) -> Self {
         self.config = config;
         self
@@ -68,6 +81,12 @@ impl TestManagerBuilder {
     pub fn resources(mut self, resources: ResourceSet) -> Self {
         self.resources = Some(resources);
         self
+    }
+
+    /// `proposed` as a configuration of this manager, with what the test kit adds.
+    pub(super) fn config_of_kit(&self, proposed: &Value) -> Value {
+        let loaded = self.plugins.iter().filter(|plugin| self.loaded.contains(&plugin.name));
+        config::of_kit(proposed, loaded.copied())
     }
 
     pub(super) fn all_resources(&self) -> Result<ResourceSet, HostlistError> {

@@ -10,12 +10,24 @@ use crate::jobspec::{Dependency, Jobspec, JobspecBuilder};
 /// test finishes it.
 ///
 /// ```
-/// use jobtap_core::testing::TestJob;
-///
+/// use jobtap_core::prelude::*;
+/// use jobtap_core::testing::{TestJob, TestManager};
+/// # #[derive(Default)]
+/// # struct First;
+/// # #[jobtap_plugin(name = "first")]
+/// # impl First {
+/// #     #[on("job.state.priority")]
+/// #     fn priority(&self) -> Priority {
+/// #         Priority::new(1)
+/// #     }
+/// # }
+/// # let mut m = TestManager::new().plugin::<First>().start();
 /// let large = TestJob::new().nodes(2).ntasks(8).duration(3600.0).queue("batch");
-/// let short = TestJob::new().user(1001).urgency(31).run_for(10.0);
 /// let later = TestJob::new().dependency("afterok:ƒ2").attribute("bank", "physics");
-/// # let _ = (large, short, later);
+/// # let _ = (large, later);
+/// let short = m.submit(TestJob::new().user(1001).run_for(10.0)).unwrap();
+/// m.advance(10.0);
+/// assert_eq!(m.job(short).result(), Some(JobResult::Completed));
 /// ```
 #[derive(Debug, Clone)]
 pub struct TestJob {

@@ -100,6 +100,7 @@ impl TestManager {
     pub fn new() -> TestManagerBuilder {
         TestManagerBuilder {
             plugins: Vec::new(),
+            loaded: Vec::new(),
             schedulers: Vec::new(),
             config: json!({}),
             cores: 4,
@@ -145,7 +146,7 @@ impl TestManager {
         let setup = Setup {
             owner: TestJob::OWNER,
             resources,
-            config: self.setup.config.clone(),
+            config: self.setup.config_of_kit(&self.setup.config),
             registry,
             remote: Arc::clone(&self.remote) as Arc<dyn RemoteSink>,
             ticks: self.setup.ticks.clone(),
@@ -351,6 +352,11 @@ impl TestManager {
         };
         let effects = engine.handle(now, input);
         self.settle(effects);
+    }
+
+    /// `proposed` with what the test kit adds.
+    pub(super) fn config_of_kit(&self, proposed: &Value) -> Value {
+        self.setup.config_of_kit(proposed)
     }
 
     /// Replaces the configuration of the next start; see [`configure`](Self::configure).

@@ -35,6 +35,7 @@
 //! ```
 
 mod builder;
+mod config;
 mod exec;
 mod inspect;
 mod job;

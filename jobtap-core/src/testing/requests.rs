@@ -208,7 +208,7 @@ impl TestManager {
     /// # Errors
     /// The message of the manager or of a plugin. The configuration is then unchanged.
     pub fn configure(&mut self, config: Value) -> Result<(), String> {
-        let proposed = config.clone();
+        let proposed = self.config_of_kit(&config);
         self.ask(Request::Configure { config: proposed })?;
         self.set_config(config);
         Ok(())

@@ -199,7 +199,7 @@ fn a_request_of_the_wrong_user_or_type_is_refused_before_the_service_is_called()
 fn a_configuration_of_plugins_names_the_entry_that_is_wrong() {
     let start = |plugins: serde_json::Value| {
         let config = json!({"job-manager": {"plugins": plugins}});
-        let builder = TestManager::new().plugin::<ByUrgency>().plugin::<Strict>().config(config);
+        let builder = TestManager::new().plugin::<ByUrgency>().linked::<Strict>().config(config);
         builder.try_start().err().unwrap()
     };
     assert_eq!(start(json!(3)), "[job-manager.plugins] config must be an array");

@@ -15,9 +15,11 @@
 //! One order keeps every promise: nothing is acknowledged before it is durable, and nothing that was
 //! acknowledged is lost.
 
+mod clock;
 pub mod config;
 mod engine;
 mod execution;
+mod failure;
 mod lifecycle;
 pub mod log;
 mod processes;
@@ -27,14 +29,13 @@ mod server;
 mod services;
 mod writes;
 
-use std::any::Any;
 use std::sync::Arc;
-use std::time::SystemTime;
 
-use jobtap_core::job::{Timestamp, Uid};
+use jobtap_core::job::Uid;
 use tokio::sync::Notify;
-use tokio::sync::watch::{Receiver, Sender, channel};
 
+pub use clock::now;
+pub use failure::Failure;
 pub use lifecycle::{Daemon, Options, StartError, statedir};
 pub use services::audit::AuditError;
 pub(crate) use services::audit::KEY as AUDIT_LOG;
@@ -44,40 +45,6 @@ pub(crate) use writes::ops as store_ops;
 use crate::store::Reserve;
 use engine::EngineHandle;
 use services::{audit, journal, privacy};
-
-/// The time that goes into events.
-pub fn now() -> Timestamp {
-    let elapsed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Timestamp::from_secs(elapsed.as_secs_f64())
-}
-
-/// The words of a panic.
-fn panic_text(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic".into())
-}
-
-/// Where a thread says that the manager can't go on. The first reason counts.
-#[derive(Clone)]
-pub struct Failure(Sender<Option<String>>);
-
-impl Failure {
-    fn new() -> (Self, Receiver<Option<String>>) {
-        let (sender, receiver) = channel(None);
-        (Self(sender), receiver)
-    }
-
-    /// Ends the manager with this reason.
-    pub fn report(&self, reason: String) {
-        self.0.send_if_modified(|slot| {
-            let first = slot.is_none();
-            if first {
-                *slot = Some(reason);
-            }
-            first
-        });
-    }
-}
 
 /// The parts of a manager that requests need.
 pub struct Parts {

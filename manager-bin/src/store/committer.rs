@@ -2,7 +2,6 @@
 //! it waits for the disk the next group gathers, so the size of a group follows the load and an idle
 //! manager commits without delay.
 
-use std::any::Any;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -147,16 +146,9 @@ fn commit_group(store: &dyn Store, group: Vec<Batch>) -> Result<(), StoreError> 
         }
         Ok(())
     }));
-    made.unwrap_or_else(|panic| Err(StoreError::Committer { detail: panic_text(panic.as_ref()) }))
-}
-
-/// The message of a panic.
-pub(super) fn panic_text(panic: &(dyn Any + Send)) -> String {
-    let text = panic
-        .downcast_ref::<&str>()
-        .map(|text| (*text).to_owned())
-        .or_else(|| panic.downcast_ref::<String>().cloned());
-    text.unwrap_or_else(|| "panic".to_owned())
+    made.unwrap_or_else(|panic| {
+        Err(StoreError::Committer { detail: jobtap_core::host::panic_text(panic.as_ref()) })
+    })
 }
 
 #[cfg(test)]

@@ -20,9 +20,9 @@ use std::thread;
 use std::time::Duration;
 
 use fjall::{CompressionType, Database, PersistMode};
+use jobtap_core::host::panic_text;
 
 use super::acked::Acked;
-use super::committer::panic_text;
 use super::layout::{self, Effects, JobScan, Listing, LogEnds, Rows};
 use super::lock::{self, Lock};
 use super::rows::{self, Row};

@@ -6,13 +6,13 @@
 //! | `schedule` | the schedulers' decisions, carried out |
 //! | `estimates` | when pending jobs will probably start |
 //! | `retained` | resources that plugins retain after the end of their jobs |
-//! | `nodes`, `node_events`, `reservations` | which nodes are drained, offline, excluded or reserved |
+//! | `nodes`, `node_events`, `maintenance` | which nodes are drained, offline, excluded or under maintenance |
 
 pub(super) mod alloc_queues;
 pub(super) mod estimates;
+pub(super) mod maintenance;
 pub(super) mod node_events;
 pub(super) mod nodes;
-pub(super) mod reservations;
 pub(super) mod retained;
 pub(super) mod schedule;
 

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
+use super::maintenance;
 use super::nodes::{Nodes, RESOURCE_LOG, rank_word};
-use super::reservations;
 use crate::engine::api::{DrainMode, Effect, Level, Write};
 use crate::engine::core::Core;
 use crate::engine::events;
@@ -43,16 +43,16 @@ pub(crate) fn post_entry(core: &mut Core, entry: EventEntry) {
 pub(crate) fn refresh_pool(core: &mut Core) {
     let (nodes, pool) = (&core.alloc.nodes, &mut core.alloc.pool);
     pool.set_down(nodes.down());
-    let reserved: Vec<_> =
-        nodes.reservations(core.clock.now).map(|r| r.maintenance.clone()).collect();
-    if reserved != pool.maintenance() {
-        pool.set_maintenance(reserved);
+    let planned: Vec<_> =
+        nodes.maintenance(core.clock.now).map(|r| r.maintenance.clone()).collect();
+    if planned != pool.maintenance() {
+        pool.set_maintenance(planned);
     }
-    reservations::arm_timer(core);
+    maintenance::arm_timer(core);
 }
 
-/// Follows the end of a reservation.
-pub(crate) fn end_reservation(core: &mut Core) {
+/// Returns nodes to the pool when their maintenance ends.
+pub(crate) fn end_maintenance(core: &mut Core) {
     core.alloc.nodes.next_end = None;
     refresh_pool(core);
 }
@@ -165,7 +165,7 @@ pub(crate) fn read_config(core: &mut Core) -> Result<(), String> {
         }
         Some(_) => return Err("resource.exclude must be a string".to_owned()),
     };
-    nodes.configured = reservations::configured(nodes, &core.config)?;
+    nodes.configured = maintenance::configured(nodes, &core.config)?;
     let before = std::mem::replace(&mut nodes.excluded, excluded.clone());
     if before != excluded {
         core.alloc.pool.set_excluded(&excluded);

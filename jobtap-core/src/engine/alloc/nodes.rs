@@ -1,4 +1,4 @@
-//! The state of the nodes beside their jobs: which are drained, offline, excluded or reserved.
+//! The state of the nodes beside their jobs: which are drained, offline, excluded or under maintenance.
 //!
 //! Everything that happens to nodes is an event in `resource.eventlog`, and the state is what its
 //! replay gives. This is that state machine; what causes events is in `node_events` and in the
@@ -26,9 +26,9 @@ pub(crate) struct Drained {
     pub(crate) userid: Option<u64>,
 }
 
-/// Nodes that are reserved for a period, in which no job may run there.
+/// A period in which no job may run on some nodes.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct ReservedNodes {
+pub(crate) struct PlannedMaintenance {
     pub(crate) id: u64,
     pub(crate) maintenance: Maintenance,
     pub(crate) reason: String,
@@ -42,16 +42,16 @@ pub(crate) struct Nodes {
     pub(crate) excluded: Idset,
     pub(crate) offline: Idset,
     pub(crate) drained: BTreeMap<u32, Drained>,
-    /// Reservations that administrators made.
-    pub(crate) reserved: Vec<ReservedNodes>,
-    /// Reservations of the configuration.
-    pub(crate) configured: Vec<ReservedNodes>,
-    pub(crate) next_reservation: u64,
+    /// Maintenance that administrators planned.
+    pub(crate) planned: Vec<PlannedMaintenance>,
+    /// Maintenance in the configuration.
+    pub(crate) configured: Vec<PlannedMaintenance>,
+    pub(crate) next_maintenance: u64,
     /// The number of events in the log.
     pub(crate) lines: u64,
     /// All events, for clients that begin to watch.
     pub(crate) log: Vec<EventEntry>,
-    /// When the next reservation ends, with the timer of that.
+    /// When the next maintenance ends, with the timer for it.
     pub(crate) next_end: Option<(Timestamp, TimerId)>,
     /// The requests that watch the log.
     pub(crate) watchers: Vec<ReplyTo>,
@@ -59,7 +59,7 @@ pub(crate) struct Nodes {
 
 impl Nodes {
     pub(crate) fn new(inventory: &ResourceSet) -> Self {
-        Self { inventory: inventory.clone(), next_reservation: 1, ..Self::default() }
+        Self { inventory: inventory.clone(), next_maintenance: 1, ..Self::default() }
     }
 
     /// The ranks that get no new jobs.
@@ -140,10 +140,10 @@ impl Nodes {
             "undrain" => self.drained.retain(|rank, _| !ranks.contains(*rank)),
             "offline" => self.offline = self.offline.union(&ranks),
             "online" => self.offline = self.offline.difference(&ranks),
-            "maintenance-add" => self.reserve(entry, ranks),
+            "maintenance-add" => self.plan(entry, ranks),
             "maintenance-remove" => {
                 let id = field(entry, "id").and_then(Value::as_u64);
-                self.reserved.retain(|reserved| Some(reserved.id) != id);
+                self.planned.retain(|planned| Some(planned.id) != id);
             }
             _ => {}
         }
@@ -167,21 +167,21 @@ impl Nodes {
         }
     }
 
-    fn reserve(&mut self, entry: &EventEntry, ranks: Idset) {
+    fn plan(&mut self, entry: &EventEntry, ranks: Idset) {
         let number = |key| field(entry, key).and_then(Value::as_f64);
         let Some(id) = field(entry, "id").and_then(Value::as_u64) else { return };
         let from = number("from").unwrap_or(entry.timestamp.as_secs());
         let to = number("to").unwrap_or(f64::INFINITY);
         let reason = field(entry, "reason").and_then(Value::as_str).unwrap_or_default().to_owned();
         let maintenance = Maintenance { ranks, from, to };
-        self.next_reservation = self.next_reservation.max(id + 1);
-        self.reserved.push(ReservedNodes { id, maintenance, reason });
+        self.next_maintenance = self.next_maintenance.max(id + 1);
+        self.planned.push(PlannedMaintenance { id, maintenance, reason });
     }
 
-    /// The reservations that are not over.
-    pub(crate) fn reservations(&self, now: Timestamp) -> impl Iterator<Item = &ReservedNodes> {
-        let all = self.configured.iter().chain(&self.reserved);
-        all.filter(move |reserved| reserved.maintenance.to > now.as_secs())
+    /// The maintenance that is not over.
+    pub(crate) fn maintenance(&self, now: Timestamp) -> impl Iterator<Item = &PlannedMaintenance> {
+        let all = self.configured.iter().chain(&self.planned);
+        all.filter(move |planned| planned.maintenance.to > now.as_secs())
     }
 
     /// The drained nodes, those of equal reason and time together, as `resource.status` shows them.

@@ -240,7 +240,7 @@ pub enum NodeRequest {
     /// `{"events":[..]}`.
     Journal,
     /// `resource.maintenance-add` (owner): reserves nodes for a period. Response: `{"id"}`.
-    Reserve {
+    AddMaintenance {
         /// Which nodes.
         targets: String,
         /// The beginning in UNIX seconds; `None` is now.
@@ -250,9 +250,9 @@ pub enum NodeRequest {
         /// Why.
         reason: String,
     },
-    /// `resource.maintenance-remove` (owner): removes a reservation.
-    RemoveReservation {
-        /// The reservation, as it was answered.
+    /// `resource.maintenance-remove` (owner): removes one.
+    RemoveMaintenance {
+        /// Its id, from the response to `maintenance-add`.
         id: u64,
     },
 }

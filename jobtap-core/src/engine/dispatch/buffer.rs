@@ -4,6 +4,7 @@ use std::cell::RefCell;
 
 use crate::engine::agenda::Queued;
 use crate::host::{Command, PluginKey};
+use crate::job::JobId;
 
 /// The commands of one callback: those of its handler, and those of handlers whose topics it called.
 #[derive(Debug, Default)]
@@ -12,6 +13,18 @@ pub(crate) struct CommandBuffer {
     /// Plugins that panicked in a topic that another plugin called, with their messages. Boxed, since
     /// nearly every callback does without.
     panicked: RefCell<Option<Box<Panicked>>>,
+    /// The jobs that show the callback what it has asked for.
+    noted: RefCell<Vec<JobId>>,
+}
+
+/// The content of a buffer after the callback.
+pub(crate) struct Asked {
+    /// The commands.
+    pub(crate) commands: Vec<Queued>,
+    /// The plugins that panicked in a topic that another plugin called.
+    pub(crate) panicked: Panicked,
+    /// The jobs that show the callback what it has asked for.
+    pub(crate) noted: Vec<JobId>,
 }
 
 /// Plugins that panicked, with their messages.
@@ -27,6 +40,16 @@ impl CommandBuffer {
     /// Queues a command.
     pub(crate) fn push(&self, plugin: PluginKey, command: Command) {
         self.commands.borrow_mut().push(Queued { plugin, command });
+    }
+
+    /// Adds a job that shows the callback what it has asked for.
+    pub(crate) fn add_noted(&self, id: JobId) {
+        self.noted.borrow_mut().push(id);
+    }
+
+    /// The jobs that show the callback what it has asked for.
+    pub(crate) fn noted(&self) -> Vec<JobId> {
+        self.noted.borrow().clone()
     }
 
     /// Notes the panic of a plugin whose topic another one called.
@@ -65,9 +88,9 @@ impl CommandBuffer {
         commands.extend(tail.into_iter().filter(|queued| !is_update(queued)));
     }
 
-    /// The commands, and the plugins that panicked.
-    pub(crate) fn into_parts(self) -> (Vec<Queued>, Panicked) {
+    /// What was asked for.
+    pub(crate) fn into_asked(self) -> Asked {
         let panicked = self.panicked.into_inner().map_or_else(Vec::new, |panicked| *panicked);
-        (self.commands.into_inner(), panicked)
+        Asked { commands: self.commands.into_inner(), panicked, noted: self.noted.into_inner() }
     }
 }

@@ -96,6 +96,7 @@ fn check_state(
 fn check_dependency(jobs: &Jobs, job: JobId, description: &str) -> Result<(), CallError> {
     let known = jobs.get(job).is_some_and(|record| {
         let mut posted = record.posted.queue.iter();
+        // Also one that the same callback has added.
         record.job.dependencies().any(|open| open == description)
             || posted.any(|entry| {
                 entry.name == "dependency-add"

@@ -12,9 +12,10 @@ use crate::engine::agenda::{Commands, Queued, Work};
 use crate::engine::alloc::node_events;
 use crate::engine::api::{Effect, Level, Write};
 use crate::engine::core::Core;
-use crate::engine::jobs::Jobs;
+use crate::engine::jobs::{Jobs, Record};
 use crate::engine::timers::Due;
 use crate::engine::{events, exec};
+use crate::eventlog::EventEntry;
 use crate::host::{Command, Perilog, PluginKey};
 use crate::job::JobId;
 use crate::topic::TopicId;
@@ -199,19 +200,25 @@ fn add_dependency(core: &mut Core, plugin: PluginKey, job: JobId, description: &
     record.dependency_owners.retain(|(known, _)| **known != *description);
     record.dependency_owners.push((description.into(), plugin));
     let known = record.job.dependencies.iter().any(|known| *known.description == *description);
-    if !known {
+    // Or the event is posted already, since another plugin or an earlier callback has added it.
+    if !known && last_posted(record, description).is_none() {
         core.post(job, events::dependency(core.clock.now, "dependency-add", description));
     }
 }
 
 /// Whether the last posted event about a dependency removes it.
 fn is_removal_posted(jobs: &Jobs, job: JobId, description: &str) -> bool {
-    let posted = jobs.get(job).into_iter().flat_map(|record| &record.posted.queue);
-    let mut about = posted.filter(|entry| {
+    let last = jobs.get(job).and_then(|record| last_posted(record, description));
+    last.is_some_and(|entry| entry.name == "dependency-remove")
+}
+
+/// The last event about a dependency that is posted and not applied yet.
+fn last_posted<'a>(record: &'a Record, description: &str) -> Option<&'a EventEntry> {
+    let mut about = record.posted.queue.iter().filter(|entry| {
         entry.name.starts_with("dependency-")
             && events::field(entry, "description").and_then(Value::as_str) == Some(description)
     });
-    about.next_back().is_some_and(|entry| entry.name == "dependency-remove")
+    about.next_back()
 }
 
 fn set_data(core: &mut Core, plugin: PluginKey, job: JobId, value: Value, volatile: bool) {
@@ -220,7 +227,11 @@ fn set_data(core: &mut Core, plugin: PluginKey, job: JobId, value: Value, volati
         core.put(job, format!("data.{name}"), value.to_string());
     }
     if let Some(record) = core.jobs.get_mut(job) {
-        record.data.insert(name.to_string(), value);
+        let data: &mut Map<String, Value> = match volatile {
+            true => record.volatile_data.get_or_insert_default(),
+            false => &mut record.data,
+        };
+        data.insert(name.to_string(), value);
     }
 }
 

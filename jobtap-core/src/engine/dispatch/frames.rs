@@ -7,7 +7,8 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::buffer::CommandBuffer;
+use super::asked;
+use super::buffer::{Asked, CommandBuffer};
 use super::invoke::{Interrupt, host_of, invoke, log_over_budget};
 use super::{faulted, outcome};
 use crate::engine::agenda::{Frame, Notice, Progress, Purpose, Subject, Work};
@@ -122,7 +123,8 @@ fn resume_below(
         // prolog, are carried out.
         buffer.drop_updates(0);
     }
-    let (mut commands, panicked) = buffer.into_parts();
+    let Asked { mut commands, panicked, noted } = buffer.into_asked();
+    asked::forget(&mut core.jobs, noted);
     let has_panicked =
         matches!(&interrupt, Interrupt::Fault(fault) if matches!(**fault, Fault::Panic(_)));
     match interrupt {

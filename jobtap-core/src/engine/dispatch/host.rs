@@ -7,12 +7,13 @@ use std::cell::Cell;
 
 use serde_json::Value;
 
+use super::asked;
 use super::buffer::CommandBuffer;
 use super::checks::check;
 use super::invoke::call_nested;
 use crate::engine::alloc::retained;
 use crate::engine::core::Core;
-use crate::host::{CallError, Command, Fault, Host, Instance, RemoteHandle};
+use crate::host::{CallError, Command, Fault, Host, Instance, PluginKey, RemoteHandle};
 use crate::job::{Job, JobId, Timestamp, Uid};
 use crate::queue::Queues;
 use crate::resource::ResourceSet;
@@ -57,7 +58,12 @@ impl Host for FrameHost<'_> {
             Command::SetData { job, value, .. } if *job == id => Some(value.clone()),
             _ => None,
         });
-        written.or_else(|| self.core.jobs.get(id)?.data.get(&**instance.name()).cloned())
+        written.or_else(|| {
+            let record = self.core.jobs.get(id)?;
+            let volatile =
+                record.volatile_data.as_ref().and_then(|data| data.get(&**instance.name()));
+            volatile.or_else(|| record.data.get(&**instance.name())).cloned()
+        })
     }
 
     fn instance_data(&self) -> Option<Value> {
@@ -99,11 +105,13 @@ impl Host for FrameHost<'_> {
                 }
                 Err(Fault::Failure(failure)) => {
                     self.buffer.drop_updates(mark);
+                    asked::undo(&self.core.jobs, &self.buffer.noted(), mark, true);
                     let text = failure.text().to_owned();
                     return Err(CallError::Topic { topic, plugin: plugin(), text });
                 }
                 Err(Fault::Panic(text)) => {
                     self.buffer.truncate(mark);
+                    asked::undo(&self.core.jobs, &self.buffer.noted(), mark, false);
                     self.buffer.push_panic(instance.key(), text.clone());
                     let text = format!("panicked: {text}");
                     return Err(CallError::Topic { topic, plugin: plugin(), text });
@@ -115,15 +123,45 @@ impl Host for FrameHost<'_> {
 
     fn call(&self, command: Command) -> Result<(), CallError> {
         check(&self.core.jobs, &command)?;
+        if let Command::AddDependency { job, description } = &command {
+            self.check_first_use(*job, description)?;
+        }
         self.push(command);
         Ok(())
     }
 
     fn push(&self, command: Command) {
+        if let Some(id) = asked::note(&self.core.jobs, self.buffer.mark(), &command) {
+            self.buffer.add_noted(id);
+        }
         self.buffer.push(self.instance.get().key(), command);
     }
 
     fn remote(&self) -> RemoteHandle {
         self.instance.get().remote().clone()
+    }
+}
+
+impl FrameHost<'_> {
+    /// Refuses to add a dependency that this plugin has removed since it was loaded: a description works once
+    /// per job, so the job would not wait for it. After a restart a plugin may add again what it had removed
+    /// before, since it need not know that.
+    fn check_first_use(&self, id: JobId, description: &str) -> Result<(), CallError> {
+        let Some(record) = self.core.jobs.get(id) else { return Ok(()) };
+        let plugin = self.instance.get().key();
+        let is_own =
+            |(known, owner): &(Box<str>, PluginKey)| **known == *description && *owner == plugin;
+        let is_closed = || {
+            let mut known = record.job.dependencies.iter();
+            known.any(|known| *known.description == *description && !known.open)
+        };
+        let is_removed = match record.job.asked.dependency(description) {
+            Some(open) => !open,
+            None => record.dependency_owners.iter().any(is_own) && is_closed(),
+        };
+        match is_removed {
+            true => Err(CallError::UsedDependency { job: id, description: description.to_owned() }),
+            false => Ok(()),
+        }
     }
 }

@@ -10,9 +10,9 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::slice;
 
-use super::buffer::CommandBuffer;
-use super::faulted;
+use super::buffer::{Asked, CommandBuffer};
 use super::host::FrameHost;
+use super::{asked, faulted};
 use crate::engine::agenda::{Progress, Queued};
 use crate::engine::api::Level;
 use crate::engine::core::Core;
@@ -130,7 +130,8 @@ pub(crate) fn call_one(
     // The caller has decided that this handler is called, such as `unload` of a plugin that is off the
     // stack already.
     let interrupt = invoke(&host, slice::from_ref(bound), &mut progress, &args, |_| false);
-    let (mut commands, panicked) = buffer.into_parts();
+    let Asked { mut commands, panicked, noted } = buffer.into_asked();
+    asked::forget(&mut core.jobs, noted);
     let result = match interrupt {
         Interrupt::Fault(fault) => Err(*fault),
         Interrupt::OverBudget(milliseconds) => {
@@ -182,7 +183,8 @@ pub(crate) fn call_back(
     // Not metered, since each meter belongs to a handler, and no handler is called here.
     let result = instance.with(|plugin| call(plugin, &args))?;
     let milliseconds = ticks.coarse().saturating_sub(start);
-    let (mut commands, panicked) = buffer.into_parts();
+    let Asked { mut commands, panicked, noted } = buffer.into_asked();
+    asked::forget(&mut core.jobs, noted);
     if result.is_err() {
         commands.clear();
     }

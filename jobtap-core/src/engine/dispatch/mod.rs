@@ -15,6 +15,7 @@
 //! | `loading`, `patterns`, `removal`, `introduction` | plugins that come and go, and the jobs that are there already |
 //! | `faulted` | plugins that keep panicking |
 
+mod asked;
 pub(super) mod async_work;
 mod buffer;
 pub(super) mod checks;

@@ -25,7 +25,7 @@ pub(crate) struct Running {
     pub(crate) plugin: PluginKey,
     /// The description that it has in events, such as that of its prolog.
     pub(crate) what: String,
-    pub(crate) hold: WorkKind,
+    pub(crate) kind: WorkKind,
     /// It goes on when the job ends first.
     pub(crate) run_on: bool,
     pub(crate) abort: AbortHandle,
@@ -34,7 +34,7 @@ pub(crate) struct Running {
 impl Running {
     /// Whether the job no longer waits for this work once it is in `state`.
     pub(crate) fn is_obsolete(&self, state: State) -> bool {
-        match self.hold {
+        match self.kind {
             // A user's update can be validated as long as the job is active.
             WorkKind::Verdict | WorkKind::Epilog => state == State::Inactive,
             WorkKind::Dependency => !matches!(state, State::New | State::Depend),

@@ -32,6 +32,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
+use serde_json::{Map, Value};
 
 pub(super) use async_work::Running;
 pub(super) use execution::{Phase, Reattach, Simulated, Simulation};
@@ -72,6 +73,8 @@ pub(super) struct Jobs {
 pub(super) struct Summarized {
     pub(super) brief: Brief,
     summary: Box<str>,
+    /// The volatile data of plugins, which is not in the summary.
+    volatile_data: Option<Box<Map<String, Value>>>,
     /// The job, while something looks at it.
     record: OnceCell<Box<Record>>,
 }
@@ -86,12 +89,15 @@ pub(super) struct Brief {
 impl Summarized {
     fn new(record: &Record, summary: String) -> Self {
         let brief = Brief { userid: record.job.userid, result: record.result() };
-        Self { brief, summary: summary.into(), record: OnceCell::new() }
+        let volatile_data = record.volatile_data.clone();
+        Self { brief, summary: summary.into(), volatile_data, record: OnceCell::new() }
     }
 
     /// The job, read for a look that leaves nothing in memory.
     pub(super) fn read(&self, id: JobId) -> Option<Box<Record>> {
-        summary::read(id, &self.summary).ok().map(Box::new)
+        let mut record = summary::read(id, &self.summary).ok()?;
+        record.volatile_data.clone_from(&self.volatile_data);
+        Some(Box::new(record))
     }
 }
 
@@ -374,6 +380,7 @@ impl Jobs {
             let Some(summarized) = self.summarized.get_mut(&id) else { continue };
             let Some(record) = summarized.record.get() else { continue };
             let summary = summary::write(record);
+            summarized.volatile_data.clone_from(&record.volatile_data);
             // Most jobs that were borrowed mutably have not changed.
             if *summary != *summarized.summary {
                 summarized.summary = summary.as_str().into();

@@ -49,8 +49,10 @@ pub(crate) struct Record {
     /// The exception that listings show: the most severe one, and of several the first. From the
     /// eventlog.
     pub(crate) exception: Unread<Option<Arc<EventEntry>>>,
-    /// The data of plugins on the job, by plugin.
+    /// The durable data of plugins on the job, by plugin.
     pub(crate) data: Unread<Map<String, Value>>,
+    /// The volatile data, which a restart loses.
+    pub(crate) volatile_data: Option<Box<Map<String, Value>>>,
     /// The queue whose counts include the job.
     pub(crate) counted_in: Option<Arc<str>>,
 }
@@ -132,6 +134,7 @@ impl Record {
             dependencies: Default::default(),
             annotations: Default::default(),
             posted: Default::default(),
+            asked: Default::default(),
         };
         Self {
             job,
@@ -149,6 +152,7 @@ impl Record {
             wait_status: None,
             exception: Unread::default(),
             data: Unread::default(),
+            volatile_data: None,
             counted_in: None,
         }
     }

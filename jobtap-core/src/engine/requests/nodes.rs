@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::owner_only;
 use crate::engine::alloc::nodes::rank_word;
-use crate::engine::alloc::{Allocation, node_events, reservations};
+use crate::engine::alloc::{Allocation, maintenance, node_events};
 use crate::engine::api::{Cred, DrainMode, Effect, Level, NodeRequest, ReplyTo, RequestError};
 use crate::engine::core::Core;
 use crate::engine::events;
@@ -46,11 +46,11 @@ pub(super) fn handle(core: &mut Core, reply: ReplyTo, cred: Cred, request: NodeR
             core.effects.after.push(Effect::Respond { to: reply, payload });
             return core.alloc.nodes.watchers.push(reply);
         }
-        NodeRequest::Reserve { targets, from, to, reason } => {
-            let id = reserve(core, &targets, from, to, &reason);
+        NodeRequest::AddMaintenance { targets, from, to, reason } => {
+            let id = add_maintenance(core, &targets, from, to, &reason);
             return core.reply(reply, id.map(|id| json!({ "id": id })));
         }
-        NodeRequest::RemoveReservation { id } => remove_reservation(core, id),
+        NodeRequest::RemoveMaintenance { id } => remove_maintenance(core, id),
     };
     core.reply(reply, result.map(|()| json!({})));
 }
@@ -162,8 +162,8 @@ fn follow_end(core: &mut Core, before: f64, end: f64) {
     }
 }
 
-/// `resource.maintenance-add`. Returns the id of the reservation.
-fn reserve(
+/// `resource.maintenance-add`. Returns the id of the maintenance.
+fn add_maintenance(
     core: &mut Core,
     targets: &str,
     from: Option<f64>,
@@ -173,19 +173,19 @@ fn reserve(
     let ranks = self::targets(&core.alloc, targets)?;
     let now = core.clock.now;
     let from = from.unwrap_or(now.as_secs());
-    let checked = reservations::check(ranks.clone(), from, to.unwrap_or(f64::INFINITY));
+    let checked = maintenance::check(ranks.clone(), from, to.unwrap_or(f64::INFINITY));
     checked.map_err(|text| RequestError::new(EINVAL, text))?;
     let nodes = &core.alloc.nodes;
-    let id = nodes.next_reservation;
-    let context = nodes.reservation_context(id, &ranks, from, to, reason);
+    let id = nodes.next_maintenance;
+    let context = nodes.maintenance_context(id, &ranks, from, to, reason);
     let entry = events::with_context(now, "maintenance-add", Some(context));
     node_events::post_entry(core, entry);
     Ok(id)
 }
 
 /// `resource.maintenance-remove`.
-fn remove_reservation(core: &mut Core, id: u64) -> Result<(), RequestError> {
-    if !core.alloc.nodes.reserved.iter().any(|reserved| reserved.id == id) {
+fn remove_maintenance(core: &mut Core, id: u64) -> Result<(), RequestError> {
+    if !core.alloc.nodes.planned.iter().any(|planned| planned.id == id) {
         return refuse(ENOENT, format!("maintenance {id} not found"));
     }
     let entry = events::with(core.clock.now, "maintenance-remove", [("id", json!(id))]);
@@ -205,7 +205,7 @@ pub(crate) fn status(alloc: &Allocation, now: Timestamp) -> Value {
         "allocated": alloc.pool.allocated().ranks().to_string(),
         "housekeeping": alloc.retained.ranks().to_string(),
         "drain": nodes.drain_json(),
-        "maintenance": nodes.reservations_json(now),
+        "maintenance": nodes.maintenance_json(now),
     })
 }
 

@@ -6,7 +6,7 @@
 
 use serde_json::{Value, json};
 
-use crate::engine::alloc::nodes::ReservedNodes;
+use crate::engine::alloc::nodes::PlannedMaintenance;
 use crate::engine::api::{Cred, RequestError};
 use crate::engine::core::Core;
 use crate::engine::dispatch::retention;
@@ -69,7 +69,7 @@ fn dependency_owner(core: &Core, record: &Record, description: &str) -> Option<S
 
 fn why_priority(core: &Core, record: &Record) -> Vec<Value> {
     let mut reasons = Vec::new();
-    for work in record.async_work.running.iter().filter(|work| work.hold == WorkKind::Priority) {
+    for work in record.async_work.running.iter().filter(|work| work.kind == WorkKind::Priority) {
         let text = format!("{} is at work on its priority", work.what);
         let plugin = &*core.plugins.name(work.plugin);
         reasons.push(json!({ "kind": "priority", "text": text, "plugin": plugin }));
@@ -244,7 +244,7 @@ fn why_resources(core: &Core, record: &Record) -> Value {
         }
     }
     if alloc.pool.waits_for_maintenance(spec) {
-        return why_reserved(core, record);
+        return why_maintenance(core, record);
     }
     why_nodes(core, record)
 }
@@ -274,16 +274,16 @@ fn in_use<'a>(core: &'a Core, record: &Record) -> Vec<InUse<'a>> {
 }
 
 /// Nodes are reserved, and without them there is not enough, whatever ends.
-fn why_reserved(core: &Core, record: &Record) -> Value {
+fn why_maintenance(core: &Core, record: &Record) -> Value {
     let (alloc, spec) = (&core.alloc, &record.job.jobspec);
     let eligible = alloc.pool.eligible_ranks(spec);
     let duration = Some(spec.duration()).filter(|duration| *duration > 0.0);
     let (now, duration) = (core.clock.now.as_secs(), duration.unwrap_or(f64::INFINITY));
-    let reserved = alloc.nodes.reservations(core.clock.now).filter(|reserved| {
-        let maintenance = &reserved.maintenance;
+    let planned = alloc.nodes.maintenance(core.clock.now).filter(|planned| {
+        let maintenance = &planned.maintenance;
         maintenance.concerns(now, duration) && maintenance.ranks.intersects(&eligible)
     });
-    let named = reserved.map(|ReservedNodes { maintenance, reason, .. }| {
+    let named = planned.map(|PlannedMaintenance { maintenance, reason, .. }| {
         let hosts = alloc.nodes.label(&maintenance.ranks.intersection(&eligible));
         let when = match maintenance.from > now {
             true => format!("in {}", span(maintenance.from, core.clock.now)),

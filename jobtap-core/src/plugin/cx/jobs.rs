@@ -189,9 +189,7 @@ impl Job {
         if !matches!(self.state, State::New | State::Depend) {
             return None;
         }
-        let open = self.dependencies.iter().filter(|dependency| dependency.open);
-        let mut names = open.map(|dependency| &*dependency.description);
-        let name = names.find(|name| *name == description)?;
+        let name = self.dependencies().find(|name| *name == description)?;
         Some(AddedDependency { job: self.id, description: Cow::Borrowed(name) })
     }
 }

@@ -12,11 +12,10 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use super::keys::doubtful;
-use super::settings::Settings;
+use super::settings::{Settings, SettingsError};
 use super::{ConfigError, Source};
 use crate::daemon::engine::{EngineHandle, answered};
 use crate::daemon::execution::Execution;
-use crate::daemon::lifecycle::StartError;
 use crate::daemon::log::Log;
 use crate::daemon::services::privacy::Privacy;
 use crate::rpc::errno::{EINVAL, EIO};
@@ -104,11 +103,11 @@ fn named_by_flux(text: &str) -> String {
     format!("error updating job-manager: {text}")
 }
 
-fn refused(error: &StartError) -> RpcError {
+fn refused(error: &SettingsError) -> RpcError {
     let text = error.to_string();
     let text = match error {
         // The engine reads other keys of the same table, and its refusals have this form.
-        StartError::Kill(_) => named_by_flux(&text),
+        SettingsError::Kill(_) => named_by_flux(&text),
         _ => text,
     };
     RpcError::new(EINVAL, text)

@@ -3,13 +3,35 @@
 
 use serde_json::Value;
 
-use crate::daemon::lifecycle::StartError;
-use crate::daemon::log::ring_size;
-use crate::daemon::services::audit;
+use crate::daemon::log::{RingSizeError, ring_size};
+use crate::daemon::services::audit::{self, AuditError};
 use crate::daemon::services::ingest::size;
 use crate::daemon::services::privacy::PrivateMode;
-use crate::exec::KillPolicy;
-use crate::store::StoreSettings;
+use crate::exec::{KillPolicy, KillPolicyError};
+use crate::store::{StoreSettings, StoreSettingsError};
+
+/// A setting that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The size of the log is not a number of lines.
+    #[error(transparent)]
+    Log(#[from] RingSizeError),
+    /// The number of events in the log of changes is not a number.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
+    /// One of the settings of how jobs are killed.
+    #[error(transparent)]
+    Kill(#[from] KillPolicyError),
+    /// One of `[access]`.
+    #[error("{0}")]
+    Access(String),
+    /// One of `[ingest]`.
+    #[error("{0}")]
+    Ingest(String),
+    /// One of `[store]`.
+    #[error(transparent)]
+    Store(#[from] StoreSettingsError),
+}
 
 /// The settings.
 #[derive(Debug, PartialEq)]
@@ -30,13 +52,13 @@ impl Settings {
     ///
     /// # Errors
     /// The first setting that cannot be used, with its key.
-    pub(in crate::daemon) fn read(config: &Value) -> Result<Self, StartError> {
+    pub(in crate::daemon) fn read(config: &Value) -> Result<Self, SettingsError> {
         Ok(Self {
             ring_size: ring_size(config)?,
             audited: audit::limit(config)?,
             kill: KillPolicy::read(config)?,
-            private_mode: PrivateMode::read(config).map_err(StartError::Access)?,
-            max_jobspec: size::limit(config).map_err(StartError::Ingest)?,
+            private_mode: PrivateMode::read(config).map_err(SettingsError::Access)?,
+            max_jobspec: size::limit(config).map_err(SettingsError::Ingest)?,
             store: StoreSettings::read(config)?,
         })
     }

@@ -14,14 +14,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jobtap_core::engine::{Cred, Effect, Effects, Engine, Input, Request, RequestError, Write};
-use jobtap_core::host::{RemoteCall, RemoteSink};
+use jobtap_core::host::{RemoteCall, RemoteSink, panic_text};
 use serde_json::Value;
 use tokio::sync::oneshot;
 
 use self::intake::{Intake, Source};
 use self::pulse::Pulse;
 use self::replies::{Replies, Reply, ReplyStream, shutting_down};
-use super::Failure;
+use super::failure::Failure;
 use super::log::Log;
 use crate::rpc::{RpcError, RpcResult};
 use crate::store::Op;
@@ -203,7 +203,7 @@ pub(super) fn run(
             turns(turn);
             if stop {
                 let mut last = Turn::default();
-                last.add(engine.unload(super::now()), around.log);
+                last.add(engine.unload(super::clock::now()), around.log);
                 turns(last);
                 return;
             }
@@ -212,7 +212,7 @@ pub(super) fn run(
     // Requests that are sent from now on are refused, since the manager is ending.
     messages.close();
     if let Err(panic) = outcome {
-        around.failure.report(format!("the engine failed: {}", super::panic_text(&*panic)));
+        around.failure.report(format!("the engine failed: {}", panic_text(&*panic)));
     }
 }
 
@@ -229,7 +229,9 @@ fn one_turn(
     while let Some(message) = next {
         around.pulse.works();
         match message {
-            Message::Input(input) => turn.add(engine.handle(super::now(), input), around.log),
+            Message::Input(input) => {
+                turn.add(engine.handle(super::clock::now(), input), around.log)
+            }
             Message::Read(look) => turn.after.push(After::Deliver(look(engine))),
             Message::Store(ops, done) => {
                 turn.ops.extend(ops);

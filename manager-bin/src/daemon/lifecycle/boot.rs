@@ -175,7 +175,7 @@ impl Boot {
         let thread = std::thread::Builder::new().name("engine".into()).spawn(move || {
             let run = std::panic::AssertUnwindSafe(|| self.engine(&messages, &ready));
             if let Err(panic) = std::panic::catch_unwind(run) {
-                let _ = ready.send(Err(StartError::Broken(crate::daemon::panic_text(&*panic))));
+                let _ = ready.send(Err(StartError::Broken(jobtap_core::host::panic_text(&*panic))));
             }
         })?;
         match started.recv() {
@@ -220,7 +220,7 @@ fn restored(
     log: &Log,
     recovery: bool,
 ) -> Result<(Engine, Turn), StartError> {
-    let mut engine = Engine::new(crate::daemon::now(), setup)?;
+    let mut engine = Engine::new(crate::daemon::clock::now(), setup)?;
     if let Some(checkpoint) = restore::checkpoint(store)? {
         engine.restore_checkpoint(&checkpoint)?;
     }
@@ -232,7 +232,7 @@ fn restored(
     restore::kept(store, &mut engine, log)?;
     restore::all(store, files, &mut engine, log)?;
     let mut turn = Turn::default();
-    turn.add(engine.start(crate::daemon::now()), log);
+    turn.add(engine.start(crate::daemon::clock::now()), log);
     Ok((engine, turn))
 }
 

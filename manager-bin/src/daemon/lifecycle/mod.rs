@@ -26,19 +26,19 @@ use self::boot::{Runs, plugin_runtime, start_threads};
 use self::statedir::StateDir;
 use super::config::Source;
 use super::config::current::ConfigCall;
+use super::config::settings::SettingsError;
 use super::engine::answered;
-use super::log::RingSizeError;
 use super::processes::Processes;
 use super::resources::{ResourceError, TestSize};
 use super::server;
 use super::services::audit::AuditError;
 use super::{Failure, Parts};
 use crate::archive::{self, ArchiveError};
-use crate::exec::{ExecError, KillPolicyError};
+use crate::exec::ExecError;
 use crate::files::{Dir, Kind};
 use crate::open_files::OpenFiles;
 use crate::rpc::uri;
-use crate::store::{StoreError, StoreSettingsError};
+use crate::store::StoreError;
 
 /// How often it is checked whether all jobs have ended.
 const IDLE_POLL: Duration = Duration::from_millis(20);
@@ -77,33 +77,21 @@ pub enum StartError {
     /// The store cannot be opened or read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A setting of the store cannot be used.
+    /// A setting of the manager itself cannot be used.
     #[error(transparent)]
-    StoreSettings(#[from] StoreSettingsError),
+    Settings(#[from] SettingsError),
     /// The linked plugins cannot be used together.
     #[error(transparent)]
     Plugins(#[from] crate::build::LinkedError),
     /// The engine refuses its configuration or a plugin its own.
     #[error(transparent)]
     Engine(#[from] jobtap_core::engine::StartError),
-    /// The size of the log is not a number of lines.
-    #[error(transparent)]
-    Log(#[from] RingSizeError),
     /// The log of changes cannot be opened.
     #[error(transparent)]
     Audit(#[from] AuditError),
     /// The executor cannot be started.
     #[error(transparent)]
     Exec(#[from] ExecError),
-    /// The settings of how jobs are killed cannot be used.
-    #[error(transparent)]
-    Kill(#[from] KillPolicyError),
-    /// `[access]` cannot be used.
-    #[error("{0}")]
-    Access(String),
-    /// `[ingest]` cannot be used.
-    #[error("{0}")]
-    Ingest(String),
     /// The socket cannot be created.
     #[error("can't listen at {}: {reason}", path.display())]
     Socket {

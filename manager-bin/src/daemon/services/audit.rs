@@ -11,8 +11,8 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
+use crate::daemon::clock::now;
 use crate::daemon::engine::EngineHandle;
-use crate::daemon::now;
 use crate::rpc::service::Audited;
 use crate::rpc::{RpcError, RpcResult};
 use crate::store::{Key, KeyError, Op, Store, StoreError};

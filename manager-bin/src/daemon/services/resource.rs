@@ -82,12 +82,12 @@ impl Handle for AddMaintenance {
     fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
         let Self { targets, from, to, reason } = self;
         let reason = reason.unwrap_or_default();
-        nodes(context, NodeRequest::Reserve { targets, from, to, reason })
+        nodes(context, NodeRequest::AddMaintenance { targets, from, to, reason })
     }
 }
 
 impl Handle for RemoveMaintenance {
     fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
-        nodes(context, NodeRequest::RemoveReservation { id: self.id })
+        nodes(context, NodeRequest::RemoveMaintenance { id: self.id })
     }
 }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use jobtap_core::engine::{Effect, Log};
 
 use super::hub::Hub;
-use crate::daemon::Failure;
 use crate::daemon::engine::timers::Timers;
 use crate::daemon::engine::{After, EngineHandle};
 use crate::daemon::execution::Execution;
+use crate::daemon::failure::Failure;
 use crate::daemon::processes::Processes;
 use crate::daemon::records::Records;
 use crate::daemon::services::journal::Journal;

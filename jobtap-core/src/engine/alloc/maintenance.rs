@@ -1,10 +1,10 @@
-//! Reservations of nodes for maintenance: from `[[resource.maintenance]]` or from an administrator,
+//! Planned maintenance of nodes: from `[[resource.maintenance]]` or from an administrator,
 //! kept in the log of nodes, and followed by the pool, and so by the schedulers.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::nodes::{Nodes, ReservedNodes};
+use super::nodes::{Nodes, PlannedMaintenance};
 use crate::engine::api::RequestError;
 use crate::engine::core::Core;
 use crate::engine::jobs::Record;
@@ -47,8 +47,8 @@ impl Date {
     }
 }
 
-/// The reservations of the configuration. Their id is 0: they cannot be removed by a request.
-pub(crate) fn configured(nodes: &Nodes, config: &Value) -> Result<Vec<ReservedNodes>, String> {
+/// The maintenance in the configuration. Its id is 0: no request can remove it.
+pub(crate) fn configured(nodes: &Nodes, config: &Value) -> Result<Vec<PlannedMaintenance>, String> {
     let Some(entries) = config.pointer("/resource/maintenance") else {
         return Ok(Vec::new());
     };
@@ -60,13 +60,13 @@ pub(crate) fn configured(nodes: &Nodes, config: &Value) -> Result<Vec<ReservedNo
     entries.iter().enumerate().map(read).collect()
 }
 
-fn read_entry(nodes: &Nodes, entry: &Value) -> Result<ReservedNodes, String> {
+fn read_entry(nodes: &Nodes, entry: &Value) -> Result<PlannedMaintenance, String> {
     let entry = Entry::deserialize(entry).map_err(|error| error.to_string())?;
     let ranks = nodes.targets(&entry.nodes)?;
     let from = entry.from.seconds()?;
     let to = entry.to.map_or(Ok(f64::INFINITY), |to| to.seconds())?;
     let maintenance = check(ranks, from, to)?;
-    Ok(ReservedNodes { id: 0, maintenance, reason: entry.reason })
+    Ok(PlannedMaintenance { id: 0, maintenance, reason: entry.reason })
 }
 
 /// Checks a period, in UNIX seconds.
@@ -81,7 +81,7 @@ pub(crate) fn check(ranks: Idset, from: f64, to: f64) -> Result<Maintenance, Str
 }
 
 impl Nodes {
-    /// Refuses to move the end of a job, if the job would then still run when a reservation of its
+    /// Refuses to move the end of a job, if the job would then still run when a maintenance of its
     /// nodes begins.
     pub(crate) fn check_new_end(
         &self,
@@ -91,13 +91,13 @@ impl Nodes {
     ) -> Result<(), RequestError> {
         let Some(held) = record.held() else { return Ok(()) };
         let before = held.expiration().unwrap_or(f64::INFINITY);
-        let conflicts = |reserved: &&ReservedNodes| {
-            let Maintenance { ranks, from, .. } = &reserved.maintenance;
+        let conflicts = |planned: &&PlannedMaintenance| {
+            let Maintenance { ranks, from, .. } = &planned.maintenance;
             before <= *from && expiration > *from && held.ranks().intersects(ranks)
         };
-        match self.reservations(now).find(conflicts) {
+        match self.maintenance(now).find(conflicts) {
             None => Ok(()),
-            Some(ReservedNodes { maintenance, reason, .. }) => {
+            Some(PlannedMaintenance { maintenance, reason, .. }) => {
                 let hosts = self.hosts(&maintenance.ranks);
                 let text = format!("job would run into the maintenance of {hosts} ({reason})");
                 Err(RequestError::new(EINVAL, text))
@@ -105,10 +105,10 @@ impl Nodes {
         }
     }
 
-    /// The reservations that are not over, for `resource.status`.
-    pub(crate) fn reservations_json(&self, now: Timestamp) -> Value {
-        let one = |reserved: &ReservedNodes| {
-            let ReservedNodes { id, maintenance, reason } = reserved;
+    /// The maintenance that is not over, for `resource.status`.
+    pub(crate) fn maintenance_json(&self, now: Timestamp) -> Value {
+        let one = |planned: &PlannedMaintenance| {
+            let PlannedMaintenance { id, maintenance, reason } = planned;
             let Maintenance { ranks, from, to } = maintenance;
             let to = to.is_finite().then_some(*to);
             json!({
@@ -116,11 +116,11 @@ impl Nodes {
                 "from": from, "to": to, "reason": reason,
             })
         };
-        self.reservations(now).map(one).collect()
+        self.maintenance(now).map(one).collect()
     }
 
     /// The context of a `maintenance-add` event.
-    pub(crate) fn reservation_context(
+    pub(crate) fn maintenance_context(
         &self,
         id: u64,
         ranks: &Idset,
@@ -141,11 +141,11 @@ impl Nodes {
     }
 }
 
-/// Sets the timer for the end of the next reservation: jobs that wait for that may start then, and no
+/// Sets the timer for the end of the next maintenance: jobs that wait for that may start then, and no
 /// other event says so.
 pub(crate) fn arm_timer(core: &mut Core) {
     let nodes = &core.alloc.nodes;
-    let ends = nodes.reservations(core.clock.now).map(|reserved| reserved.maintenance.to);
+    let ends = nodes.maintenance(core.clock.now).map(|planned| planned.maintenance.to);
     let next = ends.filter(|end| end.is_finite()).min_by(f64::total_cmp);
     let next = next.map(Timestamp::from_secs);
     if next == nodes.next_end.map(|(at, _)| at) {
@@ -154,5 +154,5 @@ pub(crate) fn arm_timer(core: &mut Core) {
     let old = core.alloc.nodes.next_end.take().map(|(_, timer)| timer);
     core.timers.stop(old);
     core.alloc.nodes.next_end =
-        next.map(|at| (at, core.timers.start(&mut core.effects, at, Due::ReservationEnd)));
+        next.map(|at| (at, core.timers.start(&mut core.effects, at, Due::MaintenanceEnd)));
 }
