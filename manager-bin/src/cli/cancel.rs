@@ -118,8 +118,8 @@ fn states(lists: &[String]) -> Result<StateSet, CliError> {
         // RUNNING includes CLEANUP, which isn't accepted by itself.
         let exact = matches!(name.to_ascii_lowercase().as_str(), "running" | "ru" | "active" | "a");
         let allowed = cancelable.fold(StateSet::EMPTY, |set, state| set | state.into());
-        let foreign = named.state_bits() & !allowed.state_bits() != 0 && !exact;
-        if foreign || named.is_empty() || named.result_bits() != 0 {
+        let excluded = named.state_bits() & !allowed.state_bits() != 0 && !exact;
+        if excluded || named.is_empty() || named.result_bits() != 0 {
             return Err(invalid());
         }
         set |= named;

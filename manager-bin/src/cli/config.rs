@@ -120,17 +120,17 @@ async fn set(args: &SetArgs) -> Result<u8, CliError> {
     })?;
     let nested = config::nest(&args.key, value)
         .ok_or_else(|| CliError::failure(format!("set: {} is not a dotted name", args.key)))?;
-    let mut whole = Client::connect().await?.call(Get {}).await?;
-    config::merge(&mut whole, nested);
-    change("set", Load(whole)).await
+    let mut config = Client::connect().await?.call(Get {}).await?;
+    config::merge(&mut config, nested);
+    change("set", Load(config)).await
 }
 
 async fn unset(args: &UnsetArgs) -> Result<u8, CliError> {
-    let mut whole = Client::connect().await?.call(Get {}).await?;
-    if !remove(&mut whole, &args.key) {
+    let mut config = Client::connect().await?.call(Get {}).await?;
+    if !remove(&mut config, &args.key) {
         return Err(CliError::failure(format!("{} is not set", args.key)));
     }
-    change("unset", Load(whole)).await
+    change("unset", Load(config)).await
 }
 
 /// Removes the value with a dotted name. Returns false if there was none.
@@ -227,7 +227,8 @@ impl Kind {
         self.show(&value).map(|_| value)
     }
 
-    /// The text of a value, which is a string without quotes or JSON. `None` if the value doesn't have this type.
+    /// The text of a value, which is a string without quotes or JSON. `None` if the value doesn't have this
+    /// type.
     fn show(self, value: &Value) -> Option<String> {
         let fsd = || value.as_str().and_then(|text| text.parse::<Fsd>().ok());
         let bare = || value.as_str().map_or_else(|| value.to_string(), str::to_owned);

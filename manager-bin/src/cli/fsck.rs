@@ -57,7 +57,7 @@ fn fsck(args: FsckArgs) -> Result<u8, CliError> {
 fn check(store: &Path) -> Result<u8, CliError> {
     let damages = store::check(store).map_err(CliError::failure)?;
     if damages.is_empty() {
-        return print_whole(store);
+        return print_undamaged(store);
     }
     let lines: String = damages.iter().map(|damage| format!("{damage}\n")).collect();
     let hint = match damages.iter().all(store::Damage::is_repairable) {
@@ -70,13 +70,13 @@ fn check(store: &Path) -> Result<u8, CliError> {
 
 fn repair(store: &Path) -> Result<u8, CliError> {
     let Some(repaired) = store::repair(store).map_err(CliError::failure)? else {
-        return print_whole(store);
+        return print_undamaged(store);
     };
     session::print(&format!("{repaired}\n{} is repaired\n", store.display()))?;
     Ok(REPAIRED)
 }
 
-fn print_whole(store: &Path) -> Result<u8, CliError> {
+fn print_undamaged(store: &Path) -> Result<u8, CliError> {
     session::print(&format!("{}: nothing is damaged\n", store.display()))?;
     Ok(0)
 }

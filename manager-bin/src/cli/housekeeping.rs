@@ -1,5 +1,5 @@
-//! `housekeeping`: lists and signals the housekeeping of jobs, which runs on their nodes before other jobs get
-//! these.
+//! `housekeeping`: lists and signals the housekeeping of jobs, which runs on their nodes before other jobs
+//! get these.
 
 use std::borrow::Cow;
 use std::process::ExitCode;

@@ -1,4 +1,5 @@
-//! Job ids on the command line and in output, where they are `ƒ2oLkTLb`, or `f2oLkTLb` in locales without `ƒ`.
+//! Job ids on the command line and in output, where they are `ƒ2oLkTLb`, or `f2oLkTLb` in locales without
+//! `ƒ`.
 
 use std::ffi::OsString;
 use std::sync::OnceLock;

@@ -5,7 +5,8 @@ use std::fmt::Display;
 use std::io::{self, BufRead, Write};
 use std::path::Path;
 
-/// The name by which the program was started, such as `flux` or that of a custom manager. Messages begin with it.
+/// The name by which the program was started, such as `flux` or that of a custom manager. Messages begin with
+/// it.
 #[derive(Debug, Clone)]
 pub(crate) struct Prog(String);
 
@@ -86,7 +87,8 @@ impl From<io::Error> for CliError {
 const CLOSED_PIPE: u8 = 128 + 13;
 
 impl CliError {
-    /// The error that output can't be written. It has no message if a reader such as head(1) has closed the pipe.
+    /// The error that output can't be written. It has no message if a reader such as head(1) has closed the
+    /// pipe.
     pub(crate) fn write(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => CliError { text: String::new(), code: CLOSED_PIPE },

@@ -138,6 +138,7 @@ pub fn main() -> ExitCode {
         _ => {}
     }
     let top = CommandLine::command();
+    // `-Lalways` has to become `-L=always` before clap sees it.
     let words = optional_values::with_equals(&top, std::env::args_os().collect());
     let matches = top.try_get_matches_from(words);
     match matches.and_then(|matches| CommandLine::from_arg_matches(&matches)) {
@@ -146,8 +147,8 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Like [`main`], for a manager that `jobtap build` has made. `composition` is the text that `jobtap build` has
-/// written beside the code.
+/// Like [`main`], for a manager that `jobtap build` has made. `composition` is the text that `jobtap build`
+/// has written beside the code.
 pub fn main_of(composition: &'static str) -> ExitCode {
     match crate::build::declare(composition) {
         Ok(()) => main(),
@@ -198,6 +199,7 @@ fn report_usage(error: &clap::Error) -> ExitCode {
         std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     let program = usage::program_name(words.first().map(AsRef::as_ref));
     let command = words.get(1).map_or("", String::as_str);
+    // The usages contain the name by which the program was started. `build` propagates it to subcommands.
     let mut top = CommandLine::command().bin_name(&program);
     top.build();
     match (command, top.find_subcommand(command)) {

@@ -1,5 +1,6 @@
-//! Short options with an optional value: `-Lalways`, `-rDIR`. clap would take the word after a bare `-L` as its
-//! value, so these options require a `=` before it, which is inserted here into the words of a command line.
+//! Short options with an optional value: `-Lalways`, `-rDIR`. clap would take the word after a bare `-L` as
+//! its value, so these options require a `=` before it, which is inserted here into the words of a command
+//! line.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -17,6 +18,7 @@ pub(super) fn with_equals(top: &Command, mut words: Vec<OsString>) -> Vec<OsStri
     if !command.get_arguments().any(has_optional_value) {
         return words;
     }
+    // The first positional argument of such a command ends the options: the words of a job's command follow.
     let ends_options = command.get_positionals().any(Arg::is_trailing_var_arg_set);
     let mut is_value = false;
     for word in words.iter_mut().skip(at) {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::ids::Target;
 use super::ids::show_id;
-use super::job::{Attach, Interrupt, Output, attach, tasks};
+use super::job::{AttachOptions, Interrupt, Output, attach, tasks};
 use super::message::CliError;
 use super::session;
 use super::submit::args::SubmitArgs;
@@ -52,7 +52,7 @@ async fn submit_and_attach(args: RunCommand) -> Result<u8, CliError> {
     if args.job.verbose > 0 {
         session::note(&format!("jobid: {typed}"));
     }
-    let how = Attach {
+    let options = AttachOptions {
         show_events: args.job.verbose > 1,
         show_exec: args.job.verbose > 2,
         show_status: false,
@@ -64,11 +64,11 @@ async fn submit_and_attach(args: RunCommand) -> Result<u8, CliError> {
         tail: None,
         interrupt: Interrupt::CancelFirst,
     };
-    attach(&client, Target { id, typed }, how).await
+    attach(&client, Target { id, typed }, options).await
 }
 
-/// Sets in the jobspec that the tasks read the input of clients, unless the options name another source. Returns
-/// true if they read the input of clients.
+/// Sets in the jobspec that the tasks read the input of clients, unless the options name another source.
+/// Returns true if they read the input of clients.
 fn forward_input(jobspec: &mut Value) -> bool {
     let Some(system) = jobspec.pointer_mut("/attributes/system") else {
         return false;

@@ -1,5 +1,5 @@
-//! The common part of all commands: the asynchronous runtime, the connection to the manager, and the printing of
-//! output and errors.
+//! The common part of all commands: the asynchronous runtime, the connection to the manager, and the printing
+//! of output and errors.
 
 use std::future::Future;
 use std::io::{self, Write};
@@ -43,7 +43,7 @@ pub(crate) fn run<T: Into<ExitCode>>(
     family: Family,
     body: impl Future<Output = Result<T, CliError>>,
 ) -> ExitCode {
-    match outcome(body) {
+    match block_on(body) {
         Ok(code) => code.into(),
         Err(error) => {
             if !error.text.is_empty() {
@@ -55,12 +55,12 @@ pub(crate) fn run<T: Into<ExitCode>>(
 }
 
 /// Runs the future of a command in a new runtime.
-pub(crate) fn outcome<T>(body: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
+pub(crate) fn block_on<T>(body: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let outcome = runtime.block_on(body);
+    let result = runtime.block_on(body);
     // A thread that reads from a terminal can't be interrupted, so the process doesn't wait for it.
     runtime.shutdown_background();
-    outcome
+    result
 }
 
 /// Prints an error message in the form of the command's family.
@@ -87,8 +87,8 @@ pub(crate) fn print(text: &str) -> Result<(), CliError> {
     print_painted(&shown::lines(text))
 }
 
-/// Prints text that contains colours to standard output without buffering. The caller must have escaped the texts
-/// of users in it, see [`shown`].
+/// Prints text that contains colours to standard output without buffering. The caller must have escaped the
+/// texts of users in it, see [`shown`].
 pub(crate) fn print_painted(text: &str) -> Result<(), CliError> {
     put(&mut io::stdout().lock(), text.as_bytes())
 }

@@ -1,4 +1,5 @@
-//! `update`: changes the jobspec of a submitted job. The plugins of the manager decide which changes are allowed.
+//! `update`: changes the jobspec of a submitted job. The plugins of the manager decide which changes are
+//! allowed.
 
 use std::io;
 use std::process::ExitCode;
@@ -125,7 +126,8 @@ impl Duration {
         }
     }
 
-    /// The new duration in seconds of a job whose duration is `current`. `text` is the argument, for messages.
+    /// The new duration in seconds of a job whose duration is `current`. `text` is the argument, for
+    /// messages.
     fn from(self, current: f64, id: JobId, text: &str) -> Result<f64, CliError> {
         let seconds = match self {
             Duration::Absolute(seconds) => return Ok(seconds),

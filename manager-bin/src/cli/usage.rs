@@ -1,5 +1,5 @@
-//! Reports usage errors. Scripts depend on the form of the message and on the exit code, which are therefore those
-//! of Flux. Its commands are of two families that differ in both.
+//! Reports usage errors. Scripts depend on the form of the message and on the exit code, which are therefore
+//! those of Flux. Its commands are of two families that differ in both.
 
 use std::error::Error as _;
 use std::ffi::OsStr;
@@ -35,8 +35,8 @@ pub(crate) fn program_name(argv0: Option<&OsStr>) -> String {
     name.map_or_else(|| "jobtap".to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
-/// Turns clap's error about `command` of `program` into the form of the family. `usage` is the usage of the whole
-/// command: that in clap's error is reduced to the wrong argument.
+/// Turns clap's error about `command` of `program` into the form of the family. `usage` is the usage of the
+/// whole command: that in clap's error is reduced to the wrong argument.
 pub(crate) fn describe(
     error: &clap::Error,
     program: &str,

@@ -1,5 +1,5 @@
-//! The output of `--version`. A manager that `jobtap build` has made prints its own name and version, then the
-//! version of the SDK.
+//! The output of `--version`. A manager that `jobtap build` has made prints its own name and version, then
+//! the version of the SDK.
 
 use std::sync::OnceLock;
 

@@ -82,8 +82,8 @@ pub(super) fn remove(args: &RemoveArgs) -> Result<u8, CliError> {
     })
 }
 
-/// Returns true if a builtin has this name. A leading dot tells; the names of the other builtins are looked up
-/// among the plugins that are linked into this program.
+/// Returns true if a builtin has this name. A leading dot tells; the names of the other builtins are looked
+/// up among the plugins that are linked into this program.
 fn is_builtin(name: &str) -> bool {
     // A path may begin with a dot as well.
     if name.contains(['/', '=', '@']) {

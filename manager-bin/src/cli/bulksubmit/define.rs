@@ -1,5 +1,6 @@
-//! `--define=NAME=CODE`: the user's own substitutions. CODE is a Python expression as in Flux, so that scripts
-//! for Flux work. The host's Python interpreter, started once for each NAME, evaluates it for all inputs.
+//! `--define=NAME=CODE`: the user's own substitutions. CODE is a Python expression as in Flux, so that
+//! scripts for Flux work. The host's Python interpreter, started once for each NAME, evaluates it for all
+//! inputs.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -22,6 +23,7 @@ pub(super) fn all<'a>(
     inputs: impl Iterator<Item = &'a String>,
 ) -> Result<Defined, CliError> {
     let mut inputs: Vec<&String> = inputs.collect();
+    // Each input is evaluated once, however many jobs use it.
     inputs.sort_unstable();
     inputs.dedup();
     let mut defined = Defined::new();

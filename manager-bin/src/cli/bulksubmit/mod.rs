@@ -58,7 +58,7 @@ pub(crate) fn run(args: BulkSubmitCommand) -> ExitCode {
         let jobs = jobs(&args)?;
         if args.job.dry_run {
             let lines = jobs.into_iter().map(|(job, copies)| {
-                let copies = copies.copies()?.map(|(how, ids)| format!("{}{ids} ", how.option()));
+                let copies = copies.copies()?.map(|(kind, ids)| format!("{}{ids} ", kind.option()));
                 let copies = copies.unwrap_or_default();
                 Ok(format!("{COMMAND}: submit {copies}{}\n", command_line(job)))
             });

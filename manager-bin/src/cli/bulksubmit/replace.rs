@@ -35,8 +35,8 @@ impl Fields<'_> {
         self.fill_where(text, |_| true)
     }
 
-    /// Like [`fill`](Self::fill) for a resource shape, whose syntax has braces as well: braces without a field
-    /// remain.
+    /// Like [`fill`](Self::fill) for a resource shape, whose syntax has braces as well: braces without a
+    /// field remain.
     ///
     /// # Errors
     /// As [`fill`](Self::fill).

@@ -101,7 +101,8 @@ pub(super) fn to_zoned(seconds: f64, zone: &TimeZone) -> Option<Zoned> {
     Some(time.to_zoned(zone.clone()))
 }
 
-/// Formats `seconds` as a Flux standard duration of about four digits: `0s`, `0.030s`, `12.5s`, `1.5h`, `inf`.
+/// Formats `seconds` as a Flux standard duration of about four digits: `0s`, `0.030s`, `12.5s`, `1.5h`,
+/// `inf`.
 pub(crate) fn fsd(seconds: f64) -> String {
     if seconds < 1e-3 {
         return "0s".to_owned();

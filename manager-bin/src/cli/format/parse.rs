@@ -6,8 +6,8 @@ use super::convert::Conversion;
 use super::spec::Spec;
 use super::{FormatError, Row, SortKey, parse_sort_keys};
 
-/// A parsed format: its columns, each with the text before it, the text after the last column, and the keys of
-/// the prefix `sort:`.
+/// A parsed format: its columns, each with the text before it, the text after the last column, and the keys
+/// of the prefix `sort:`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Template {
     pub(super) columns: Vec<Column>,
@@ -89,8 +89,8 @@ fn take_sort_prefix(text: &str) -> (Vec<SortKey>, &str) {
 }
 
 impl Column {
-    /// Parses a field after its opening brace, up to and including its closing brace. `text` is the text before
-    /// the field.
+    /// Parses a field after its opening brace, up to and including its closing brace. `text` is the text
+    /// before the field.
     fn parse(text: String, chars: &mut Chars<'_>) -> Result<Self, FormatError> {
         let rest = chars.as_str();
         let Some((inside, after)) = rest.split_once('}') else {

@@ -44,7 +44,7 @@ pub(crate) fn sort_rows<R: Row>(rows: &mut [R], keys: &[SortKey]) -> Result<(), 
     Ok(())
 }
 
-/// Moves the row at index `order[i]` to index `i`, in place: `R` needs not be `Clone`.
+/// Moves the row at index `order[i]` to index `i`, in place, since `R` isn't `Clone`.
 fn apply_order<R>(rows: &mut [R], order: Vec<usize>) {
     let mut target: Vec<usize> = vec![0; order.len()];
     for (to, from) in order.into_iter().enumerate() {

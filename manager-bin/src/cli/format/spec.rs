@@ -4,8 +4,8 @@
 use super::number;
 use super::{FieldValue, FormatError};
 
-/// The maximum of widths and precisions: wider than any terminal, and small enough that a typing error doesn't
-/// exhaust memory.
+/// The maximum of widths and precisions: wider than any terminal, and small enough that a typing error
+/// doesn't exhaust memory.
 const LIMIT: usize = 10_000;
 
 /// How a text that is shorter than its column is aligned.
@@ -139,7 +139,8 @@ impl Spec {
         }
     }
 
-    /// Pads the text for a missing value. It is aligned like values of this type, but never filled with zeros.
+    /// Pads the text for a missing value. It is aligned like values of this type, but never filled with
+    /// zeros.
     fn pad_placeholder(&self, text: &str) -> String {
         let number = !matches!(self.kind, None | Some('s'));
         let default = if number { Align::Right } else { Align::Left };
@@ -148,8 +149,8 @@ impl Spec {
             .pad(text, default)
     }
 
-    /// Returns true if values are formatted as text. With the suffix `h` they are, so that numbers and `-` have
-    /// the same alignment.
+    /// Returns true if values are formatted as text. With the suffix `h` they are, so that numbers and `-`
+    /// have the same alignment.
     fn as_text(&self) -> bool {
         self.kind == Some('s') || (self.hyphen && self.kind.is_none())
     }

@@ -23,8 +23,8 @@ impl FieldValue {
         FieldValue::Text(String::new())
     }
 
-    /// Converts a JSON value: scalars keep their type, `null` becomes empty, arrays and objects become compact
-    /// JSON.
+    /// Converts a JSON value: scalars keep their type, `null` becomes empty, arrays and objects become
+    /// compact JSON.
     pub(crate) fn from_json(value: &Value) -> Self {
         match value {
             Value::Null => FieldValue::empty(),

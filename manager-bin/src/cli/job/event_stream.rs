@@ -24,7 +24,7 @@ pub(in crate::cli) struct EventStream {
 }
 
 impl EventStream {
-    /// Watches the eventlog with the key `path`. With `waitcreate`, the log needs not exist yet.
+    /// Watches the eventlog with the key `path`. With `waitcreate`, the log doesn't have to exist yet.
     pub(in crate::cli) async fn open(
         client: &Client,
         id: JobId,

@@ -142,6 +142,7 @@ async fn reached(client: &Client, target: &Target, wanted: State) -> Result<Valu
             CliError::failure(format!("flux job-list.list-d: {}", strerror(error.errno)))
         })?;
         let job = response.job;
+        // The values of states increase in the order in which jobs go through them.
         let state = job.get("state").and_then(Value::as_u64).unwrap_or(0);
         if state >= u64::from(wanted.value()) {
             return Ok(job);

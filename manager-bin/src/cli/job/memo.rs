@@ -42,7 +42,7 @@ fn memo(
     words: &[String],
     stdin: impl Fn() -> Result<String, CliError>,
 ) -> Result<Map<String, Value>, CliError> {
-    let mut whole = Value::Object(Map::new());
+    let mut object = Value::Object(Map::new());
     for word in words {
         let missing = |key| CliError::failure(format!("memo: no value for key={key}"));
         let (key, text) = word.split_once('=').ok_or_else(|| missing(word))?;
@@ -50,10 +50,10 @@ fn memo(
         let value = serde_json::from_str(&text).unwrap_or(Value::String(text));
         let nested = nest(key, value)
             .ok_or_else(|| CliError::failure(format!("memo: a part of key {key:?} is empty")))?;
-        merge(&mut whole, nested);
+        merge(&mut object, nested);
     }
-    match whole {
-        Value::Object(whole) => Ok(whole),
+    match object {
+        Value::Object(object) => Ok(object),
         _ => Ok(Map::new()),
     }
 }

@@ -56,6 +56,7 @@ fn split(words: &[String]) -> Result<(Vec<Target>, &[String]), CliError> {
     while let Some((word, others)) = rest.split_first() {
         match Target::parse(word) {
             Ok(target) => targets.push(target),
+            // Without any id the first word must have been meant as one.
             Err(error) if targets.is_empty() => return Err(error),
             Err(_) => break,
         }

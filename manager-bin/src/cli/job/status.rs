@@ -1,4 +1,5 @@
-//! `job status`: waits until jobs are inactive, prints how they finished and exits with their highest exit code.
+//! `job status`: waits until jobs are inactive, prints how they finished and exits with their highest exit
+//! code.
 
 use jobtap_core::eventlog::EventEntry;
 use jobtap_core::job::WaitStatus;

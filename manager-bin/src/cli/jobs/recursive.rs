@@ -1,5 +1,5 @@
-//! `jobs --recursive`: lists the jobs of inner managers, which are managers that run as jobs. Their address is
-//! the memo `uri` of the job (`user.uri`).
+//! `jobs --recursive`: lists the jobs of inner managers, which are managers that run as jobs. Their address
+//! is the memo `uri` of the job (`user.uri`).
 
 use std::pin::Pin;
 
@@ -15,9 +15,9 @@ use crate::cli::message::{CliError, Streams};
 /// The future of an asynchronous function that calls itself: boxed, since its size would be infinite.
 type Recursive<'f, T> = Pin<Box<dyn Future<Output = Result<T, CliError>> + 'f>>;
 
-/// The addresses of the managers on the way to an inner one. Users can write any address into the memo of a
-/// job, so that addresses can form a cycle: a manager that is already on the way isn't visited again.
-type Way<'f> = &'f [&'f str];
+/// The addresses of the managers on the path from the outermost one. Users can write any address into the memo
+/// of a job, so that addresses can form a cycle: a manager that is on the path isn't visited again.
+type Ancestors<'f> = &'f [&'f str];
 
 /// How the jobs of inner managers are listed: with the options, setting and format of the outer list.
 pub(super) struct Recursion<'a> {
@@ -33,12 +33,12 @@ impl Recursion<'_> {
         source: &'f S,
         rows: &'f [JobRow<'_>],
         path: &'f str,
-        way: Way<'f>,
+        ancestors: Ancestors<'f>,
         streams: &'f mut Streams<'_>,
     ) -> Recursive<'f, ()> {
         Box::pin(async move {
             for row in rows {
-                let Some(inner) = self.manager_of(source, row, way).await else { continue };
+                let Some(inner) = self.manager_of(source, row, ancestors).await else { continue };
                 let id = self.setting.view.ids.show(row.id);
                 let path = if path.is_empty() { id } else { format!("{path}/{id}") };
                 streams.print(&format!("\n{path}:\n"))?;
@@ -48,8 +48,8 @@ impl Recursion<'_> {
                 }
                 let rows = self.rows_of(&args, &inner, streams).await?;
                 streams.print(&table_text(&args, self.setting, self.template, &rows)?)?;
-                let way = farther(way, row.inner_manager());
-                self.print_inner(&inner, &rows, &path, &way, streams).await?;
+                let ancestors = with_manager(ancestors, row.inner_manager());
+                self.print_inner(&inner, &rows, &path, &ancestors, streams).await?;
             }
             Ok(())
         })
@@ -60,17 +60,17 @@ impl Recursion<'_> {
         &'f self,
         source: &'f S,
         rows: &'f [JobRow<'_>],
-        way: Way<'f>,
+        ancestors: Ancestors<'f>,
         streams: &'f mut Streams<'_>,
     ) -> Recursive<'f, Vec<Value>> {
         Box::pin(async move {
             let mut jobs = Vec::new();
             for row in rows {
                 let mut job = row.to_json();
-                if let Some(inner) = self.manager_of(source, row, way).await {
+                if let Some(inner) = self.manager_of(source, row, ancestors).await {
                     let rows = self.rows_of(&self.inner_args(), &inner, streams).await?;
-                    let way = farther(way, row.inner_manager());
-                    let nested = self.nested_json(&inner, &rows, &way, streams).await?;
+                    let ancestors = with_manager(ancestors, row.inner_manager());
+                    let nested = self.nested_json(&inner, &rows, &ancestors, streams).await?;
                     if let Some(job) = job.as_object_mut() {
                         job.insert("jobs".to_owned(), Value::Array(nested));
                     }
@@ -93,21 +93,21 @@ impl Recursion<'_> {
     }
 
     /// Connects to the manager that runs as this job. Returns `None` if the options exclude it, if it doesn't
-    /// respond, or if it is already on the way.
+    /// respond, or if it is on the path already.
     async fn manager_of<S: JobSource>(
         &self,
         source: &S,
         row: &JobRow<'_>,
-        way: Way<'_>,
+        ancestors: Ancestors<'_>,
     ) -> Option<S> {
-        let level = way.len();
+        let level = ancestors.len();
         let wanted = self.args.recurses() && self.args.level.is_none_or(|deepest| level < deepest);
         // The socket of another user's manager usually refuses the caller.
         let own = self.args.recurse_all || row.userid() == Some(self.setting.uid);
         if !wanted || !own {
             return None;
         }
-        let uri = row.inner_manager().filter(|uri| !way.contains(uri))?;
+        let uri = row.inner_manager().filter(|uri| !ancestors.contains(uri))?;
         source.inner(uri).await
     }
 
@@ -118,6 +118,6 @@ impl Recursion<'_> {
     }
 }
 
-fn farther<'f>(way: Way<'f>, next: Option<&'f str>) -> Vec<&'f str> {
-    way.iter().copied().chain(next).collect()
+fn with_manager<'f>(ancestors: Ancestors<'f>, next: Option<&'f str>) -> Vec<&'f str> {
+    ancestors.iter().copied().chain(next).collect()
 }

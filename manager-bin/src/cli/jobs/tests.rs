@@ -78,13 +78,13 @@ impl Service {
 }
 
 #[derive(Debug, PartialEq)]
-struct Outcome {
+struct Output {
     code: u8,
     out: String,
     err: String,
 }
 
-fn execute_with(service: &Service, words: &[&str], input: &str) -> Result<Outcome, CliError> {
+fn execute_with(service: &Service, words: &[&str], input: &str) -> Result<Output, CliError> {
     let setting = Setting {
         prog: Prog::named("flux"),
         uid: 1001,
@@ -99,14 +99,14 @@ fn execute_with(service: &Service, words: &[&str], input: &str) -> Result<Outcom
     let done = execute(&args, &setting, async || Ok(service), &mut streams);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let code = runtime.block_on(done)?;
-    Ok(Outcome { code, out: String::from_utf8(out).unwrap(), err: String::from_utf8(err).unwrap() })
+    Ok(Output { code, out: String::from_utf8(out).unwrap(), err: String::from_utf8(err).unwrap() })
 }
 
 fn service(jobs: Vec<Value>) -> Service {
     Service { jobs, ..Service::default() }
 }
 
-fn run(service: &Service, words: &[&str]) -> Outcome {
+fn run(service: &Service, words: &[&str]) -> Output {
     execute_with(service, words, "").unwrap()
 }
 
@@ -196,7 +196,7 @@ fn an_empty_list_prints_the_header() {
     let header = "       JOBID USER     NAME       ST NTASKS NNODES     TIME INFO\n";
     assert_eq!(
         run(&service(vec![]), &[]),
-        Outcome { code: 0, out: header.to_owned(), err: String::new() }
+        Output { code: 0, out: header.to_owned(), err: String::new() }
     );
 }
 
@@ -221,12 +221,12 @@ fn unknown_ids_are_reported_as_typed() {
     let one = run(&jobs, &["-no", "{id.dec}", "0x2", "99", "f2"]);
     assert_eq!(
         one,
-        Outcome { code: 0, out: "2\n1\n".to_owned(), err: "JobID 99 unknown\n".to_owned() }
+        Output { code: 0, out: "2\n1\n".to_owned(), err: "JobID 99 unknown\n".to_owned() }
     );
     let none = run(&jobs, &["-no", "{id.dec}", "0x63"]);
     assert_eq!(
         none,
-        Outcome { code: 1, out: String::new(), err: "JobID 0x63 unknown\n".to_owned() }
+        Output { code: 1, out: String::new(), err: "JobID 0x63 unknown\n".to_owned() }
     );
     let filtered = run(&jobs, &["-a", "-no", "{id.dec}", "1"]);
     assert_eq!(filtered.out, "1\n");
@@ -358,8 +358,8 @@ fn recursive_lists_inner_jobs_under_their_path() {
     assert_eq!(list(&["-R"]), "JOBID\n1\n\nf2:\n2\n\nf2/f3:\n3\n");
     assert_eq!(list(&["-n", "--color=always"]), "\x1b[01;34m1\x1b[0;0m\n");
     assert_eq!(list(&["-n", "-L1"]), "1\n\nf2:\n2\n");
-    let whole: Value = serde_json::from_str(&run(&outer, &["-R", "--json"]).out).unwrap();
-    assert_eq!(whole.pointer("/jobs/0/jobs/0/jobs/0/id"), Some(&json!(3)));
+    let nested: Value = serde_json::from_str(&run(&outer, &["-R", "--json"]).out).unwrap();
+    assert_eq!(nested.pointer("/jobs/0/jobs/0/jobs/0/id"), Some(&json!(3)));
     let others = service(vec![active(16, json!({"userid": 7, "id": 1}))]);
     assert_eq!(run(&others, &["-R", "-n", "-o", "{id.dec}"]).out, "1\n");
 }

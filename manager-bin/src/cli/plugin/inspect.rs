@@ -30,7 +30,7 @@ pub(super) struct QueryArgs {
 /// Arguments of `plugin schema`.
 #[derive(Debug, clap::Args)]
 pub(super) struct SchemaArgs {
-    /// Name of the plugin, which needs not be loaded
+    /// Name of the plugin, which doesn't have to be loaded
     #[arg(value_name = "PLUGIN")]
     plugin: String,
 }

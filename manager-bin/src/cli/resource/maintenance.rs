@@ -1,4 +1,4 @@
-//! `resource maintenance`: adds, lists and removes maintenances, which are reservations of nodes.
+//! `resource maintenance`: plans, lists and cancels the maintenance of nodes.
 
 use jiff::tz::TimeZone;
 
@@ -21,18 +21,18 @@ pub(super) struct MaintenanceArgs {
 /// One line per subcommand.
 #[derive(Debug, clap::Subcommand)]
 enum MaintenanceCommand {
-    /// Reserve nodes: start no job that could still run on them at the begin; print the id
+    /// Plan maintenance: start no job on the nodes that could still run when it begins; print its id
     Add(AddArgs),
-    /// List current and planned maintenances
+    /// List current and planned maintenance
     List(ListArgs),
-    /// Cancel a maintenance
+    /// Cancel maintenance
     Remove(RemoveArgs),
 }
 
 /// Options and arguments of `resource maintenance add`.
 #[derive(Debug, clap::Args)]
 struct AddArgs {
-    /// Begin: a date, +FSD or now
+    /// Beginning: a date, +FSD or now
     #[arg(long, value_name = "WHEN", default_value = "now", allow_hyphen_values = true)]
     from: String,
     /// End: a date or +FSD [default: unknown]
@@ -108,7 +108,7 @@ async fn list(client: &Client, args: &ListArgs) -> Result<u8, CliError> {
         Column("NODELIST", Side::Left),
     ];
     let row = |entry: Maintenance| {
-        // Maintenances from the configuration file have the id 0 and can't be removed by id.
+        // Maintenance from the configuration file has the id 0 and can't be removed by id.
         let id = if entry.id == 0 { "-".to_owned() } else { entry.id.to_string() };
         vec![id, time(entry.from), time(entry.to), entry.reason, entry.nodelist]
     };

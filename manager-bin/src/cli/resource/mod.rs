@@ -1,4 +1,4 @@
-//! `resource`: lists resources and nodes, drains and reserves nodes, and replaces the resources.
+//! `resource`: lists resources and nodes, drains nodes, plans their maintenance, and replaces the resources.
 
 mod drain;
 mod eventlog;
@@ -49,7 +49,7 @@ enum ResourceCommand {
     Offline(offline::OfflineArgs),
     /// Declare lost nodes online again; they remain drained
     Online(offline::OnlineArgs),
-    /// Reserve nodes for maintenance
+    /// Plan, list and cancel the maintenance of nodes
     Maintenance(maintenance::MaintenanceArgs),
     /// Replace the resources of the instance
     Reload(reload::ReloadArgs),

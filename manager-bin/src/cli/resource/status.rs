@@ -1,4 +1,4 @@
-//! `resource status`: lists the states of nodes, with the reasons of drained and reserved nodes.
+//! `resource status`: lists the states of nodes, with the reasons of drained nodes and of maintenance.
 
 use std::borrow::Cow;
 
@@ -25,7 +25,7 @@ const FORMATS: &[(&str, &str, &str)] = &[
     ),
     (
         "long",
-        "The default with the reasons of drained and reserved nodes",
+        "The default with the reasons of drained nodes and of maintenance",
         "{state:>12} {color_up}{up:>2}{color_off} {nnodes:>6} +:{reason:<30.30} {nodelist}",
     ),
 ];

@@ -1,4 +1,4 @@
-//! Nodes that are unavailable for a reason: drained nodes, and nodes that are reserved for maintenance.
+//! Nodes that are unavailable for a reason: drained nodes, and nodes with current or planned maintenance.
 
 use jiff::tz::TimeZone;
 use jobtap_core::resource::Idset;
@@ -35,8 +35,8 @@ pub(super) fn drained(status: &Status) -> Vec<Unavailable> {
 }
 
 impl Maintenance {
-    /// The maintenances in a response of `resource.status`, at the time `now`. Their reasons start with the end
-    /// of a current maintenance or with the begin of a planned one, in the time zone `zone`.
+    /// The maintenance in a response of `resource.status`, at the time `now`. The reasons start with the end
+    /// of current maintenance or with the beginning of planned maintenance, in the time zone `zone`.
     pub(super) fn of(status: &Status, now: f64, zone: &TimeZone) -> Self {
         let mut found = Self::default();
         for plan in &status.maintenance {

@@ -1,5 +1,5 @@
-//! The options of `start` for the brokers of a Flux instance. This manager is a single process: the options have
-//! no effect, except that the values are refused that Flux refuses.
+//! The options of `start` for the brokers of a Flux instance. This manager is a single process: the options
+//! have no effect, except that the values are refused that Flux refuses.
 
 use jobtap_core::job::Fsd;
 

@@ -32,8 +32,8 @@ const START: &str = "start";
 /// The event that changes the expiration of a job.
 const UPDATE: &str = "resource-update";
 
-/// The variables that describe a job to its tasks. They are removed from the environment of this manager's jobs,
-/// which aren't tasks of the enclosing job.
+/// The variables that describe a job to its tasks. They are removed from the environment of this manager's
+/// jobs, which aren't tasks of the enclosing job.
 const TASK_VARIABLES: [&str; 6] =
     ["JOB_ID", "JOB_SIZE", "JOB_NNODES", "JOB_TMPDIR", "TASK_RANK", "TASK_LOCAL_ID"];
 
@@ -52,8 +52,8 @@ pub(super) struct Enclosing {
 }
 
 impl Enclosing {
-    /// The job that the environment names. Jobs of Flux don't have these variables, and Flux doesn't have this
-    /// protocol.
+    /// The job that the environment names. Jobs of Flux don't have these variables, and Flux doesn't have
+    /// this protocol.
     pub(super) fn from_environment() -> Option<Self> {
         let variable = |name| std::env::var(name).ok();
         let id = variable("JOBTAP_JOB_ID")?.parse().ok()?;
@@ -64,7 +64,8 @@ impl Enclosing {
         }
     }
 
-    /// Returns true if this process is the only task of the job, so that it may use all of the job's resources.
+    /// Returns true if this process is the only task of the job, so that it may use all of the job's
+    /// resources.
     pub(super) const fn is_only_task(&self) -> bool {
         self.tasks == 1
     }
@@ -118,7 +119,8 @@ impl Enclosing {
         Ok(resources)
     }
 
-    /// Sends each new expiration of the job until the job is inactive, in seconds since the epoch, 0 for none.
+    /// Sends each new expiration of the job until the job is inactive, in seconds since the epoch, 0 for
+    /// none.
     ///
     /// # Errors
     /// The connection is lost, or the manager of the job refuses the request.
@@ -158,7 +160,8 @@ impl Enclosing {
     }
 }
 
-/// The time after which a lost connection to the enclosing manager is established again: it may be restarting.
+/// The time after which a lost connection to the enclosing manager is established again: it may be
+/// restarting.
 const RETRY: Duration = Duration::from_secs(5);
 
 /// The expiration of a manager's resources.

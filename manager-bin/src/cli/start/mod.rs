@@ -101,14 +101,14 @@ pub(crate) fn run(args: StartArgs) -> ExitCode {
     // which started the manager had open. This comes first, while no file of the manager itself is open.
     close_fds::set_fds_cloexec(FIRST_INHERITED, &[]);
     stderr::take_panics();
-    let outcome = session::outcome(start(args));
-    if let Err(error) = &outcome
+    let result = session::block_on(start(args));
+    if let Err(error) = &result
         && !error.text.is_empty()
     {
         stderr::line(&session::complaint(COMMAND, Family::Compiled, &error.text));
     }
     stderr::flush();
-    ExitCode::from(outcome.unwrap_or_else(|error| error.code))
+    ExitCode::from(result.unwrap_or_else(|error| error.code))
 }
 
 async fn start(args: StartArgs) -> Result<u8, CliError> {
@@ -125,6 +125,8 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
         Some(job) if takes_given(&plan.config, &plan.test_size) => Some(job.resources().await?),
         _ => None,
     };
+    // With a state directory, but without a command and a terminal, it is a daemon of the system, as under
+    // systemd.
     let foreground =
         plan.state_dir.is_some() && plan.command.is_empty() && !std::io::stdin().is_terminal();
     let statedir = match &plan.state_dir {
@@ -137,6 +139,8 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
     }
     let rundir = RunDir::new(&statedir)?;
     statedir::remove_leftovers();
+    // In the state directory clients find the socket again after a restart. The system limits the length of
+    // such paths.
     let mut socket = statedir.path().join("local-0");
     if socket.as_os_str().len() > uri::MAX_PATH {
         socket = rundir.path.join("local-0");
@@ -156,7 +160,7 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
         true => None,
         false => Some(spawn(&daemon, &rundir, &command)?),
     };
-    let outcome = loop {
+    let result = loop {
         let stop = match &mut child {
             None => serve(&daemon, &mut expiration, &mut signals).await,
             Some(child) => supervise(&daemon, child, &mut expiration, &mut signals).await,
@@ -168,11 +172,11 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
         }
     };
     let keep_jobs = recovery || std::env::var_os(DISABLE_JOB_CLEANUP).is_some();
-    if outcome.is_ok() && child.is_some() && !keep_jobs {
+    if result.is_ok() && child.is_some() && !keep_jobs {
         finish_jobs(&daemon, &mut signals).await;
     }
     daemon.shutdown().await.map_err(CliError::failure)?;
-    outcome
+    result
 }
 
 impl Plan {
@@ -204,7 +208,8 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Sets the target of `--recovery`: a directory is used itself, an archive is restored into a temporary one.
+    /// Sets the target of `--recovery`: a directory is used itself, an archive is restored into a temporary
+    /// one.
     fn recover(&mut self, target: String) -> Result<(), CliError> {
         if target.is_empty() {
             let text =
@@ -291,8 +296,8 @@ fn test_size(size: Option<i64>, hosts: Option<String>) -> Result<TestSize, CliEr
     Ok(TestSize { size, hosts })
 }
 
-/// A directory for this run. Its `bin` links the names of the program to this executable, so that scripts under
-/// the manager use the manager's own binary as client.
+/// A directory for this run. Its `bin` links the names of the program to this executable, so that scripts
+/// under the manager use the manager's own binary as client.
 struct RunDir {
     path: PathBuf,
     /// Removes the directory, unless it is the temporary state directory.
@@ -342,8 +347,8 @@ async fn restart(
     })
 }
 
-/// Runs the manager as a daemon until a signal terminates it. SIGALRM is the signal for a job that has reached its
-/// time limit. SIGHUP reloads the configuration.
+/// Runs the manager as a daemon until a signal terminates it. SIGALRM is the signal for a job that has
+/// reached its time limit. SIGHUP reloads the configuration.
 async fn serve(
     daemon: &Daemon,
     expiration: &mut Expiration,
@@ -423,8 +428,8 @@ fn spawn(daemon: &Daemon, rundir: &RunDir, command: &[OsString]) -> Result<Child
     child.map_err(|error| cannot_run(Path::new(program), &error))
 }
 
-/// The command with its arguments. The default is a shell. A single word that isn't a program is a command line
-/// for a shell, as in `start 'cmd; cmd'`.
+/// The command with its arguments. The default is a shell. A single word that isn't a program is a command
+/// line for a shell, as in `start 'cmd; cmd'`.
 fn words(command: &[OsString]) -> Vec<OsString> {
     match command {
         [] => vec![std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into())],

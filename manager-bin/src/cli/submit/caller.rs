@@ -1,4 +1,5 @@
-//! The attributes of the submitting process that a job inherits. They are a value, so that tests can set them.
+//! The attributes of the submitting process that a job inherits. They are a value, so that tests can set
+//! them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -47,6 +47,7 @@ impl FromArgMatches for EnvRules {
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        // Ordered by the index of the value on the command line.
         let mut rules = BTreeMap::new();
         for (name, sign, ..) in OPTIONS {
             let indices = matches.indices_of(name).into_iter().flatten();
@@ -67,9 +68,9 @@ pub(crate) struct Environment {
     pub(crate) expand: BTreeMap<String, String>,
 }
 
-/// Applies rules to the caller's environment. `VAR=VAL` sets a variable (`$X` and `${X}` in VAL are looked up in
-/// the result of the previous rules, then in the caller's environment), `VAR` or a pattern copies variables of
-/// the caller, `-PATTERN` removes variables, and `^FILE` reads more rules.
+/// Applies rules to the caller's environment. `VAR=VAL` sets a variable (`$X` and `${X}` in VAL are looked up
+/// in the result of the previous rules, then in the caller's environment), `VAR` or a pattern copies
+/// variables of the caller, `-PATTERN` removes variables, and `^FILE` reads more rules.
 ///
 /// # Errors
 /// [`ArgError`] for an unset `$X`, an invalid pattern, or a file that can't be read.

@@ -2,7 +2,8 @@
 
 use regex::Regex;
 
-/// A pattern for names: a glob or, after a `/`, a regular expression that matches from the begin of a name.
+/// A pattern for names: a glob or, after a `/`, a regular expression that matches from the beginning of a
+/// name.
 pub(crate) struct Pattern(Regex);
 
 impl Pattern {

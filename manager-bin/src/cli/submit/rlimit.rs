@@ -1,5 +1,5 @@
-//! `--rlimit`: the resource limits that a job inherits from the caller. They are the job shell option `rlimit`,
-//! which maps names to soft limits, -1 for unlimited.
+//! `--rlimit`: the resource limits that a job inherits from the caller. They are the job shell option
+//! `rlimit`, which maps names to soft limits, -1 for unlimited.
 
 use std::collections::BTreeMap;
 

@@ -11,8 +11,8 @@ use super::error::ArgError;
 /// Applies a `--setattr`.
 ///
 /// # Errors
-/// [`ArgError::File`] for `^KEY=FILE` if the file can't be read or isn't JSON; [`ArgError::SetAttr`] if the key
-/// is invalid.
+/// [`ArgError::File`] for `^KEY=FILE` if the file can't be read or isn't JSON; [`ArgError::SetAttr`] if the
+/// key is invalid.
 pub(crate) fn set_attribute(
     builder: JobspecBuilder,
     setting: &str,

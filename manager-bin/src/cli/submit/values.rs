@@ -36,8 +36,8 @@ pub(crate) fn time_limit(text: &str) -> Result<f64, ArgError> {
     if seconds.is_finite() { Ok(seconds) } else { Err(ArgError::InfiniteDuration) }
 }
 
-/// Parses `[SIG][@TIME]` and returns the job shell option for it: the signal that warns the tasks, and how long
-/// before the expiration of the job it is sent.
+/// Parses `[SIG][@TIME]` and returns the job shell option for it: the signal that warns the tasks, and how
+/// long before the expiration of the job it is sent.
 ///
 /// # Errors
 /// [`ArgError::Signal`] if the signal or the time is invalid.

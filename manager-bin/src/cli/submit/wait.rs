@@ -135,8 +135,8 @@ fn never_received(id: JobId, event: &str) -> String {
     format!("{}: event '{event}' never received", show_id(id))
 }
 
-/// Prints an event if it is a fatal exception or `verbose` asks for it. Times are relative to the time `first`
-/// of the job's first event.
+/// Prints an event if it is a fatal exception or `verbose` asks for it. Times are relative to the time
+/// `first` of the job's first event.
 fn print_event(id: JobId, event: &EventEntry, first: Timestamp, verbose: u8, sinks: &Sinks) {
     let fatal = |event: &EventEntry| {
         let severity = event.context.as_ref().and_then(|context| context.get("severity"));

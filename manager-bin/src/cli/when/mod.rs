@@ -9,8 +9,8 @@ use jobtap_core::job::Fsd;
 
 use self::words::parse_words;
 
-/// Parses a point in time, relative to the time `now` in the time zone `zone`, and returns it in seconds since
-/// the epoch. Returns `None` if the text isn't understood.
+/// Parses a point in time, relative to the time `now` in the time zone `zone`, and returns it in seconds
+/// since the epoch. Returns `None` if the text isn't understood.
 ///
 /// It accepts seconds since the epoch, `now`, `-DURATION` and `+DURATION` from now, dates (`YYYY-MM-DD`,
 /// `YYYY-MM-DD HH:MM[:SS]`, with `T` instead of the space or with an offset from UTC, and `HH:MM[:SS]` for

@@ -76,7 +76,7 @@ pub(super) struct AttachArgs {
 
 /// How to attach to a job.
 #[derive(Debug, Clone)]
-pub(in crate::cli) struct Attach {
+pub(in crate::cli) struct AttachOptions {
     pub(in crate::cli) show_events: bool,
     pub(in crate::cli) show_exec: bool,
     pub(in crate::cli) show_status: bool,
@@ -100,7 +100,7 @@ pub(super) async fn run(client: &Client, args: AttachArgs) -> Result<u8, CliErro
         return Err(CliError::failure("Do not use --stdin-ranks with --read-only"));
     }
     let stdin_ranks = args.stdin_ranks.as_deref().map_or(Ok(Vec::new()), tasks)?;
-    let how = Attach {
+    let options = AttachOptions {
         show_events: args.show_events,
         show_exec: args.show_exec,
         show_status: args.show_status,
@@ -112,33 +112,33 @@ pub(super) async fn run(client: &Client, args: AttachArgs) -> Result<u8, CliErro
         tail: tail.map_err(|_| CliError::failure("invalid tail argument"))?,
         interrupt: Interrupt::WarnFirst,
     };
-    attach(client, target, how).await
+    attach(client, target, options).await
 }
 
-/// Prints the output of a job until the job is inactive or has reached the event `how.wait_event`, and
+/// Prints the output of a job until the job is inactive or has reached the event `options.wait_event`, and
 /// returns the exit code.
 pub(in crate::cli) async fn attach(
     client: &Client,
     target: Target,
-    how: Attach,
+    options: AttachOptions,
 ) -> Result<u8, CliError> {
-    let skip = match how.tail {
+    let skip = match options.tail {
         Some(tail) => printed_lines(client, &target).await?.saturating_sub(tail),
         None => 0,
     };
     let attached = Attached {
         main: Some(EventStream::open(client, target.id, "eventlog", false).await?),
-        exec: match how.show_exec {
+        exec: match options.show_exec {
             true => Some(EventStream::open(client, target.id, "guest.exec.eventlog", false).await?),
             false => None,
         },
         out: Some(EventStream::open(client, target.id, OUTPUT, false).await?),
-        signals: signals::catch(how.read_only)?,
-        ctrl_c: CtrlC::new(how.interrupt),
-        status: StatusLine::new(&target.typed, how.show_status, how.show_events),
+        signals: signals::catch(options.read_only)?,
+        ctrl_c: CtrlC::new(options.interrupt),
+        status: StatusLine::new(&target.typed, options.show_status, options.show_events),
         client: client.clone(),
         target,
-        how,
+        options,
         first: None,
         finish: Finish::default(),
         skip,
@@ -180,8 +180,8 @@ async fn printed_lines(client: &Client, target: &Target) -> Result<usize, CliErr
         .map_err(|_| CliError::failure("No job output found"))?;
     let text = values.get(OUTPUT);
     // The tasks may be writing: the last line can be incomplete.
-    let whole = text.rfind('\n').and_then(|end| text.get(..=end)).unwrap_or_default();
-    let events = decode_log(whole).map_err(CliError::failure)?;
+    let complete = text.rfind('\n').and_then(|end| text.get(..=end)).unwrap_or_default();
+    let events = decode_log(complete).map_err(CliError::failure)?;
     Ok(events.iter().map(output::lines).sum())
 }
 
@@ -189,7 +189,7 @@ async fn printed_lines(client: &Client, target: &Target) -> Result<usize, CliErr
 struct Attached {
     client: Client,
     target: Target,
-    how: Attach,
+    options: AttachOptions,
     main: Option<EventStream>,
     exec: Option<EventStream>,
     out: Option<EventStream>,
@@ -250,8 +250,10 @@ impl Attached {
             Input::Main(Some(Err(error))) => return Err(self.cannot_attach(error)),
             Input::Main(None) => self.main = None,
             Input::Exec(Some(Ok(event))) => self.show("exec", &event),
+            // Its end, or an error: a job that was never started has no such eventlog.
             Input::Exec(_) => self.exec = None,
             Input::Out(Some(Ok(event))) => self.output(&event)?,
+            // The tasks of a simulated job print nothing, so that there is no output log.
             Input::Out(Some(Err(error))) if error.errno == ENOENT => self.out = None,
             Input::Out(Some(Err(error))) => {
                 self.out = None;
@@ -276,14 +278,15 @@ impl Attached {
                 self.time(event),
                 self.target.typed
             ));
-        } else if self.how.show_events {
+        } else if self.options.show_events {
             self.show("job", event);
         }
-        if event.name == "start" && self.how.input {
-            let ranks = std::mem::take(&mut self.how.stdin_ranks);
+        // Before `start` there are no tasks, and the manager would refuse their input.
+        if event.name == "start" && self.options.input {
+            let ranks = std::mem::take(&mut self.options.stdin_ranks);
             input::forward(self.client.clone(), self.target.id, ranks)?;
         }
-        let reached = event.name == *self.how.wait_event;
+        let reached = event.name == *self.options.wait_event;
         // After `clean` the loop continues until the output has been printed to its end.
         if reached && event.name != "clean" {
             return Ok(Flow::Exit(if self.finish.status.is_some() { self.exit_code() } else { 0 }));
@@ -298,7 +301,7 @@ impl Attached {
             return Ok(());
         }
         self.status.clear();
-        self.how.output.show(event)?;
+        self.options.output.show(event)?;
         Ok(())
     }
 
@@ -325,7 +328,7 @@ impl Attached {
                 say("one more ctrl-C within 2s to cancel or ctrl-Z to detach");
             }
             Reaction::Cancel => {
-                if self.how.interrupt == Interrupt::CancelFirst {
+                if self.options.interrupt == Interrupt::CancelFirst {
                     say("canceling the job; one more ctrl-C within 2s to detach");
                 }
                 self.cancel().await;

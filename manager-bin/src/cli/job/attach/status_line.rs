@@ -22,8 +22,8 @@ pub(super) struct StatusLine {
 }
 
 impl StatusLine {
-    /// The line for a job. Without the option `--show-status` (`requested`) it is shown on terminals only, and
-    /// not together with events.
+    /// The line for a job. Without the option `--show-status` (`requested`) it is shown on terminals only,
+    /// and not together with events.
     pub(super) fn new(typed: &str, requested: bool, events_shown: bool) -> Self {
         let interactive = std::io::stdin().is_terminal()
             && std::io::stdout().is_terminal()

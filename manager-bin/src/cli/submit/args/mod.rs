@@ -1,5 +1,5 @@
-//! The options that all submitting commands have in common, and the jobspec that they make. They are parsed only
-//! when the jobspec is made: until then `--cc` and `bulksubmit` can replace parts of any option.
+//! The options that all submitting commands have in common, and the jobspec that they make. They are parsed
+//! only when the jobspec is made: until then `--cc` and `bulksubmit` can replace parts of any option.
 
 mod resources;
 #[cfg(test)]
@@ -169,8 +169,8 @@ impl Copies {
     }
 }
 
-/// The values of all options that are set, each with the text that precedes it on a command line, and the words
-/// of the command.
+/// The values of all options that are set, each with the text that precedes it on a command line, and the
+/// words of the command.
 pub(crate) struct Texts<'a> {
     /// Options with one value.
     pub(crate) single: Vec<(&'static str, &'a mut String)>,
