@@ -1,6 +1,6 @@
 //! What a callback reads of the jobs that it has asked something for, and that nothing of it outlives the
 //! callback.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
 
