@@ -117,7 +117,7 @@ fn owner_and_guest_can_use_services_and_streams() {
         "probe-manager-jobtap: ERROR: Unknown service method 'job-manager.probe.nosuch'",
     );
     let wrong = m.jobtap_args(&["plugin", "call", "probe.add", "{"]);
-    assert!(wrong.code == 1 && wrong.stderr.contains("the payload is no JSON"), "{wrong:?}");
+    assert!(wrong.code == 1 && wrong.stderr.contains("the payload is not JSON"), "{wrong:?}");
 
     assert_eq!(as_guest(&m, "plugin call probe.whoami").ok(), "4242");
     for owners in ["plugin call probe.add 1", "plugin query probe", "plugin stats", "config get"] {

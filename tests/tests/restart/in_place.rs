@@ -85,7 +85,7 @@ fn unknown_modules_and_guests_are_refused() {
     refused("module reload nope", "jobtap-module: reload nope: there is no such module");
     refused(
         "module reload sched-simple mode=limited",
-        "jobtap-module: reload sched-simple: there are no arguments to a module: use the configuration",
+        "jobtap-module: reload sched-simple: modules have no arguments: use the configuration",
     );
     let mut guest = m.command(["module", "reload", "job-manager"]);
     guest.env("FLUX_HANDLE_USERID", "9999").env("FLUX_HANDLE_ROLEMASK", "0x2");

@@ -1,12 +1,13 @@
-//! Values that are attached to short options whose value is optional: `-Lalways`, `-rDIR`. The parser takes
-//! such a value only after a `=`, since it would otherwise take the word after a bare `-L` as the value.
+//! Short options with an optional value: `-Lalways`, `-rDIR`. clap would take the word after a bare `-L` as
+//! its value, so these options require a `=` before it, which is inserted here into the words of a command
+//! line.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use clap::{Arg, Command};
 
-/// The words of a command line, the program's name first, with the `=` inserted.
+/// Inserts `=` before values that are attached to such options. The first word is the name of the program.
 pub(super) fn with_equals(top: &Command, mut words: Vec<OsString>) -> Vec<OsString> {
     let mut command = top;
     let mut at = 1;
@@ -14,9 +15,10 @@ pub(super) fn with_equals(top: &Command, mut words: Vec<OsString>) -> Vec<OsStri
         command = inner;
         at += 1;
     }
-    if !command.get_arguments().any(may_stand_alone) {
+    if !command.get_arguments().any(has_optional_value) {
         return words;
     }
+    // The first positional argument of such a command ends the options: the words of a job's command follow.
     let ends_options = command.get_positionals().any(Arg::is_trailing_var_arg_set);
     let mut is_value = false;
     for word in words.iter_mut().skip(at) {
@@ -42,18 +44,18 @@ pub(super) fn with_equals(top: &Command, mut words: Vec<OsString>) -> Vec<OsStri
     words
 }
 
-/// Whether an option has a short form and an optional value.
-fn may_stand_alone(arg: &Arg) -> bool {
+/// Returns true if an option has a short form and an optional value.
+fn has_optional_value(arg: &Arg) -> bool {
     arg.get_short().is_some() && arg.is_require_equals_set()
 }
 
-/// What a word of short options ends with.
+/// How a word of short options ends.
 enum Cluster {
-    /// Options that need nothing more.
+    /// With an option that is complete.
     Flags,
-    /// An option whose value is the next word.
+    /// With an option whose value is the next word.
     WantsValue,
-    /// An option that may stand alone, and from here on its value.
+    /// With an option whose value is optional, and the value, which begins at this index.
     Attached(usize),
 }
 
@@ -62,7 +64,7 @@ fn cluster(command: &Command, word: &[u8]) -> Cluster {
         let letter = Some(char::from(*letter));
         let arg = command.get_arguments().find(|arg| arg.get_short() == letter);
         let Some(arg) = arg.filter(|arg| arg.get_action().takes_values()) else { continue };
-        return match (word.get(end), may_stand_alone(arg)) {
+        return match (word.get(end), has_optional_value(arg)) {
             (None, false) => Cluster::WantsValue,
             (Some(next), true) if *next != b'=' => Cluster::Attached(end),
             _ => Cluster::Flags,
@@ -71,7 +73,7 @@ fn cluster(command: &Command, word: &[u8]) -> Cluster {
     Cluster::Flags
 }
 
-/// Whether the value of a long option, which may be shortened, is the next word.
+/// Returns true if the value of a long option, which may be abbreviated, is the next word.
 fn long_wants_value(command: &Command, word: &OsStr) -> bool {
     let name = word.to_str().and_then(|word| word.strip_prefix("--"));
     let Some(name) = name.filter(|name| !name.contains('=')) else { return false };
@@ -98,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attached_value_is_told_from_flags() {
+    fn an_attached_value_is_distinguished_from_flags() {
         becomes("resource list -nLnever", "resource list -nL=never");
         becomes("resource status -Lalways -o -Lx", "resource status -L=always -o -Lx");
         becomes("resource list -o{state}L -L=auto -L", "resource list -o{state}L -L=auto -L");
@@ -108,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_a_command_are_left_alone() {
+    fn the_words_of_a_jobs_command_remain_unchanged() {
         becomes("start -r/a/b ls -rx", "start -r=/a/b ls -rx");
         becomes("start --conf -rx -rdir -- -rx", "start --conf -rx -r=dir -- -rx");
         becomes("start --test-s 2 -rdir", "start --test-s 2 -r=dir");

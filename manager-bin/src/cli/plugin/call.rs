@@ -9,13 +9,13 @@ use crate::client::Client;
 /// Options and arguments of `plugin call`.
 #[derive(Debug, clap::Args)]
 pub(super) struct CallArgs {
-    /// Print each answer of a stream on a line, as it comes
+    /// Print each response of a stream as a line
     #[arg(long)]
     stream: bool,
-    /// The plugin and the method of its service
+    /// Plugin, and the method of its service
     #[arg(value_name = "PLUGIN[.METHOD]")]
     service: String,
-    /// What it takes; {} if left out
+    /// Payload of the request [default: {}]
     #[arg(value_name = "JSON", allow_negative_numbers = true)]
     payload: Option<String>,
 }
@@ -25,18 +25,18 @@ pub(super) async fn run(client: &Client, args: &CallArgs) -> Result<u8, CliError
     let topic = topic(&args.service);
     let payload = payload(args.payload.as_deref())?;
     if !args.stream {
-        let answer = client.call_topic(&topic, payload).await?;
-        session::print(&format!("{answer}\n"))?;
+        let response = client.call_topic(&topic, payload).await?;
+        session::print(&format!("{response}\n"))?;
         return Ok(0);
     }
-    let mut answers = client.stream_topic(&topic, payload).await?;
-    while let Some(answer) = answers.next().await {
-        session::print(&format!("{}\n", answer?))?;
+    let mut responses = client.stream_topic(&topic, payload).await?;
+    while let Some(response) = responses.next().await {
+        session::print(&format!("{}\n", response?))?;
     }
     Ok(0)
 }
 
-/// The topic of a plugin's service. The leading dot of a builtin's name is not a part of it.
+/// The topic of a plugin's service, which omits the leading dot of the name of a builtin plugin.
 fn topic(service: &str) -> String {
     format!("job-manager.{}", service.strip_prefix('.').unwrap_or(service))
 }
@@ -46,7 +46,7 @@ fn payload(text: Option<&str>) -> Result<Value, CliError> {
         return Ok(json!({}));
     };
     serde_json::from_str(text)
-        .map_err(|error| CliError::failure(format!("the payload is no JSON: {error}: {text}")))
+        .map_err(|error| CliError::failure(format!("the payload is not JSON: {error}: {text}")))
 }
 
 #[cfg(test)]
@@ -54,17 +54,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_topic_is_below_the_managers() {
+    fn the_topic_omits_the_leading_dot_of_a_builtin() {
         assert_eq!(topic("limits.set"), "job-manager.limits.set");
         assert_eq!(topic(".history"), "job-manager.history");
     }
 
     #[test]
-    fn a_payload_is_json() {
+    fn a_payload_that_is_not_json_is_refused() {
         assert_eq!(payload(None).unwrap(), json!({}));
         assert_eq!(payload(Some("[1]")).unwrap(), json!([1]));
         let error = payload(Some("{user: 1}")).unwrap_err();
         assert_eq!(error.code, 1);
-        assert!(error.text.starts_with("the payload is no JSON: key must be a string at line 1"));
+        assert!(error.text.starts_with("the payload is not JSON: key must be a string at line 1"));
     }
 }

@@ -1,4 +1,4 @@
-//! Passes standard input to the tasks of a job.
+//! Forwards standard input to the tasks of a job.
 
 use std::io::Read;
 
@@ -8,12 +8,12 @@ use tokio::sync::mpsc::channel;
 use crate::client::Client;
 use crate::rpc::services::job_exec::Stdin;
 
-/// How many bytes are read at once.
+/// The maximum number of bytes in one request.
 const CHUNK: usize = 32 * 1024;
 
-/// Passes standard input to these tasks, or to all if none are named, until it ends.
+/// Forwards standard input to the tasks `ranks`, or to all tasks if `ranks` is empty, until end of file.
 ///
-/// It is read on a thread that is not joined, since a read from a terminal cannot be interrupted.
+/// A thread that is never joined reads it: a read from a terminal can't be interrupted.
 pub(super) fn forward(client: Client, id: JobId, ranks: Vec<u32>) -> std::io::Result<()> {
     let (sender, mut chunks) = channel::<Vec<u8>>(4);
     std::thread::Builder::new().name("stdin".into()).spawn(move || {
@@ -35,7 +35,7 @@ pub(super) fn forward(client: Client, id: JobId, ranks: Vec<u32>) -> std::io::Re
             };
             for rank in ranks {
                 let input = Stdin { id, data: chunk.clone(), eof: chunk.is_empty(), rank };
-                // The job has ended, or does not read the input of its clients.
+                // Refused: the tasks have exited, or don't read the input of clients.
                 if client.call(input).await.is_err() {
                     return;
                 }

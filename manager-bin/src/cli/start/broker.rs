@@ -1,29 +1,29 @@
-//! Options of `start` about the brokers of a Flux instance. The manager is one process, so they have no
-//! effect but that values are refused that Flux refuses.
+//! The options of `start` for the brokers of a Flux instance. This manager is a single process: the options
+//! have no effect, except that the values are refused that Flux refuses.
 
 use jobtap_core::job::Fsd;
 
 use crate::cli::message::CliError;
 
-/// Options that go with `--test-size`.
+/// The options that require `--test-size`.
 #[derive(Debug, Default, clap::Args)]
 pub(super) struct TestOptions {
-    /// How long to wait for the other hosts' end; they end together
+    /// Accepted without effect: how long to wait for the other brokers to exit
     #[arg(long, value_name = "FSD", hide = true)]
     test_exit_timeout: Option<String>,
-    /// Whose exit code counts; there is only one
+    /// Accepted without effect: which broker determines the exit code
     #[arg(long, value_name = "any|leader", hide = true)]
     test_exit_mode: Option<String>,
-    /// Which hosts are started; they start together
+    /// Accepted without effect: which brokers are started
     #[arg(long, value_name = "all|leader", hide = true)]
     test_start_mode: Option<String>,
-    /// How the hosts find each other; they needn't
+    /// Accepted without effect: how brokers find each other
     #[arg(long, value_name = "MODE", hide = true)]
     test_pmi_clique: Option<String>,
 }
 
 impl TestOptions {
-    /// Refuses options that contradict each other. `sized`: whether there is a `--test-size`.
+    /// Checks the options. `sized` tells whether `--test-size` is given.
     pub(super) fn check(&self, sized: bool) -> Result<(), CliError> {
         let given = [
             ("test-exit-timeout", &self.test_exit_timeout),
@@ -52,14 +52,13 @@ fn one_of(option: &str, value: Option<&str>, known: &[&str]) -> Result<(), CliEr
     }
 }
 
-/// The attributes that `--broker-opts=LIST` sets, as `ATTR=VAL`: of a broker's options it is the
-/// only one that means something here.
+/// The attributes `ATTR=VAL` that `--broker-opts=LIST` sets. Other options of brokers are refused.
 pub(super) fn broker_attributes(lists: &[String]) -> Result<Vec<String>, CliError> {
     let mut attributes = Vec::new();
     for word in lists.iter().flat_map(|list| list.split(',')).filter(|word| !word.is_empty()) {
         let attribute = word.strip_prefix("--setattr=").or_else(|| word.strip_prefix("-S"));
         let Some(attribute) = attribute.filter(|text| text.contains('=')) else {
-            let text = format!("--broker-opts: {word}: only -SATTR=VAL is understood here");
+            let text = format!("--broker-opts: {word}: only -SATTR=VAL is supported");
             return Err(CliError::failure(text));
         };
         attributes.push(attribute.to_owned());
@@ -76,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn modes_are_those_of_flux_and_need_a_size() {
+    fn modes_are_those_of_flux_and_require_a_size() {
         let mode = |mode: &str| TestOptions {
             test_exit_mode: Some(mode.to_owned()),
             ..TestOptions::default()
@@ -91,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_come_in_either_spelling() {
+    fn attributes_are_accepted_in_both_spellings() {
         let lists = ["-Sstatedir=/a,--setattr=b=1".to_owned(), ",-Sc=2".to_owned()];
         assert_eq!(broker_attributes(&lists).unwrap(), ["statedir=/a", "b=1", "c=2"]);
         assert!(broker_attributes(&["-v".to_owned()]).is_err());

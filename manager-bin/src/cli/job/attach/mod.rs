@@ -1,5 +1,9 @@
-//! `job attach`, which `run` uses, too: prints a job's output and events until its end, and exits with its
-//! exit code.
+//! `job attach`, which `run` uses as well: prints a job's output and events until the job is inactive, and
+//! returns the job's exit code.
+
+mod input;
+mod signals;
+mod status_line;
 
 use std::time::{Duration, Instant};
 
@@ -9,14 +13,14 @@ use jobtap_core::resource::Idset;
 use serde_json::{Map, Value};
 use tokio::sync::mpsc::UnboundedReceiver;
 
-pub(in crate::cli) use super::attach_signals::Interrupt;
-use super::attach_signals::{self, Keys, Reaction};
-use super::attach_state::StatusLine;
+pub(in crate::cli) use self::signals::Interrupt;
+use self::signals::{CtrlC, Reaction};
+use self::status_line::StatusLine;
 use super::event_stream::EventStream;
 use super::output::{self, Output, show_exception};
-use super::status::{Ending, exit_code_of};
-use super::target::Target;
-use super::{attach_input, say};
+use super::say;
+use super::status::{Finish, exit_code_of};
+use crate::cli::ids::Target;
 use crate::cli::message::CliError;
 use crate::cli::session;
 use crate::client::{Client, RpcError};
@@ -24,9 +28,9 @@ use crate::rpc::errno::{ENOENT, EPERM};
 use crate::rpc::services::job_info::Lookup;
 use crate::rpc::services::job_manager::{Kill, Raise};
 
-/// The key of what a job's tasks print.
+/// The key of the log with the output of a job's tasks.
 const OUTPUT: &str = "guest.output";
-/// Exit code after the user has detached from a job that continues.
+/// The exit code after the user has detached from a running job.
 const DETACHED: u8 = 0;
 
 /// Options and arguments of `job attach`.
@@ -35,54 +39,54 @@ pub(super) struct AttachArgs {
     /// Show the job's events
     #[arg(short = 'E', long)]
     show_events: bool,
-    /// Show the events of its execution
+    /// Show the events of the job's execution (guest.exec.eventlog)
     #[arg(short = 'X', long)]
     show_exec: bool,
-    /// Show what the job waits for
+    /// Show a status line until the job starts
     #[arg(long)]
     show_status: bool,
-    /// Stop at this event
+    /// Exit when the job has reached this event
     #[arg(short = 'w', long, value_name = "NAME", default_value = "clean")]
     wait_event: String,
-    /// Begin each line of output with the task's rank
+    /// Prefix each line of output with the task rank
     #[arg(short = 'l', long)]
     label_io: bool,
-    /// Say more
+    /// Print more messages (accepted, without effect)
     #[arg(short = 'v', long, action = clap::ArgAction::Count)]
     verbose: u8,
-    /// Say nothing about redirected output
+    /// Suppress messages about redirected output
     #[arg(short = 'q', long)]
     quiet: bool,
-    /// Only look on: send neither input nor signals, and leave the job alone at Ctrl-C
+    /// Only watch: forward neither input nor signals; Ctrl-C doesn't cancel the job
     #[arg(short = 'r', long)]
     read_only: bool,
-    /// Send our input to these tasks only
+    /// Send standard input to these task ranks only
     #[arg(short = 'i', long, value_name = "IDS")]
     stdin_ranks: Option<String>,
-    /// Show output as it comes (it always is)
+    /// Accepted and ignored: output is never buffered
     #[arg(short = 'u', long)]
     unbuffered: bool,
-    /// Of the past output only the last N lines
+    /// Print only the last N lines of the output so far
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "10")]
     tail: Option<String>,
-    /// The job
+    /// Job id
     #[arg(value_name = "JOBID")]
     id: String,
 }
 
-/// The options of attaching to a job.
+/// How to attach to a job.
 #[derive(Debug, Clone)]
-pub(in crate::cli) struct Attach {
+pub(in crate::cli) struct AttachOptions {
     pub(in crate::cli) show_events: bool,
     pub(in crate::cli) show_exec: bool,
     pub(in crate::cli) show_status: bool,
     pub(in crate::cli) wait_event: String,
     pub(in crate::cli) output: Output,
-    /// Send no signals.
+    /// Don't forward signals.
     pub(in crate::cli) read_only: bool,
-    /// Pass our standard input on to the tasks.
+    /// Forward standard input to the tasks.
     pub(in crate::cli) input: bool,
-    /// To these tasks only; to all if there are none.
+    /// The tasks that receive standard input; empty for all.
     pub(in crate::cli) stdin_ranks: Vec<u32>,
     pub(in crate::cli) tail: Option<usize>,
     pub(in crate::cli) interrupt: Interrupt,
@@ -96,7 +100,7 @@ pub(super) async fn run(client: &Client, args: AttachArgs) -> Result<u8, CliErro
         return Err(CliError::failure("Do not use --stdin-ranks with --read-only"));
     }
     let stdin_ranks = args.stdin_ranks.as_deref().map_or(Ok(Vec::new()), tasks)?;
-    let how = Attach {
+    let options = AttachOptions {
         show_events: args.show_events,
         show_exec: args.show_exec,
         show_status: args.show_status,
@@ -108,40 +112,41 @@ pub(super) async fn run(client: &Client, args: AttachArgs) -> Result<u8, CliErro
         tail: tail.map_err(|_| CliError::failure("invalid tail argument"))?,
         interrupt: Interrupt::WarnFirst,
     };
-    attach(client, target, how).await
+    attach(client, target, options).await
 }
 
-/// Prints the output of a job until its end or the awaited event, and returns the exit code.
+/// Prints the output of a job until the job is inactive or has reached the event `options.wait_event`, and
+/// returns the exit code.
 pub(in crate::cli) async fn attach(
     client: &Client,
     target: Target,
-    how: Attach,
+    options: AttachOptions,
 ) -> Result<u8, CliError> {
-    let skip = match how.tail {
-        Some(tail) => past_lines(client, &target).await?.saturating_sub(tail),
+    let skip = match options.tail {
+        Some(tail) => printed_lines(client, &target).await?.saturating_sub(tail),
         None => 0,
     };
     let attached = Attached {
         main: Some(EventStream::open(client, target.id, "eventlog", false).await?),
-        exec: match how.show_exec {
+        exec: match options.show_exec {
             true => Some(EventStream::open(client, target.id, "guest.exec.eventlog", false).await?),
             false => None,
         },
         out: Some(EventStream::open(client, target.id, OUTPUT, false).await?),
-        signals: attach_signals::catch(how.read_only)?,
-        keys: Keys::new(how.interrupt),
-        status: StatusLine::new(&target.typed, how.show_status, how.show_events),
+        signals: signals::catch(options.read_only)?,
+        ctrl_c: CtrlC::new(options.interrupt),
+        status: StatusLine::new(&target.typed, options.show_status, options.show_events),
         client: client.clone(),
         target,
-        how,
+        options,
         first: None,
-        ending: Ending::default(),
+        finish: Finish::default(),
         skip,
     };
-    attached.follow().await
+    attached.run().await
 }
 
-/// The tasks that `--stdin-ranks` names; `all` is the same as none.
+/// The task ranks that `--stdin-ranks` names. Empty for `all`.
 pub(in crate::cli) fn tasks(text: &str) -> Result<Vec<u32>, CliError> {
     if text == "all" {
         return Ok(Vec::new());
@@ -153,30 +158,30 @@ pub(in crate::cli) fn tasks(text: &str) -> Result<Vec<u32>, CliError> {
     Ok(tasks.iter().collect())
 }
 
-/// Whether the job is active and reads the input of its clients. Otherwise standard input is not read, so
-/// that other processes that share it can.
+/// Returns true if the job hasn't finished and its tasks read the input of clients. Otherwise standard input
+/// is left to other processes that share it.
 async fn wants_input(client: &Client, target: &Target) -> bool {
     let keys = ["jobspec", "eventlog"].map(str::to_owned).to_vec();
     let Ok(values) = client.call(Lookup { id: target.id, keys, flags: 0 }).await else {
         return false;
     };
     let jobspec: Value = serde_json::from_str(values.get("jobspec")).unwrap_or_default();
-    let over = decode_log(values.get("eventlog"))
+    let finished = decode_log(values.get("eventlog"))
         .is_ok_and(|events| events.iter().any(|event| event.name == "finish"));
     let source = jobspec.pointer("/attributes/system/shell/options/input/stdin/type");
-    !over && source.and_then(Value::as_str) == Some("service")
+    !finished && source.and_then(Value::as_str) == Some("service")
 }
 
-/// How many lines of output the job has so far.
-async fn past_lines(client: &Client, target: &Target) -> Result<usize, CliError> {
+/// The number of lines of output that the job has printed so far.
+async fn printed_lines(client: &Client, target: &Target) -> Result<usize, CliError> {
     let values = client
         .call(Lookup::key(target.id, OUTPUT))
         .await
         .map_err(|_| CliError::failure("No job output found"))?;
     let text = values.get(OUTPUT);
-    // The last line may be incomplete.
-    let whole = text.rfind('\n').and_then(|end| text.get(..=end)).unwrap_or_default();
-    let events = decode_log(whole).map_err(CliError::failure)?;
+    // The tasks may be writing: the last line can be incomplete.
+    let complete = text.rfind('\n').and_then(|end| text.get(..=end)).unwrap_or_default();
+    let events = decode_log(complete).map_err(CliError::failure)?;
     Ok(events.iter().map(output::lines).sum())
 }
 
@@ -184,22 +189,22 @@ async fn past_lines(client: &Client, target: &Target) -> Result<usize, CliError>
 struct Attached {
     client: Client,
     target: Target,
-    how: Attach,
+    options: AttachOptions,
     main: Option<EventStream>,
     exec: Option<EventStream>,
     out: Option<EventStream>,
     signals: UnboundedReceiver<i32>,
-    keys: Keys,
+    ctrl_c: CtrlC,
     status: StatusLine,
-    /// Time of the job's first event.
+    /// The time of the job's first event, from which times are shown.
     first: Option<Timestamp>,
-    ending: Ending,
-    /// Lines of output that are left out.
+    finish: Finish,
+    /// How many more lines of output are skipped because of `--tail`.
     skip: usize,
 }
 
-/// What happened next.
-enum Next {
+/// An input of the loop in [`Attached::run`].
+enum Input {
     Main(Option<Result<EventEntry, RpcError>>),
     Exec(Option<Result<EventEntry, RpcError>>),
     Out(Option<Result<EventEntry, RpcError>>),
@@ -207,60 +212,64 @@ enum Next {
     Tick,
 }
 
-/// Whether to go on.
-enum Go {
-    On,
-    Stop(u8),
+/// Whether the client stays attached, or exits with a code.
+enum Flow {
+    Continue,
+    Exit(u8),
 }
 
 impl Attached {
-    async fn follow(mut self) -> Result<u8, CliError> {
+    async fn run(mut self) -> Result<u8, CliError> {
         let mut ticks = tokio::time::interval(Duration::from_secs(1));
         while self.main.is_some() || self.out.is_some() || self.exec.is_some() {
-            let next = tokio::select! {
+            // Signals first: a job that prints without end must not delay Ctrl-C. The main eventlog precedes
+            // the output, so that a message about the job's start comes before its output.
+            let input = tokio::select! {
                 biased;
-                signal = self.signals.recv() => Next::Signal(signal.unwrap_or_default()),
-                event = next(&mut self.main) => Next::Main(event),
-                event = next(&mut self.exec) => Next::Exec(event),
-                event = next(&mut self.out) => Next::Out(event),
-                _ = ticks.tick() => Next::Tick,
+                signal = self.signals.recv() => Input::Signal(signal.unwrap_or_default()),
+                event = next(&mut self.main) => Input::Main(event),
+                event = next(&mut self.exec) => Input::Exec(event),
+                event = next(&mut self.out) => Input::Out(event),
+                _ = ticks.tick() => Input::Tick,
             };
-            if let Go::Stop(code) = self.take(next).await? {
+            if let Flow::Exit(code) = self.handle(input).await? {
                 return Ok(code);
             }
         }
         self.status.clear();
-        if let Some(text) = self.ending.status.map(|status| status.text()).filter(|t| !t.is_empty())
+        if let Some(text) = self.finish.status.map(|status| status.text()).filter(|t| !t.is_empty())
         {
             say(text);
         }
         Ok(self.exit_code())
     }
 
-    async fn take(&mut self, next: Next) -> Result<Go, CliError> {
-        match next {
-            Next::Main(Some(Ok(event))) => return self.main_event(&event),
-            Next::Main(Some(Err(error))) => return Err(self.cannot_attach(error)),
-            Next::Main(None) => self.main = None,
-            Next::Exec(Some(Ok(event))) => self.show("exec", &event),
-            Next::Exec(_) => self.exec = None,
-            Next::Out(Some(Ok(event))) => self.output(&event)?,
-            Next::Out(Some(Err(error))) if error.errno == ENOENT => self.out = None,
-            Next::Out(Some(Err(error))) => {
+    async fn handle(&mut self, input: Input) -> Result<Flow, CliError> {
+        match input {
+            Input::Main(Some(Ok(event))) => return self.main_event(&event),
+            Input::Main(Some(Err(error))) => return Err(self.cannot_attach(error)),
+            Input::Main(None) => self.main = None,
+            Input::Exec(Some(Ok(event))) => self.show("exec", &event),
+            // Its end, or an error: a job that was never started has no such eventlog.
+            Input::Exec(_) => self.exec = None,
+            Input::Out(Some(Ok(event))) => self.output(&event)?,
+            // The tasks of a simulated job print nothing, so that there is no output log.
+            Input::Out(Some(Err(error))) if error.errno == ENOENT => self.out = None,
+            Input::Out(Some(Err(error))) => {
                 self.out = None;
                 say(format!("output: {error}"));
             }
-            Next::Out(None) => self.out = None,
-            Next::Signal(signal) => return self.signal(signal).await,
-            Next::Tick => self.status.tick(),
+            Input::Out(None) => self.out = None,
+            Input::Signal(signal) => return self.signal(signal).await,
+            Input::Tick => self.status.tick(),
         }
-        Ok(Go::On)
+        Ok(Flow::Continue)
     }
 
-    fn main_event(&mut self, event: &EventEntry) -> Result<Go, CliError> {
+    fn main_event(&mut self, event: &EventEntry) -> Result<Flow, CliError> {
         self.first.get_or_insert(event.timestamp);
-        self.ending.note(event);
-        self.status.note(event);
+        self.finish.note(event);
+        self.status.update(event);
         if event.name == "exception" {
             self.status.clear();
             let text = show_exception(event);
@@ -269,19 +278,20 @@ impl Attached {
                 self.time(event),
                 self.target.typed
             ));
-        } else if self.how.show_events {
+        } else if self.options.show_events {
             self.show("job", event);
         }
-        if event.name == "start" && self.how.input {
-            let ranks = std::mem::take(&mut self.how.stdin_ranks);
-            attach_input::forward(self.client.clone(), self.target.id, ranks)?;
+        // Before `start` there are no tasks, and the manager would refuse their input.
+        if event.name == "start" && self.options.input {
+            let ranks = std::mem::take(&mut self.options.stdin_ranks);
+            input::forward(self.client.clone(), self.target.id, ranks)?;
         }
-        let reached = event.name == *self.how.wait_event;
-        // After the end of the job the rest of its output is printed.
+        let reached = event.name == *self.options.wait_event;
+        // After `clean` the loop continues until the output has been printed to its end.
         if reached && event.name != "clean" {
-            return Ok(Go::Stop(if self.ending.status.is_some() { self.exit_code() } else { 0 }));
+            return Ok(Flow::Exit(if self.finish.status.is_some() { self.exit_code() } else { 0 }));
         }
-        Ok(Go::On)
+        Ok(Flow::Continue)
     }
 
     fn output(&mut self, event: &EventEntry) -> Result<(), CliError> {
@@ -291,7 +301,7 @@ impl Attached {
             return Ok(());
         }
         self.status.clear();
-        self.how.output.show(event)?;
+        self.options.output.show(event)?;
         Ok(())
     }
 
@@ -311,21 +321,21 @@ impl Attached {
         format!("{:.3}s", event.timestamp.as_secs() - first.as_secs())
     }
 
-    async fn signal(&mut self, signal: i32) -> Result<Go, CliError> {
+    async fn signal(&mut self, signal: i32) -> Result<Flow, CliError> {
         self.status.clear();
-        match self.keys.press(signal, Instant::now()) {
+        match self.ctrl_c.react(signal, Instant::now()) {
             Reaction::Warn => {
                 say("one more ctrl-C within 2s to cancel or ctrl-Z to detach");
             }
             Reaction::Cancel => {
-                if self.how.interrupt == Interrupt::CancelFirst {
+                if self.options.interrupt == Interrupt::CancelFirst {
                     say("canceling the job; one more ctrl-C within 2s to detach");
                 }
                 self.cancel().await;
             }
             Reaction::Detach => {
                 say("detaching...");
-                return Ok(Go::Stop(DETACHED));
+                return Ok(Flow::Exit(DETACHED));
             }
             Reaction::Suspend => {
                 let own = rustix::process::getpid();
@@ -339,7 +349,7 @@ impl Attached {
                 }
             }
         }
-        Ok(Go::On)
+        Ok(Flow::Continue)
     }
 
     async fn cancel(&self) {
@@ -359,11 +369,11 @@ impl Attached {
     }
 
     fn exit_code(&self) -> u8 {
-        exit_code_of(&self.ending, 1)
+        exit_code_of(&self.finish, 1)
     }
 }
 
-/// The next event of a log. Waits for ever when the log has ended.
+/// The next event of a log. Never resolves after the end of the log, so that `select!` ignores it.
 async fn next(stream: &mut Option<EventStream>) -> Option<Result<EventEntry, RpcError>> {
     match stream {
         Some(stream) => stream.next().await,

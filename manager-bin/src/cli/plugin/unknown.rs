@@ -1,4 +1,4 @@
-//! Unknown names of plugins, and the known ones that they resemble.
+//! The message about an unknown name of a plugin, which suggests a similar name.
 
 use jobtap_core::suggest::nearest;
 
@@ -7,16 +7,16 @@ use crate::client::{Client, RpcError};
 use crate::rpc::errno::ENOENT;
 use crate::rpc::services::plugin::{Jobtap, Plugins};
 
-/// Which names are searched for a similar one.
+/// The names among which a similar one is searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Among {
-    /// Those of the loaded plugins.
+    /// The names of the loaded plugins.
     Loaded,
-    /// Those of all plugins that are linked into the manager.
+    /// The names of all plugins that are linked into the manager.
     Linked,
 }
 
-/// The message for a refusal. For an unknown name it is that of Flux, with a similar name.
+/// The message for an error of the manager. For an unknown name it is Flux's, followed by a suggestion.
 pub(super) async fn explain(
     client: &Client,
     error: RpcError,
@@ -26,7 +26,7 @@ pub(super) async fn explain(
     if error.errno != ENOENT {
         return error.into();
     }
-    // If the request fails, the message has no similar name.
+    // If this request fails, the message has no suggestion.
     let plugins = client.call(Jobtap::default()).await.unwrap_or_default();
     CliError::failure(unknown(name, among, &plugins))
 }
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_name_is_answered_with_the_nearest() {
+    fn an_unknown_name_gets_the_nearest_as_suggestion() {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         let plugins = Plugins {
             plugins: names(&["deadline"]),

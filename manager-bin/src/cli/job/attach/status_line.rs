@@ -1,17 +1,18 @@
-//! The status line that shows what a pending job waits for.
+//! The status line of an attached client, which shows why a pending job hasn't started.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use jobtap_core::eventlog::EventEntry;
 
-use super::event_stream::integer;
+use crate::cli::job::COMMAND;
+use crate::cli::job::event_stream::integer;
 use crate::cli::message::Prog;
 
-/// After this time the line is shown without an option for it.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// After this time the line is shown even without `--show-status`.
+const DELAY: Duration = Duration::from_secs(2);
 
-/// The status line, which is shown until the job has started.
+/// The status line. It disappears when the job starts.
 pub(super) struct StatusLine {
     name: String,
     message: Option<&'static str>,
@@ -21,23 +22,24 @@ pub(super) struct StatusLine {
 }
 
 impl StatusLine {
-    /// A line for a job. Without an option for it (`asked`), it is shown on terminals only.
-    pub(super) fn new(typed: &str, asked: bool, events_shown: bool) -> Self {
+    /// The line for a job. Without the option `--show-status` (`requested`) it is shown on terminals only,
+    /// and not together with events.
+    pub(super) fn new(typed: &str, requested: bool, events_shown: bool) -> Self {
         let interactive = std::io::stdin().is_terminal()
             && std::io::stdout().is_terminal()
             && std::io::stderr().is_terminal()
             && std::env::var_os("FLUX_ATTACH_NONINTERACTIVE").is_none();
-        let after = match (asked, interactive && !events_shown) {
+        let after = match (requested, interactive && !events_shown) {
             (true, _) => Some(Duration::ZERO),
-            (false, true) => Some(PATIENCE),
+            (false, true) => Some(DELAY),
             (false, false) => None,
         };
         let name = typed.to_owned();
         Self { name, message: Some("submitted"), since: Instant::now(), after, shown: false }
     }
 
-    /// Takes an event of the main log into account.
-    pub(super) fn note(&mut self, event: &EventEntry) {
+    /// Updates the message for an event of the main eventlog.
+    pub(super) fn update(&mut self, event: &EventEntry) {
         self.message = match &*event.name {
             "submit" => Some("submitted"),
             "validate" => Some("resolving dependencies"),
@@ -56,7 +58,7 @@ impl StatusLine {
         }
     }
 
-    /// Redraws the line. Called every second.
+    /// Redraws the line; to be called every second.
     pub(super) fn tick(&mut self) {
         let elapsed = self.since.elapsed();
         let (Some(message), Some(after)) = (self.message, self.after) else {
@@ -68,11 +70,11 @@ impl StatusLine {
         let seconds = elapsed.as_secs();
         let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
         let text = format!("{} {message} {hours:02}:{minutes:02}:{seconds:02}", self.name);
-        self.write(&format!("\r{}\x1b[K", Prog::current().plain(super::COMMAND, text)));
+        self.write(&format!("\r{}\x1b[K", Prog::current().plain(COMMAND, text)));
         self.shown = true;
     }
 
-    /// Removes the line before something else is printed.
+    /// Erases the line, so that something else can be printed.
     pub(super) fn clear(&mut self) {
         if self.shown {
             self.write("\r\x1b[K");

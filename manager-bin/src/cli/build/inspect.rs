@@ -1,8 +1,8 @@
-//! `build diff` and `build explain`: show what would be built.
+//! `build diff` and `build explain`: compare managers, and show what would be built.
 
 use std::path::PathBuf;
 
-use super::{How, What, read};
+use super::{ProcessArgs, SourceArgs, read};
 use crate::build::{self, Composition, Explained};
 use crate::cli::message::CliError;
 use crate::cli::session;
@@ -11,13 +11,13 @@ use crate::cli::session;
 #[derive(Debug, clap::Args)]
 pub(super) struct DiffArgs {
     #[command(flatten)]
-    what: What,
+    source: SourceArgs,
     #[command(flatten)]
-    how: How,
-    /// A manager that `build` made
+    process: ProcessArgs,
+    /// Manager that `jobtap build` has made
     #[arg(value_name = "OLD")]
     old: PathBuf,
-    /// Another one; without it, what the manifest would make
+    /// Manager to compare with; by default what would be built now
     #[arg(value_name = "NEW")]
     new: Option<PathBuf>,
 }
@@ -26,21 +26,21 @@ pub(super) struct DiffArgs {
 #[derive(Debug, clap::Args)]
 pub(super) struct ExplainArgs {
     #[command(flatten)]
-    what: What,
+    source: SourceArgs,
     #[command(flatten)]
-    how: How,
-    /// Only this plugin
+    process: ProcessArgs,
+    /// Explain only this plugin
     #[arg(value_name = "PLUGIN")]
     plugin: Option<String>,
 }
 
-/// Runs `build diff`. The exit code is 1 when there are differences, as that of diff(1).
+/// Runs `build diff`. As with diff(1), the exit code is 1 if there are differences.
 pub(super) fn diff(args: &DiffArgs) -> Result<u8, CliError> {
     let old = Composition::of_binary(&args.old)?;
     let new = match &args.new {
         Some(new) => Composition::of_binary(new)?,
         None => {
-            let (manifest, options) = read(&args.what, &args.how)?;
+            let (manifest, options) = read(&args.source, &args.process)?;
             build::explain(&manifest, &options)?.composition
         }
     };
@@ -51,10 +51,11 @@ pub(super) fn diff(args: &DiffArgs) -> Result<u8, CliError> {
 
 /// Runs `build explain`.
 pub(super) fn explain(args: &ExplainArgs) -> Result<u8, CliError> {
-    let (manifest, options) = read(&args.what, &args.how)?;
+    let (manifest, options) = read(&args.source, &args.process)?;
     let all = build::explain(&manifest, &options)?;
-    let shown = |plugin: &&Explained| args.plugin.as_ref().is_none_or(|name| plugin.name == *name);
-    let plugins: Vec<&Explained> = all.plugins.iter().filter(shown).collect();
+    let selected =
+        |plugin: &&Explained| args.plugin.as_ref().is_none_or(|name| plugin.name == *name);
+    let plugins: Vec<&Explained> = all.plugins.iter().filter(selected).collect();
     let left_out: Vec<&String> = match &args.plugin {
         Some(name) => all.left_out.iter().filter(|left| *left == name).collect(),
         None => all.left_out.iter().collect(),

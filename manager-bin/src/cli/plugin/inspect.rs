@@ -1,7 +1,7 @@
-//! `plugin list`, `query` and `schema`: print the loaded plugins, their own data, and the schemas of their
-//! configurations.
+//! `plugin list`, `plugin query` and `plugin schema`: print the loaded plugins, the data of a plugin, and the
+//! schema of a plugin's configuration.
 
-use super::names::{Among, explain};
+use super::unknown::{Among, explain};
 use crate::cli::format::columns::{Column, Side, table};
 use crate::cli::message::CliError;
 use crate::cli::session;
@@ -11,10 +11,10 @@ use crate::rpc::services::plugin::{GetSchema, Jobtap, Loaded, Query};
 /// Options of `plugin list`.
 #[derive(Debug, clap::Args)]
 pub(super) struct ListArgs {
-    /// Also the builtin ones, whose names begin with a dot
+    /// List builtin plugins as well, whose names begin with a dot
     #[arg(short = 'a', long)]
     all: bool,
-    /// With crate, version and state; "faulted" means: out of service after repeated panics
+    /// Show crate, version and state; a plugin that panics repeatedly is "faulted" and not called any more
     #[arg(short = 'l', long)]
     long: bool,
 }
@@ -22,7 +22,7 @@ pub(super) struct ListArgs {
 /// Arguments of `plugin query`.
 #[derive(Debug, clap::Args)]
 pub(super) struct QueryArgs {
-    /// Its name
+    /// Name of the plugin
     #[arg(value_name = "PLUGIN")]
     plugin: String,
 }
@@ -30,7 +30,7 @@ pub(super) struct QueryArgs {
 /// Arguments of `plugin schema`.
 #[derive(Debug, clap::Args)]
 pub(super) struct SchemaArgs {
-    /// Its name; it need not be loaded
+    /// Name of the plugin, which doesn't have to be loaded
     #[arg(value_name = "PLUGIN")]
     plugin: String,
 }
@@ -59,20 +59,20 @@ fn long<'a>(plugins: impl Iterator<Item = &'a Loaded>) -> String {
 
 /// Runs `plugin query`.
 pub(super) async fn query(client: &Client, args: &QueryArgs) -> Result<u8, CliError> {
-    let answer = client.call(Query { name: args.plugin.clone() }).await?;
-    session::print(&format!("{answer}\n"))?;
+    let response = client.call(Query { name: args.plugin.clone() }).await?;
+    session::print(&format!("{response}\n"))?;
     Ok(0)
 }
 
 /// Runs `plugin schema`.
 pub(super) async fn schema(client: &Client, args: &SchemaArgs) -> Result<u8, CliError> {
-    let answer = match client.call(GetSchema { name: args.plugin.clone() }).await {
-        Ok(answer) => answer,
+    let response = match client.call(GetSchema { name: args.plugin.clone() }).await {
+        Ok(response) => response,
         Err(error) => return Err(explain(client, error, &args.plugin, Among::Linked).await),
     };
-    match answer.schema {
+    match response.schema {
         None => {
-            // To standard error: standard output is for the schema.
+            // Printed to standard error: a program that reads standard output expects a schema.
             session::note(&format!("{} takes no configuration of its own", args.plugin));
         }
         Some(schema) => session::print(&format!("{schema:#}\n"))?,
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_long_list_names_what_is_out_of_service() {
+    fn the_long_list_shows_faulted_plugins() {
         let loaded = |name: &str, faulted| Loaded {
             name: name.to_owned(),
             crate_name: "site".to_owned(),

@@ -1,17 +1,17 @@
-//! The signals of a client that is attached to a job, and what two of them in a row mean.
+//! The signals of a client that is attached to a job, and the meaning of two Ctrl-C in a row.
 
 use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// A second Ctrl-C within this time counts as the second of two.
+/// The time within which a second Ctrl-C or a Ctrl-Z after Ctrl-C has its special meaning.
 const WINDOW: Duration = Duration::from_secs(2);
 
 pub(super) const SIGINT: i32 = 2;
 pub(super) const SIGTSTP: i32 = 20;
 
-/// Signals that are passed on to the job.
+/// Signals that are forwarded to the job.
 const FORWARDED: [SignalKind; 5] = [
     SignalKind::hangup(),
     SignalKind::user_defined1(),
@@ -20,11 +20,12 @@ const FORWARDED: [SignalKind; 5] = [
     SignalKind::terminate(),
 ];
 
-/// Catches the signals that concern the job from now on. A client that only reads catches none: signals
-/// end it as any program.
+/// Catches the signals that concern the job from now on. With `read_only` none are caught: they terminate
+/// the client as they do any program.
 pub(super) fn catch(read_only: bool) -> std::io::Result<UnboundedReceiver<i32>> {
     let (sender, receiver) = unbounded_channel();
     if read_only {
+        // A dropped sender would make the receiver return `None` at once.
         tokio::spawn(async move { sender.closed().await });
         return Ok(receiver);
     }
@@ -39,44 +40,44 @@ pub(super) fn catch(read_only: bool) -> std::io::Result<UnboundedReceiver<i32>> 
     Ok(receiver)
 }
 
-/// What Ctrl-C does.
+/// The meaning of Ctrl-C.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cli) enum Interrupt {
-    /// The first one warns, the second cancels the job (`attach`).
+    /// The first one warns, the second cancels the job: for `attach`.
     WarnFirst,
-    /// The first one cancels the job, the second detaches (`run`, whose job is the user's own).
+    /// The first one cancels the job, the second detaches: for `run`, which has submitted the job itself.
     CancelFirst,
 }
 
-/// What to do upon a signal.
+/// How the client reacts to a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reaction {
-    /// Say what a second one would do.
+    /// Print what a second Ctrl-C would do.
     Warn,
     /// Cancel the job.
     Cancel,
-    /// Leave the job alone.
+    /// Exit, and let the job continue.
     Detach,
     /// Stop this process, as Ctrl-Z does.
     Suspend,
-    /// Pass it on to the job.
+    /// Send the signal to the job.
     Forward(i32),
 }
 
 /// Remembers the last Ctrl-C.
 #[derive(Debug)]
-pub(super) struct Keys {
+pub(super) struct CtrlC {
     mode: Interrupt,
     last: Option<Instant>,
 }
 
-impl Keys {
+impl CtrlC {
     pub(super) fn new(mode: Interrupt) -> Self {
         Self { mode, last: None }
     }
 
-    /// What to do upon this signal at this time.
-    pub(super) fn press(&mut self, signal: i32, now: Instant) -> Reaction {
+    /// The reaction to a signal at the time `now`.
+    pub(super) fn react(&mut self, signal: i32, now: Instant) -> Reaction {
         let again = self.last.is_some_and(|last| now.duration_since(last) <= WINDOW);
         match (signal, self.mode) {
             (SIGINT, mode) => {
@@ -101,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_only_looks_on_has_no_signals_to_hear_of() {
+    fn read_only_catches_no_signals() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let mut signals = catch(true).unwrap();
@@ -115,22 +116,22 @@ mod tests {
     fn attach_warns_first_and_run_cancels_first() {
         let start = Instant::now();
         let late = start + WINDOW + Duration::from_millis(1);
-        let mut keys = Keys::new(Interrupt::WarnFirst);
-        assert_eq!(keys.press(SIGINT, start), Reaction::Warn);
-        assert_eq!(keys.press(SIGINT, late), Reaction::Warn);
-        assert_eq!(keys.press(SIGINT, late), Reaction::Cancel);
-        let mut keys = Keys::new(Interrupt::CancelFirst);
-        assert_eq!(keys.press(SIGINT, start), Reaction::Cancel);
-        assert_eq!(keys.press(SIGINT, start), Reaction::Detach);
+        let mut ctrl_c = CtrlC::new(Interrupt::WarnFirst);
+        assert_eq!(ctrl_c.react(SIGINT, start), Reaction::Warn);
+        assert_eq!(ctrl_c.react(SIGINT, late), Reaction::Warn);
+        assert_eq!(ctrl_c.react(SIGINT, late), Reaction::Cancel);
+        let mut ctrl_c = CtrlC::new(Interrupt::CancelFirst);
+        assert_eq!(ctrl_c.react(SIGINT, start), Reaction::Cancel);
+        assert_eq!(ctrl_c.react(SIGINT, start), Reaction::Detach);
     }
 
     #[test]
     fn ctrl_z_detaches_only_after_ctrl_c() {
         let now = Instant::now();
-        let mut keys = Keys::new(Interrupt::WarnFirst);
-        assert_eq!(keys.press(SIGTSTP, now), Reaction::Suspend);
-        keys.press(SIGINT, now);
-        assert_eq!(keys.press(SIGTSTP, now), Reaction::Detach);
-        assert_eq!(keys.press(15, now), Reaction::Forward(15));
+        let mut ctrl_c = CtrlC::new(Interrupt::WarnFirst);
+        assert_eq!(ctrl_c.react(SIGTSTP, now), Reaction::Suspend);
+        ctrl_c.react(SIGINT, now);
+        assert_eq!(ctrl_c.react(SIGTSTP, now), Reaction::Detach);
+        assert_eq!(ctrl_c.react(15, now), Reaction::Forward(15));
     }
 }
