@@ -25,7 +25,7 @@ pub(crate) struct ConfigArgs {
     command: ConfigCommand,
 }
 
-/// One line per subcommand.
+/// The subcommands.
 #[derive(Debug, clap::Subcommand)]
 enum ConfigCommand {
     /// Print the configuration, or a value of it

@@ -39,7 +39,7 @@ impl Recursion<'_> {
         Box::pin(async move {
             for row in rows {
                 let Some(inner) = self.manager_of(source, row, ancestors).await else { continue };
-                let id = self.setting.view.ids.show(row.id);
+                let id = self.setting.display.ids.show(row.id);
                 let path = if path.is_empty() { id } else { format!("{path}/{id}") };
                 streams.print(&format!("\n{path}:\n"))?;
                 let args = self.inner_args();

@@ -25,7 +25,7 @@ pub(super) fn table_text(
     template: &Template,
     rows: &[JobRow<'_>],
 ) -> Result<String, CliError> {
-    let options = RenderOptions { header: !args.no_header, zone: setting.view.zone.clone() };
+    let options = RenderOptions { header: !args.no_header, zone: setting.display.zone.clone() };
     let table = render(template, rows, &options).map_err(CliError::failure)?;
     let width = args.width.and_then(|width| if width == 0 { setting.columns } else { Some(width) });
     let color = match args.color {

@@ -49,7 +49,7 @@ pub(super) async fn dump(client: &Client, args: &DumpArgs) -> Result<u8, CliErro
         request_dump(client, &std::path::absolute(&args.file)?).await?
     };
     if args.verbose {
-        say(&summary("dumped", dumped.jobs, dumped.keys));
+        print_message(&summary("dumped", dumped.jobs, dumped.keys));
     }
     Ok(0)
 }
@@ -74,10 +74,12 @@ pub(super) fn restore(args: &RestoreArgs) -> Result<u8, CliError> {
     let statedir = StateDir::open(&args.state_dir).map_err(CliError::failure)?;
     let restored = archive::restore(statedir.path(), &args.file).map_err(CliError::failure)?;
     for path in &restored.skipped {
-        say(&format!("{path}: skipped: links between namespaces of a KVS can't be restored"));
+        print_message(&format!(
+            "{path}: skipped: links between namespaces of a KVS can't be restored"
+        ));
     }
     if args.verbose {
-        say(&summary("restored", restored.jobs, restored.keys));
+        print_message(&summary("restored", restored.jobs, restored.keys));
     }
     Ok(0)
 }
@@ -86,6 +88,6 @@ fn summary(done: &str, jobs: u64, keys: u64) -> String {
     format!("{done} {} with {}", plural(jobs, "job"), plural(keys, "key"))
 }
 
-fn say(text: &str) {
-    session::note(&Prog::current().plain(super::COMMAND, text));
+fn print_message(text: &str) {
+    session::print_message(&Prog::current().plain(super::COMMAND, text));
 }

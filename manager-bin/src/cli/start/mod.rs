@@ -105,7 +105,7 @@ pub(crate) fn run(args: StartArgs) -> ExitCode {
     if let Err(error) = &result
         && !error.text.is_empty()
     {
-        stderr::line(&session::complaint(COMMAND, Family::Compiled, &error.text));
+        stderr::line(&session::error_line(COMMAND, Family::Compiled, &error.text));
     }
     stderr::flush();
     ExitCode::from(result.unwrap_or_else(|error| error.code))
