@@ -206,6 +206,7 @@ fn report_usage(error: &clap::Error) -> ExitCode {
         ("" | "-h" | "--help" | "-V" | "--version", _) if !error.use_stderr() => {
             usage::report(error, &program, command, "", Family::Script)
         }
+        // No command at all.
         ("", _) => {
             session::print_message(&top.render_help().to_string());
             ExitCode::FAILURE

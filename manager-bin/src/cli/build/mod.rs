@@ -215,9 +215,11 @@ fn read(source: &SourceArgs, process: &ProcessArgs) -> Result<(Manifest, Options
         let entry = parse_plugin(word)?.ok_or_else(|| {
             CliError::usage(format!("--with={word}: neither NAME@VERSION nor NAME=PATH"))
         })?;
+        // An option replaces the entry with the same name.
         manifest.plugins.retain(|plugin| plugin.name != entry.name);
         manifest.plugins.push(entry);
     }
+    // A manifest lists either the builtins to include or those to exclude.
     if let Some(builtins) = &mut manifest.manager.builtins {
         builtins.retain(|name| !source.without.contains(name));
     } else {
@@ -234,6 +236,7 @@ fn read(source: &SourceArgs, process: &ProcessArgs) -> Result<(Manifest, Options
     let options = Options {
         base,
         lock,
+        // What an option adds is no part of the manifest, and so not of its lock file.
         keep_lock: !source.with.is_empty() || source.sdk.is_some(),
         cache: process.cache.clone(),
         target_dir: process.target_dir.clone(),

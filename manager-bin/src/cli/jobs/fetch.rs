@@ -55,6 +55,7 @@ pub(in crate::cli) async fn fetch<'a>(
 ) -> Result<Fetched<'a>, CliError> {
     let mut warn = |text: &str| writeln!(streams.err, "{}", setting.prog.warning(COMMAND, text));
     if !args.jobids.is_empty() {
+        // With --recursive the options still select the jobs of the inner managers.
         if args.filtered() && !args.recurses() {
             warn("Filtering options ignored with jobid list")?;
         }
@@ -77,6 +78,7 @@ async fn fetch_ids<'a>(
     for job in &args.jobids {
         match source.call(ListId { id: job.id, attrs: ALL }).await {
             Ok(Job { job }) => rows.push(read_row(job, &setting.display)?),
+            // As in Flux, the command fails only if none of the jobs exists.
             Err(error) if error.errno == ENOENT => {
                 writeln!(streams.err, "JobID {} unknown", job.typed)?;
             }

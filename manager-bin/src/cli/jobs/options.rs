@@ -201,5 +201,6 @@ fn columns() -> Option<usize> {
     let variable = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let terminal =
         || rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col.into());
+    // Terminals that don't know their size report 0.
     variable.or_else(terminal).filter(|columns| *columns > 0)
 }

@@ -15,8 +15,8 @@ use crate::cli::message::{CliError, Streams};
 /// The future of an asynchronous function that calls itself: boxed, since its size would be infinite.
 type Recursive<'f, T> = Pin<Box<dyn Future<Output = Result<T, CliError>> + 'f>>;
 
-/// The addresses of the managers on the path from the outermost one. Users can write any address into the memo
-/// of a job, so that addresses can form a cycle: a manager that is on the path isn't visited again.
+/// The addresses of the managers on the path from the outermost one. Users can write any address into the
+/// memo of a job, so that addresses can form a cycle: a manager that is on the path isn't visited again.
 type Ancestors<'f> = &'f [&'f str];
 
 /// How the jobs of inner managers are listed: with the options, setting and format of the outer list.

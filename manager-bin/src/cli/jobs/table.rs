@@ -39,6 +39,7 @@ pub(super) fn table_text(
     }
     for (line, row) in table.lines.iter().zip(rows) {
         let line = cut(line, width);
+        // The colour is added after the line was cut, since its escape sequence has no width.
         match row.color().filter(|_| color) {
             Some(code) => text += &format!("\x1b[{code}m{line}\x1b[0;0m\n"),
             None => text += &format!("{line}\n"),

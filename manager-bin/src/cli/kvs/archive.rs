@@ -43,6 +43,7 @@ pub(super) struct RestoreArgs {
 /// Runs `kvs dump`.
 pub(super) async fn dump(client: &Client, args: &DumpArgs) -> Result<u8, CliError> {
     let dumped = if STDOUT.iter().any(|name| args.file == Path::new(name)) {
+        // The manager writes to a temporary file, which is then copied.
         let directory = TemporaryDir::new().map_err(CliError::failure)?;
         dump_to_stdout(client, &directory.path().join("dump.tar")).await?
     } else {

@@ -123,6 +123,7 @@ pub(super) async fn submit_all(
     submissions: Vec<Submission>,
 ) -> Result<u8, CliError> {
     let client = Client::connect().await?;
+    // Opened first: if a file can't be created, no job is submitted.
     let mut files = LogFiles::default();
     let sinks: Result<Vec<Sinks>, ArgError> =
         submissions.iter().map(|submission| files.sinks(&submission.log)).collect();

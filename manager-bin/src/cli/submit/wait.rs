@@ -57,6 +57,7 @@ pub(in crate::cli) async fn wait_for(
             None => Ok(()),
         }
     };
+    // The output can end before or after the event: both are awaited.
     let (copied, code) = tokio::join!(output, wait_for_event(&client, id, &wait, &sinks));
     copied?;
     code

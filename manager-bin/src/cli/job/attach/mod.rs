@@ -296,6 +296,7 @@ impl Attached {
 
     fn output(&mut self, event: &EventEntry) -> Result<(), CliError> {
         let lines = output::lines(event);
+        // An event is skipped as a whole, even if fewer of its lines are to be skipped.
         if lines > 0 && self.skip > 0 {
             self.skip = self.skip.saturating_sub(lines);
             return Ok(());

@@ -142,6 +142,7 @@ impl Row for JobRow<'_> {
 
     fn sort_value(&self, name: &str) -> Option<FieldValue> {
         match name {
+            // The text of an id doesn't sort by the time of submission.
             "id" => self.id_field("id.dec"),
             _ => self.field(name),
         }

@@ -121,6 +121,7 @@ impl<'a> JobRow<'a> {
     /// The address of the manager that runs as this job, from the memo `uri`.
     pub(in crate::cli) fn inner_manager(&self) -> Option<&str> {
         let uri = self.annotation("user.uri")?.as_str()?;
+        // The memo remains after the manager has exited.
         (self.state == Some(State::Run)).then_some(uri)
     }
 
