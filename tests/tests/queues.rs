@@ -1,14 +1,14 @@
-//! Named queues from the shell: what the commands say, and what is left after a restart.
-#![allow(clippy::unwrap_used, missing_docs)]
+//! Named queues are enabled, started and listed from the shell; their state survives a restart.
+#![allow(clippy::unwrap_used)]
 
 use std::io::Write as _;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
-use jobtap_tests::{Manager, Output, jobtap, run, spawn, temporary};
+use jobtap_tests::{Manager, Output, jobtap, spawn, temporary};
 
 const LONG: &str = "--setattr=system.exec.test.run_duration=600s";
 
-/// A queue, its virtual queue, and another one.
+/// A configuration with a queue, its virtual queue, and another queue.
 const QUEUES: &str = r#"
 [policy.jobspec.defaults.system]
 queue = "day"
@@ -21,12 +21,7 @@ parent = "day"
 ncores = 2
 "#;
 
-#[track_caller]
-fn fails(output: &Output, line: &str) {
-    assert_eq!((output.code, output.stderr.trim_end()), (1, line), "{output:?}");
-}
-
-/// `config load` of this text.
+/// Runs `config load` with this text on standard input.
 fn load(m: &Manager, text: &str) -> Output {
     let mut command = m.command(["config", "load"]);
     let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -41,7 +36,7 @@ fn load(m: &Manager, text: &str) -> Output {
 }
 
 #[test]
-fn queues_are_enabled_and_started_one_by_one_or_all_together() {
+fn queues_are_enabled_and_started_singly_or_together() {
     let m = Manager::start_with(jobtap(), QUEUES);
     let ok = |words: &str| m.jobtap(&format!("queue {words}")).ok();
     assert_eq!(ok("start debug"), "debug: Scheduling is started");
@@ -55,7 +50,7 @@ fn queues_are_enabled_and_started_one_by_one_or_all_together() {
         "day: Scheduling is started\ndebug: Scheduling is started\nnight: Scheduling is started";
     assert_eq!(ok("start --all"), started);
     let fails = |words: &str, text: &str| {
-        fails(&m.jobtap(&format!("queue {words}")), &format!("jobtap-queue: ERROR: {text}"));
+        m.jobtap(&format!("queue {words}")).says(1, &format!("jobtap-queue: ERROR: {text}"));
     };
     fails("start", "Named queues are defined. Specify queues or use --all.");
     fails("disable", "enable: Use --all to apply this command to all queues");
@@ -63,14 +58,13 @@ fn queues_are_enabled_and_started_one_by_one_or_all_together() {
     fails("status x", "status: 'x' is not a valid queue");
     fails("status day -q debug", "Conflicting queues specified as --queue=debug and day");
     fails("list -q day,x", "No such queue: x");
-    let mut guest: Command = m.command(["queue", "stop", "--all"]);
-    let guest = run(guest.env("FLUX_HANDLE_USERID", "77").env("FLUX_HANDLE_ROLEMASK", "0x2"));
+    let guest = m.as_guest("queue stop --all");
     assert_eq!(guest.code, 1);
     assert!(guest.stderr.starts_with("jobtap-queue: ERROR: start: "), "{guest:?}");
 }
 
 #[test]
-fn a_listing_has_state_limits_and_resources() {
+fn queue_list_shows_state_limits_and_resources() {
     let m = Manager::start_with(jobtap(), QUEUES);
     let list = |format: &str| m.jobtap_args(&["queue", "list", "-n", "-o", format]).ok();
     let state = "{queuem} p={parent} {scheduling} {started.ascii} {defaults.timelimit!F} \
@@ -91,7 +85,7 @@ fn a_listing_has_state_limits_and_resources() {
 }
 
 #[test]
-fn what_was_said_of_queues_outlives_the_manager() {
+fn the_state_of_queues_survives_a_restart() {
     let mut m = Manager::start_with(jobtap(), QUEUES);
     m.jobtap("queue start debug").ok();
     m.jobtap("queue stop -m repair day").ok();
@@ -112,15 +106,15 @@ fn a_configuration_with_a_mistake_is_refused_as_a_whole() {
     let m = Manager::start_with(jobtap(), QUEUES);
     let refused = load(&m, "[queues.one]\n[queues.two]\nparent = \"x\"\n");
     let text = "error parsing [queues.two] config table: parent queue 'x' is not configured";
-    fails(&refused, &format!("jobtap-config: load: error updating job-manager: {text}"));
+    refused.says(1, &format!("jobtap-config: load: error updating job-manager: {text}"));
     assert_eq!(m.jobtap("queue list -n -o {queue}").ok(), "day\ndebug\nnight");
     assert_eq!(load(&m, "[queues.one]\n").code, 0);
     assert_eq!(m.jobtap("queue list -n -o {queue}").ok(), "one");
-    fails(&m.jobtap("submit true"), "[Errno 1] no queue specified");
+    m.jobtap("submit true").says(1, "[Errno 1] no queue specified");
 }
 
 #[test]
-fn queues_are_kept_apart_by_the_properties_of_their_nodes() {
+fn queues_use_only_nodes_with_their_properties() {
     let temporary = temporary();
     let file = temporary.path().join("config.toml");
     let config = r#"

@@ -1,4 +1,4 @@
-//! Scripts that wait for their turn: no time of theirs runs, and no node is blamed for them.
+//! The time limit of a script that waits for its turn doesn't run, and its node is not drained.
 
 use jobtap_core::job::WaitStatus;
 use jobtap_core::prelude::*;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{after_alloc, code, conf, drained, manager_on};
 
-/// Four nodes, and a job on all of them, whose scripts are run one after the other.
+/// Starts a manager with a job on four nodes, whose scripts run one after the other.
 fn one_by_one(config: Value) -> (TestManager, JobId) {
     let mut m = manager_on(4, config);
     m.limit_processes(1);
@@ -34,7 +34,7 @@ fn waiting_for_a_turn_uses_up_no_time() {
 }
 
 #[test]
-fn what_waits_as_a_whole_is_told_to_wait() {
+fn a_query_shows_a_job_whose_script_waits() {
     let mut m = manager_on(2, conf(json!({"command": ["pro"], "timeout": 60}), Value::Null));
     m.limit_processes(1);
     let [first, second] = [(); 2].map(|()| m.submit(TestJob::new()).unwrap());
@@ -48,7 +48,7 @@ fn what_waits_as_a_whole_is_told_to_wait() {
 }
 
 #[test]
-fn a_node_whose_script_never_began_is_not_to_blame() {
+fn a_node_whose_script_never_began_is_not_drained() {
     let prolog = json!({"command": ["pro"], "per-rank": true, "timeout": 60});
     let (mut m, id) = one_by_one(conf(prolog, Value::Null));
     m.end_process("pro", code(0));

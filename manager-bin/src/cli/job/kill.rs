@@ -2,7 +2,7 @@
 
 use jobtap_core::job::Signal;
 
-use super::{any_failed, say};
+use super::{any_failed, print_message};
 use crate::cli::message::CliError;
 use crate::client::Client;
 use crate::rpc::services::job_manager::Kill;
@@ -10,10 +10,10 @@ use crate::rpc::services::job_manager::Kill;
 /// Options and arguments of `job kill`.
 #[derive(Debug, clap::Args)]
 pub(super) struct KillArgs {
-    /// The signal, by name or number
+    /// Signal, by name or number
     #[arg(short = 's', long, value_name = "SIG", default_value = "SIGTERM")]
     signal: String,
-    /// The jobs
+    /// Job ids
     #[arg(value_name = "JOBID", required = true)]
     ids: Vec<String>,
 }
@@ -27,12 +27,12 @@ pub(super) async fn run(client: &Client, args: &KillArgs) -> Result<u8, CliError
     let mut failed = false;
     for typed in &args.ids {
         let Ok(id) = typed.parse::<jobtap_core::job::JobId>() else {
-            say(format!("invalid jobid: {typed}"));
+            print_message(format!("invalid jobid: {typed}"));
             failed = true;
             continue;
         };
         if let Err(error) = client.call(Kill { id, signum: signal.number().into() }).await {
-            say(format!("kill {typed}: {error}"));
+            print_message(format!("kill {typed}: {error}"));
             failed = true;
         }
     }

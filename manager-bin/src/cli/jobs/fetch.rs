@@ -1,12 +1,12 @@
-//! Where `jobs` gets its jobs: from a manager, or from lines of JSON.
+//! The sources of the jobs that `jobs` lists: a manager, or lines of JSON on standard input.
 
 use std::io::BufRead;
 
 use serde_json::Value;
 
+use super::options::{COMMAND, JobsArgs, Setting};
 use super::query::Query;
-use super::row::{JobRow, Viewpoint};
-use super::{COMMAND, JobsArgs, Setting};
+use super::row::{DisplayContext, JobRow};
 use crate::cli::message::{CliError, Streams};
 use crate::client::{Client, RpcError};
 use crate::rpc::errno::ENOENT;
@@ -15,15 +15,15 @@ use crate::rpc::services::job_list::{ALL, GetStats, Job, ListId, Tally};
 use crate::rpc::services::queue::GetStatus;
 use crate::rpc::uri::to_path;
 
-/// How many jobs are listed without an option.
+/// How many jobs are listed without `--count`.
 const DEFAULT_COUNT: u64 = 1000;
 
-/// A manager whose jobs are listed.
+/// A manager whose jobs are listed; the tests simulate one.
 pub(crate) trait JobSource {
     /// Sends a request and waits for its response.
     async fn call<S: Service>(&self, request: S) -> Result<S::Response, RpcError>;
 
-    /// Connects to the manager at another address; `None` if there is none.
+    /// Connects to the manager at the address `uri`. Returns `None` if no manager responds there.
     async fn inner(&self, uri: &str) -> Option<Self>
     where
         Self: Sized;
@@ -39,9 +39,10 @@ impl JobSource for Client {
     }
 }
 
-/// The listed jobs.
+/// The jobs to list.
 pub(in crate::cli) struct Fetched<'a> {
     pub(in crate::cli) rows: Vec<JobRow<'a>>,
+    /// True if the command line names jobs and none of them exists, which makes the command fail.
     pub(in crate::cli) none_found: bool,
 }
 
@@ -54,6 +55,7 @@ pub(in crate::cli) async fn fetch<'a>(
 ) -> Result<Fetched<'a>, CliError> {
     let mut warn = |text: &str| writeln!(streams.err, "{}", setting.prog.warning(COMMAND, text));
     if !args.jobids.is_empty() {
+        // With --recursive the options still select the jobs of the inner managers.
         if args.filtered() && !args.recurses() {
             warn("Filtering options ignored with jobid list")?;
         }
@@ -75,7 +77,8 @@ async fn fetch_ids<'a>(
     let mut rows = Vec::new();
     for job in &args.jobids {
         match source.call(ListId { id: job.id, attrs: ALL }).await {
-            Ok(Job { job }) => rows.push(read_row(job, &setting.view)?),
+            Ok(Job { job }) => rows.push(read_row(job, &setting.display)?),
+            // As in Flux, the command fails only if none of the jobs exists.
             Err(error) if error.errno == ENOENT => {
                 writeln!(streams.err, "JobID {} unknown", job.typed)?;
             }
@@ -91,9 +94,9 @@ async fn fetch_list<'a>(
     source: &impl JobSource,
     streams: &mut Streams<'_>,
 ) -> Result<Vec<JobRow<'a>>, CliError> {
-    let query = Query::from_args(args, setting.uid, &setting.view)?;
+    let query = Query::from_args(args, setting.uid, &setting.display)?;
     let count = args.count.unwrap_or(DEFAULT_COUNT);
-    // One more job than requested shows whether there are more.
+    // The response doesn't say whether it was truncated: one more job than wanted shows it.
     let limit = if count == 0 { 0 } else { count.saturating_add(1) };
     let mut jobs = source.call(query.request(limit)).await?.jobs;
     let wanted = usize::try_from(count).unwrap_or(usize::MAX);
@@ -106,17 +109,17 @@ async fn fetch_list<'a>(
             writeln!(streams.err, "{advice}")?;
         }
     }
-    jobs.into_iter().map(|job| read_row(job, &setting.view)).collect()
+    jobs.into_iter().map(|job| read_row(job, &setting.display)).collect()
 }
 
-fn read_row(job: Value, view: &Viewpoint) -> Result<JobRow<'_>, CliError> {
-    JobRow::from_json(job, view).map_err(CliError::failure)
+fn read_row(job: Value, display: &DisplayContext) -> Result<JobRow<'_>, CliError> {
+    JobRow::from_json(job, display).map_err(CliError::failure)
 }
 
 /// Reads jobs from lines of JSON; empty lines are skipped.
 pub(in crate::cli) fn read_rows<'a>(
     input: &mut dyn BufRead,
-    view: &'a Viewpoint,
+    display: &'a DisplayContext,
 ) -> Result<Vec<JobRow<'a>>, CliError> {
     let mut rows = Vec::new();
     for (i, line) in input.lines().enumerate() {
@@ -125,14 +128,14 @@ pub(in crate::cli) fn read_rows<'a>(
             continue;
         }
         let job = serde_json::from_str(&line).map_err(|error| error.to_string());
-        let row = job.and_then(|job| JobRow::from_json(job, view));
+        let row = job.and_then(|job| JobRow::from_json(job, display));
         let refuse = |text| CliError::failure(format!("JSON input error: line {}: {text}", i + 1));
         rows.push(row.map_err(refuse)?);
     }
     Ok(rows)
 }
 
-/// Prints the line of `--stats`, of all jobs or the sum of some queues. Returns whether any job is active.
+/// Prints the line of `--stats` for all jobs, or for those of `queues`. Returns true if any job is active.
 pub(in crate::cli) async fn print_stats(
     source: &impl JobSource,
     queues: Option<&[&str]>,
@@ -162,13 +165,13 @@ pub(in crate::cli) async fn print_stats(
     Ok(running + pending > 0)
 }
 
-/// Checks that a queue exists: there are no numbers for a queue that has had no jobs.
+/// Returns an error unless the queue exists. The statistics omit queues that have had no jobs.
 async fn expect_queue(source: &impl JobSource, queue: &str) -> Result<(), CliError> {
     let known = source.call(GetStatus { name: Some(queue.to_owned()) }).await;
     known.map(drop).map_err(|_| CliError::failure(format!("no stats available for queue {queue}")))
 }
 
-/// The numbers of the line.
+/// The numbers in the line of `--stats`.
 #[derive(Default)]
 struct Totals {
     running: u64,
