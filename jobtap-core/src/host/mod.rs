@@ -46,7 +46,7 @@ pub use command::{Command, JobWork, LaterCall, Task, TimerKey, Work, WorkKind};
 pub use descriptor::{
     AsyncPolicy, HandlerEntry, HandlerFn, InitArgs, Load, LoadOrder, OnRestart, PluginDescriptor,
 };
-pub use failure::{Failure, panic_text};
+pub use failure::{Failure, IsError, panic_text};
 pub use futures_util::future::AbortHandle;
 pub use meter::{BUCKETS, HandlerStats, SAMPLE, Ticks};
 pub use order::{Placement, arrange};

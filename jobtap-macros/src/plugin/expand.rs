@@ -34,7 +34,7 @@ pub(crate) fn expand(plugin: &Plugin) -> TokenStream {
     let quiet = plugin.args.krate.as_ref().map(|_| quote!(#[allow(unused_qualifications)]));
     let implementation = quote_spanned! {self_ty.span()=>
         #quiet
-        #keyword #p::Plugin for #self_ty {
+        #keyword #p::AllHandlersInOneImplBlock for #self_ty {
             const DESCRIPTOR: &'static #p::PluginDescriptor = &#descriptor;
         }
     };
