@@ -44,8 +44,9 @@ pub use handler::service::{
 };
 pub use handler::update::{Update, Updates};
 pub use remote::bulk::{Bulk, BulkChild, BulkControl, BulkEnd, BulkStop};
-pub use remote::handle::{Ended, OwnsWhatItUses, Remote, SamePlugin, TimedOut, Timer};
+pub use remote::handle::{Ended, OwnsWhatItUses, Remote, SamePlugin, TimedOut};
 pub use remote::process::{Child, Signals};
+pub use remote::timers::Timer;
 
 // Values that occur in host commands and outcomes too, and are therefore defined in `host`.
 pub use crate::host::call_error::CallError;
