@@ -233,7 +233,7 @@ fn resume_execution(core: &mut Core, id: JobId) {
     let started = record.job.event_posted("start");
     if record.job.state == State::Cleanup {
         // It may still run: then it is ended, and its end reported.
-        if record.times.run.get().is_some() {
+        if record.job.times.run.get().is_some() {
             exec::end_restored(core, id);
         }
         return;
@@ -241,7 +241,7 @@ fn resume_execution(core: &mut Core, id: JobId) {
     // A start that was asked for is found again, or made now if it has never arrived.
     exec::execute(core, id, started);
     if started {
-        let since = core.jobs.get(id).and_then(|record| record.times.start.get());
+        let since = core.jobs.get(id).and_then(|record| record.job.times.start.get());
         time_limit::arm(core, id, since.unwrap_or(core.clock.now));
     }
 }

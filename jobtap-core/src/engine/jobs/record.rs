@@ -10,7 +10,6 @@ use super::async_work::AsyncWork;
 use super::execution::Execution;
 use super::holding::Holding;
 use super::perilogs::Perilogs;
-use super::times::Times;
 use crate::engine::api::{Effect, Write};
 use crate::engine::events::field;
 use crate::eventlog::EventEntry;
@@ -42,8 +41,6 @@ pub(crate) struct Record {
     pub(crate) execution: Execution,
     /// Plugins that receive the job's events.
     pub(crate) subscribers: ThinVec<PluginKey>,
-    /// From the eventlog.
-    pub(crate) times: Times,
     /// From the eventlog.
     pub(crate) wait_status: Option<i32>,
     /// The exception that listings show: the most severe one, and of several the first. From the
@@ -134,6 +131,7 @@ impl Record {
             dependencies: Default::default(),
             annotations: Default::default(),
             posted: Default::default(),
+            times: Default::default(),
             asked: Default::default(),
         };
         Self {
@@ -148,7 +146,6 @@ impl Record {
             holding: Holding::default(),
             execution: Execution::default(),
             subscribers: ThinVec::new(),
-            times: Times::default(),
             wait_status: None,
             exception: Unread::default(),
             data: Unread::default(),

@@ -97,7 +97,7 @@ fn act_in_inactive(core: &mut Core, id: JobId) {
     record.dependency_owners = Default::default();
     record.execution.simulation = Default::default();
     record.posted.queue = Default::default();
-    let end = record.times.inactive.get().unwrap_or(core.clock.now);
+    let end = record.job.times.inactive.get().unwrap_or(core.clock.now);
     async_work::abort_all(&mut core.jobs, id);
     // An update whose validation is still awaited.
     core.plugins.refuse_suspended(&mut core.agenda, id, "job is inactive");
