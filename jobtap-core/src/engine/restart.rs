@@ -16,7 +16,7 @@ use super::core::Core;
 use super::dispatch::{dependencies, frames, perilogs, retention};
 use super::events;
 use super::exec::{self, time_limit};
-use super::jobs::{ApplyError, Phase, Record, summary};
+use super::jobs::{ApplyError, Phase, Record, annotations, summary};
 use super::life_cycle::{actions, waits};
 use super::requests::purge;
 use super::requests::queues::{self, stop_at_restart};
@@ -113,6 +113,10 @@ fn replay(stored: StoredJob) -> Result<Record, RestoreError> {
             // An eventlog from before there was `validate`: its job was validated before `submit`.
             record.job.state = State::Depend;
         }
+    }
+    if !stored.annotations.is_empty() {
+        annotations::merge(&mut record.job.annotations, &stored.annotations);
+        record.stored_annotations = Some(Box::new(stored.annotations));
     }
     if record.job.state == State::New {
         return Err(refuse("job state (NEW) is invalid after replay".to_owned()));

@@ -135,6 +135,13 @@ pub enum Command {
         /// The memo: keys and values; null removes a key.
         memo: Map<String, Value>,
     },
+    /// Merge annotations into those of the job, durably.
+    Annotate {
+        /// The job.
+        job: JobId,
+        /// The annotations: objects are merged key by key, null removes a key.
+        annotations: Map<String, Value>,
+    },
     /// Set a flag of the job.
     SetFlag {
         /// The job.

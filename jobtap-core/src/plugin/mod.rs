@@ -14,6 +14,7 @@ mod handler;
 mod remote;
 
 pub use conf::{Conf, ConfTable, FromInit, InstanceConf, IntoInit, PolicyLimits};
+pub use cx::annotations::Annotations;
 pub use cx::arguments::{
     IsActiveJob, IsAddedDependency, IsEventName, IsJobFlag, IsJobspecPath, IsJson, IsText,
 };
@@ -35,7 +36,7 @@ pub use handler::asyncs::{spawn, spawn_service};
 pub use handler::failure::{
     EpilogFailed, HandlerError, PrologFailed, Reject, ResultExt, TextError,
 };
-pub use handler::outcome::{Annotations, IntoFailure, IntoOutcome, QueryData};
+pub use handler::outcome::{IntoFailure, IntoOutcome, QueryData};
 pub use handler::params::{FromTopic, JobTopic, PrevState};
 #[doc(hidden)]
 pub use handler::service::reply;

@@ -67,6 +67,7 @@ pub(crate) fn check(jobs: &Jobs, command: &Command) -> Result<(), CallError> {
         Command::Subscribe { job } => check_active(jobs, *job, "subscribe"),
         Command::PostEvent { job, .. } => check_active(jobs, *job, "post_event"),
         Command::SetFlag { job, .. } => check_active(jobs, *job, "set_flag"),
+        Command::Annotate { job, .. } => check_active(jobs, *job, "annotate"),
         Command::Memo { job, .. } => check_active(jobs, *job, "memo"),
         Command::Signal { job, .. } => check_active(jobs, *job, "signal"),
         _ => Ok(()),

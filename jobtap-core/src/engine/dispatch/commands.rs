@@ -137,6 +137,10 @@ fn execute(core: &mut Core, plugin: PluginKey, command: Command) {
         Command::Memo { job, memo } => {
             core.post(job, events::with_context(now, "memo", Some(memo)));
         }
+        Command::Annotate { job, annotations } => {
+            outcome::annotate(core, job, &annotations, true);
+            outcome::store_annotations(core, job, &annotations);
+        }
         Command::SetFlag { job, flag } => core.post(job, events::set_flags(now, flag.name())),
         Command::Signal { job, signal } => {
             exec::signal(&core.jobs, &mut core.effects, job, signal.number());

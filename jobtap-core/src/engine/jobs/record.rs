@@ -48,6 +48,8 @@ pub(crate) struct Record {
     pub(crate) exception: Unread<Option<Arc<EventEntry>>>,
     /// The durable data of plugins on the job, by plugin.
     pub(crate) data: Unread<Map<String, Value>>,
+    /// The annotations that outlive a restart.
+    pub(crate) stored_annotations: Option<Box<Map<String, Value>>>,
     /// The volatile data, which a restart loses.
     pub(crate) volatile_data: Option<Box<Map<String, Value>>>,
     /// The queue whose counts include the job.
@@ -149,6 +151,7 @@ impl Record {
             wait_status: None,
             exception: Unread::default(),
             data: Unread::default(),
+            stored_annotations: None,
             volatile_data: None,
             counted_in: None,
         }
