@@ -97,11 +97,14 @@ impl<P: 'static> Remote<P> {
     }
 }
 
+/// Work that is done again and again.
+type Repeated<P> = dyn FnMut(&mut P, Cx<'_, Later<P>>) + Send;
+
 /// A timer that runs again and again.
 struct Ticker<P: 'static> {
     key: TimerKey,
     period: f64,
-    work: Box<dyn FnMut(&mut P, Cx<'_, Later<P>>) + Send>,
+    work: Box<Repeated<P>>,
 }
 
 impl<P: 'static> Ticker<P> {
