@@ -139,3 +139,54 @@ mod times {
         assert_eq!(times.last().unwrap(), "[Some(40.0), Some(40.0), Some(50.0), Some(50.0)]");
     }
 }
+
+mod ends {
+    use super::*;
+
+    /// Doubles the limit of a job that is accepted, and later lets it run a minute longer.
+    #[derive(Default)]
+    struct Mercy;
+
+    #[jobtap_plugin(name = "mercy")]
+    impl Mercy {
+        #[on("job.new")]
+        fn new_job(&self, job: &Job, cx: Cx<'_, JobNew>) -> Result<(), HandlerError> {
+            cx.subscribe(job)?;
+            if job.state() == State::New {
+                let twice = job.jobspec().duration() * 2.0;
+                cx.jobspec_update(path!("attributes.system.duration"), twice)?;
+            }
+            Ok(())
+        }
+
+        #[on("job.event.resource-update")]
+        fn moved(&self, event: &EventEntry, cx: Cx<'_, JobEvent>) {
+            cx.log(Level::Info, event.name.to_string());
+        }
+
+        #[service("extend")]
+        fn extend(&self, request: Request<JobId>, cx: Cx<'_, Service>) -> Result<(), ServiceError> {
+            let job = cx.active_job(request.into_inner())?;
+            let end = job.resources().and_then(ResourceSet::expiration).unwrap_or_default();
+            Ok(cx.set_expiration(job, Timestamp::from_secs(end + 60.0))?)
+        }
+    }
+
+    #[test]
+    fn a_plugin_moves_the_end_of_a_job() {
+        let mut m = TestManager::new().plugin::<ByUrgency>().plugin::<Mercy>().start();
+        m.hold_scheduling().unwrap();
+        let id = m.submit(TestJob::new().duration(50.0)).unwrap();
+        assert_eq!(m.job(id).jobspec().duration(), 100.0);
+        let refused = m.call_service("mercy.extend", json!(id)).unwrap_err();
+        assert!(refused.contains("only a job that runs has an end that can be moved"), "{refused}");
+        m.allocate(id);
+        m.call_service("mercy.extend", json!(id)).unwrap();
+        assert_eq!(said(&m, "mercy"), ["resource-update"]);
+        m.crash_and_restart();
+        m.advance(150.0);
+        m.assert_state(id, State::Run);
+        m.advance(11.0);
+        assert_eq!(m.job(id).result(), Some(JobResult::Timeout));
+    }
+}

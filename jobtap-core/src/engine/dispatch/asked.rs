@@ -38,6 +38,7 @@ fn posted_event(command: &Command) -> Option<(JobId, &str)> {
         Command::SetUrgency { job, .. } => (*job, "urgency"),
         Command::Memo { job, .. } => (*job, "memo"),
         Command::Annotate { job, .. } => (*job, "annotations"),
+        Command::SetExpiration { job, .. } => (*job, "resource-update"),
         Command::SetFlag { job, .. } => (*job, "set-flags"),
         _ => return None,
     })

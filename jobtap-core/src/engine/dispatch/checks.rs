@@ -52,6 +52,10 @@ pub(crate) fn check(jobs: &Jobs, command: &Command) -> Result<(), CallError> {
             let has_resources = |state| matches!(state, State::Run | State::Cleanup);
             in_state(job, "fail_job_with_epilog", rule, has_resources)
         }
+        Command::SetExpiration { job, .. } => {
+            let rule = "only a job that runs has an end that can be moved";
+            in_state(job, "set_expiration", rule, |state| state == State::Run)
+        }
         Command::SetUrgency { job, .. } => {
             let rule = "the urgency decides nothing once a job has its resources";
             let is_pending =

@@ -137,6 +137,12 @@ fn execute(core: &mut Core, plugin: PluginKey, command: Command) {
         Command::Memo { job, memo } => {
             core.post(job, events::with_context(now, "memo", Some(memo)));
         }
+        Command::SetExpiration { job, at } => {
+            core.post(
+                job,
+                events::with(now, "resource-update", [("expiration", at.as_secs().into())]),
+            );
+        }
         Command::Annotate { job, annotations } => {
             outcome::annotate(core, job, &annotations, true);
             outcome::store_annotations(core, job, &annotations);

@@ -491,6 +491,29 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         self.host().call(Command::Memo { job: job.job_id(), memo })
     }
 
+    /// Moves the end of a running job: posts `resource-update` (RFC 21), as an update of its duration does.
+    /// The jobspec stays as it is. UNIX time 0 lets the job run without an end; a time that is past ends it with
+    /// a timeout. Plugins that [subscribe](Self::subscribe) to the job see it as
+    /// `job.event.resource-update`.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// /// Gives a job another ten minutes.
+    /// fn extend(id: JobId, cx: &Cx<'_, Service>) -> Result<(), ServiceError> {
+    ///     let job = cx.active_job(id)?;
+    ///     if let Some(end) = job.resources().and_then(ResourceSet::expiration) {
+    ///         cx.set_expiration(job, Timestamp::from_secs(end + 600.0))?;
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// [`CallError::WrongState`] when the job isn't in RUN.
+    pub fn set_expiration(&self, job: impl AsActiveJob<T>, at: Timestamp) -> Result<(), CallError> {
+        self.host().call(Command::SetExpiration { job: job.job_id(), at })
+    }
+
     /// Merges annotations into those of a job, which `jobtap jobs` shows and watchers of all jobs see. They
     /// outlive a restart, unlike those that a handler returns. Objects are merged key by key; null removes a
     /// key. `sched` belongs to the scheduler and `user` to the user.
