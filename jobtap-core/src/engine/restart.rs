@@ -141,7 +141,7 @@ pub(super) fn start(core: &mut Core) {
         if let Some(record) = core.jobs.get_mut(id) {
             // What callbacks for earlier jobs post to this one waits until it is resumed itself:
             // before that it is not known whether its tasks still run.
-            record.posted.busy = true;
+            record.pending_events.busy = true;
         }
         core.agenda.push(Work::Resume(id));
     }
@@ -187,7 +187,7 @@ pub(super) fn resume(core: &mut Core, id: JobId) {
     if state == State::Sched {
         // Back to PRIORITY: the plugins that gave the priority may be others now.
         // In front of what callbacks for earlier jobs may have posted.
-        record.posted.queue.push_front(events::bare(core.clock.now, "flux-restart"));
+        record.pending_events.queue.push_front(events::bare(core.clock.now, "flux-restart"));
     }
     core.agenda.push(Work::ApplyNextEvent(id));
     match state {

@@ -103,7 +103,7 @@ pub(crate) fn force_resources(core: &mut Core, id: JobId, resources: ResourceSet
     core.put(id, "R", resources.to_json());
     if let Some(record) = core.jobs.get_mut(id) {
         *record.job.resources = Some(Arc::new(resources));
-        if !record.set_flags.alloc_bypass && !record.posted.contains("set-flags") {
+        if !record.set_flags.alloc_bypass && !record.pending_events.contains("set-flags") {
             let flag = JobFlag::AllocBypass.name();
             core.post(id, events::set_flags(core.clock.now, flag));
         }

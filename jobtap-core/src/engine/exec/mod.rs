@@ -148,7 +148,7 @@ fn is_executing(jobs: &Jobs, id: JobId) -> bool {
     jobs.get(id).is_some_and(|record| {
         !is_simulated(record)
             && record.execution.phase.is_open()
-            && !record.posted.contains("release")
+            && !record.pending_events.contains("release")
     })
 }
 

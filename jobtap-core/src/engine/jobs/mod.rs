@@ -266,9 +266,9 @@ impl Jobs {
         if record.job.state == State::Inactive {
             return;
         }
-        record.posted.queue.push_back(entry);
-        if !record.posted.busy {
-            record.posted.busy = true;
+        record.pending_events.queue.push_back(entry);
+        if !record.pending_events.busy {
+            record.pending_events.busy = true;
             agenda.push(Work::ApplyNextEvent(id));
         }
     }

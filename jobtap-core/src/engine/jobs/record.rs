@@ -28,7 +28,7 @@ pub(crate) struct Record {
     /// The job as plugins see it. From the eventlog.
     pub(crate) job: Job,
     pub(crate) admission: Admission,
-    pub(crate) posted: PostedEvents,
+    pub(crate) pending_events: PendingEvents,
     pub(crate) lines: LogLines,
     /// From the eventlog, but for the owners.
     pub(crate) perilogs: Perilogs,
@@ -78,13 +78,13 @@ pub(crate) struct HeldBack {
 
 /// The events of a job that are posted and not applied yet.
 #[derive(Debug, Default)]
-pub(crate) struct PostedEvents {
+pub(crate) struct PendingEvents {
     pub(crate) queue: VecDeque<EventEntry>,
     /// An event of the job is being worked on, or is on the agenda. What is posted meanwhile waits.
     pub(crate) busy: bool,
 }
 
-impl PostedEvents {
+impl PendingEvents {
     /// Whether an event of this name waits to be applied.
     pub(crate) fn contains(&self, name: &str) -> bool {
         self.queue.iter().any(|entry| entry.name == name)
@@ -133,13 +133,13 @@ impl Record {
             end_event: Default::default(),
             dependencies: Default::default(),
             annotations: Default::default(),
-            posted: Default::default(),
+            logged: Default::default(),
             asked: Default::default(),
         };
         Self {
             job,
             admission,
-            posted: PostedEvents::default(),
+            pending_events: PendingEvents::default(),
             lines: LogLines::default(),
             perilogs: Perilogs::default(),
             dependency_owners: ThinVec::new(),
@@ -165,19 +165,19 @@ impl Record {
     /// Gives back memory that only a job at work needs. A hundred thousand jobs may be pending.
     pub(crate) fn shrink(&mut self) {
         self.job.jobspec.close();
-        if self.posted.queue.is_empty() {
-            self.posted.queue = VecDeque::new();
+        if self.pending_events.queue.is_empty() {
+            self.pending_events.queue = VecDeque::new();
         }
     }
 
     /// Whether no event and no asynchronous handler is at work on the job.
     pub(crate) fn is_idle(&self) -> bool {
-        !self.posted.busy && self.posted.queue.is_empty() && self.async_work.is_empty()
+        !self.pending_events.busy && self.pending_events.queue.is_empty() && self.async_work.is_empty()
     }
 
     /// Whether an event of this name is in the log or waits to be applied.
     pub(crate) fn has_event(&self, name: &str) -> bool {
-        self.job.event_posted(name) || self.posted.contains(name)
+        self.job.event_posted(name) || self.pending_events.contains(name)
     }
 
     /// What the job holds of its R.

@@ -61,7 +61,7 @@ impl Record {
     /// Applies one event.
     pub(crate) fn apply(&mut self, entry: &Arc<EventEntry>) -> Result<Applied, ApplyError> {
         let before = self.job.state;
-        if before == State::New && !self.job.posted.has("submit") && entry.name != "submit" {
+        if before == State::New && !self.job.logged.has("submit") && entry.name != "submit" {
             return Err(ApplyError::FirstEvent(entry.name.to_string()));
         }
         let mut fatal = false;
@@ -102,7 +102,7 @@ impl Record {
         self.job.state = next_state(before, &entry.name, fatal);
         // Annotations are not in the eventlog, so that after a restart nothing can be known of them.
         if entry.name != ANNOTATIONS {
-            self.job.posted.add(&entry.name);
+            self.job.logged.add(&entry.name);
         }
         if self.job.state == before {
             return Ok(Applied { left: None, fatal });
@@ -112,7 +112,7 @@ impl Record {
     }
 
     fn submit(&mut self, entry: &EventEntry) -> Result<(), ApplyError> {
-        if self.job.posted.has("submit") {
+        if self.job.logged.has("submit") {
             return Err(ApplyError::Event { name: "submit".to_owned(), reason: None });
         }
         match field(entry, "version").and_then(Value::as_i64) {

@@ -31,8 +31,8 @@ pub(crate) fn act(core: &mut Core, id: JobId) {
 fn act_in_depend(core: &mut Core, id: JobId) {
     let waits = |record: &Record| {
         record.job.dependencies().next().is_some()
-            || record.posted.contains("dependency-add")
-            || record.posted.contains("depend")
+            || record.pending_events.contains("dependency-add")
+            || record.pending_events.contains("depend")
     };
     if core.jobs.get(id).is_some_and(|record| !waits(record)) {
         core.post(id, events::bare(core.clock.now, "depend"));
@@ -49,7 +49,7 @@ fn act_in_sched(core: &mut Core, id: JobId) {
     if !bypass {
         return schedule::enqueue_job(core, id);
     }
-    let ready = record.job.resources.is_some() && !record.posted.contains("alloc");
+    let ready = record.job.resources.is_some() && !record.pending_events.contains("alloc");
     core.alloc.alloc_queues.remove(id);
     if ready {
         core.post(id, events::alloc_bypass(core.clock.now));
@@ -62,8 +62,8 @@ fn act_in_run(core: &mut Core, id: JobId) {
     let Some(record) = core.jobs.get(id) else {
         return;
     };
-    let waits = record.perilogs.is_open(Perilog::Prolog) || record.posted.contains("prolog-start");
-    if record.execution.phase == Phase::Idle && !waits && !record.posted.contains("exception") {
+    let waits = record.perilogs.is_open(Perilog::Prolog) || record.pending_events.contains("prolog-start");
+    if record.execution.phase == Phase::Idle && !waits && !record.pending_events.contains("exception") {
         exec::execute(core, id, false);
     }
 }
@@ -78,10 +78,10 @@ fn act_in_cleanup(core: &mut Core, id: JobId) {
     let waits = record.execution.phase.is_open()
         || record.perilogs.is_open(Perilog::Prolog)
         || record.perilogs.is_open(Perilog::Epilog)
-        || record.posted.contains("prolog-start")
-        || record.posted.contains("epilog-start");
+        || record.pending_events.contains("prolog-start")
+        || record.pending_events.contains("epilog-start");
     let next = if record.holding.is_held() { "free" } else { "clean" };
-    let due = !waits && !record.posted.contains(next);
+    let due = !waits && !record.pending_events.contains(next);
     core.timers.stop(expiry);
     if due {
         core.post(id, events::bare(core.clock.now, next));
@@ -96,7 +96,7 @@ fn act_in_inactive(core: &mut Core, id: JobId) {
     record.subscribers = Default::default();
     record.dependency_owners = Default::default();
     record.execution.simulation = Default::default();
-    record.posted.queue = Default::default();
+    record.pending_events.queue = Default::default();
     let end = record.times.inactive.get().unwrap_or(core.clock.now);
     async_work::abort_all(&mut core.jobs, id);
     // An update whose validation is still awaited.

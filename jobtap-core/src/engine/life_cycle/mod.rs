@@ -26,12 +26,12 @@ pub(super) fn apply_next(core: &mut Core, id: JobId) {
     let Some(record) = core.jobs.get_mut(id) else {
         return;
     };
-    let next = record.posted.queue.pop_front().or_else(|| {
+    let next = record.pending_events.queue.pop_front().or_else(|| {
         let due = record.execution.simulation.take_release();
         due.then(|| events::release(core.clock.now))
     });
     let Some(mut entry) = next else {
-        record.posted.busy = false;
+        record.pending_events.busy = false;
         return core.touch(id);
     };
     entry.timestamp = core.clock.in_order(entry.timestamp);
