@@ -308,10 +308,10 @@ impl Engine {
         restart::restore_checkpoint(&mut self.core, checkpoint)
     }
 
-    /// Stops all queues for this run only, so that an administrator can look at the jobs first. After
+    /// Stops scheduling in all queues, for this run only, so that an administrator can look at the jobs first. After
     /// [`restore_checkpoint`](Self::restore_checkpoint).
-    pub fn hold_queues(&mut self, reason: &str) {
-        self.core.alloc.queues.hold(reason);
+    pub fn stop_queues_for_this_run(&mut self, reason: &str) {
+        self.core.alloc.queues.stop_for_this_run(reason);
     }
 
     /// Begins work: introduces the restored jobs to the plugins, and takes up what each was at.

@@ -70,8 +70,11 @@ pub(super) fn summary_difference(
 }
 
 fn insert(core: &mut Core, id: JobId, mut record: Record) {
-    if record.holding.is_held() && record.holding.is_from_pool() && !core.alloc.reclaim(&record) {
-        record.holding.lose();
+    if record.allocation.is_allocated()
+        && record.allocation.is_from_pool()
+        && !core.alloc.reclaim(&record)
+    {
+        record.allocation.lose();
     }
     core.jobs.newest_id = core.jobs.newest_id.max(Some(id));
     if record.job.state == State::Inactive {
@@ -214,7 +217,7 @@ fn fail_without_resources(core: &mut Core, id: JobId) {
     let Some(record) = core.jobs.get(id) else {
         return;
     };
-    if record.holding.is_lost() && record.job.state == State::Run {
+    if record.allocation.is_lost() && record.job.state == State::Run {
         let note = "failed to reallocate R for running job";
         core.raise_fatal(id, "scheduler-restart", note);
     }

@@ -89,11 +89,11 @@ impl Nodes {
         record: &Record,
         expiration: f64,
     ) -> Result<(), RequestError> {
-        let Some(held) = record.held() else { return Ok(()) };
-        let before = held.expiration().unwrap_or(f64::INFINITY);
+        let Some(allocated) = record.unreleased_resources() else { return Ok(()) };
+        let before = allocated.expiration().unwrap_or(f64::INFINITY);
         let conflicts = |planned: &&PlannedMaintenance| {
             let Maintenance { ranks, from, .. } = &planned.maintenance;
-            before <= *from && expiration > *from && held.ranks().intersects(ranks)
+            before <= *from && expiration > *from && allocated.ranks().intersects(ranks)
         };
         match self.maintenance(now).find(conflicts) {
             None => Ok(()),

@@ -97,8 +97,8 @@ pub(crate) fn retainable(
         return Some(own.resources.clone());
     }
     let record = jobs.get(job)?;
-    let held = record.held().filter(|_| record.holding.is_from_pool())?;
-    Some(available(alloc, job, held)).filter(|resources| !resources.is_empty())
+    let allocated = record.unreleased_resources().filter(|_| record.allocation.is_from_pool())?;
+    Some(available(alloc, job, allocated)).filter(|resources| !resources.is_empty())
 }
 
 /// What of a set is free, or retained of the same job.

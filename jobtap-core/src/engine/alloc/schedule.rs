@@ -34,9 +34,9 @@ fn run_queue(core: &mut Core, queue: usize) -> bool {
     };
     // Taken apart: the scheduler changes the pool while it reads what is in use.
     let alloc = &mut core.alloc;
-    let (holders, retained) = (&alloc.holders, &alloc.retained);
+    let (allocated_jobs, retained) = (&alloc.allocated_jobs, &alloc.retained);
     // Made only when the scheduler asks: most turns allocate without looking at what is in use.
-    let running = || in_use(jobs, holders, retained, now);
+    let running = || in_use(jobs, allocated_jobs, retained, now);
     let pool = &mut alloc.pool;
     let Some(queue) = alloc.alloc_queues.get_mut(queue) else {
         return false;
@@ -76,7 +76,7 @@ pub(crate) fn allocate_now(core: &mut Core, id: JobId) -> bool {
 fn grant(core: &mut Core, id: JobId, resources: ResourceSet) {
     // R is stored in the same commit as `alloc`, which it must not be without.
     core.put(id, "R", resources.to_json());
-    core.alloc.holders.insert(id);
+    core.alloc.allocated_jobs.insert(id);
     let summary = resources.summary();
     if let Some(record) = core.jobs.get_mut(id) {
         *record.job.resources = Some(Arc::new(resources));

@@ -160,12 +160,12 @@ fn release_part(core: &mut Core, id: JobId, ranks: &Idset) {
     if !is_executing(&core.jobs, id) {
         return;
     }
-    let Some(held) = core.jobs.get(id).and_then(Record::held) else {
+    let Some(allocated) = core.jobs.get(id).and_then(Record::unreleased_resources) else {
         return;
     };
-    let released = held.ranks().intersection(ranks);
+    let released = allocated.ranks().intersection(ranks);
     // The last ranks are released by the last report.
-    if !released.is_empty() && released != held.ranks() {
+    if !released.is_empty() && released != allocated.ranks() {
         core.post(id, events::release_of(core.clock.now, &released));
     }
 }
@@ -177,8 +177,8 @@ pub(super) fn follow_release(core: &mut Core, id: JobId, entry: &EventEntry) {
         // The last release, `ranks: all`, is followed by `free`.
         return;
     };
-    if record.holding.is_held()
-        && record.holding.is_from_pool()
+    if record.allocation.is_allocated()
+        && record.allocation.is_from_pool()
         && let Some(resources) = record.job.resources()
     {
         core.alloc.pool.release(&resources.with_ranks(&ranks));
@@ -207,7 +207,9 @@ fn lose(core: &mut Core, id: JobId, note: String, reason: &str) {
         record.execution.reattach == Reattach::Done || record.job.event_posted("start")
     };
     let record = core.jobs.get(id).filter(has_begun);
-    if let Some(ranks) = record.and_then(Record::held).map(|held| held.ranks()) {
+    if let Some(ranks) =
+        record.and_then(Record::unreleased_resources).map(|allocated| allocated.ranks())
+    {
         node_events::drain_for_owner(core, &ranks, reason);
     }
     raise(core, id, &Exception { kind: "exec".to_owned(), severity: 0, note });
@@ -219,8 +221,8 @@ fn drain_unkillable(core: &mut Core, id: JobId, ranks: &Idset, reason: &str) {
     if !is_executing(&core.jobs, id) {
         return;
     }
-    let held = core.jobs.get(id).and_then(Record::held);
-    let left = held.map(|held| held.ranks().intersection(ranks)).unwrap_or_default();
+    let allocated = core.jobs.get(id).and_then(Record::unreleased_resources);
+    let left = allocated.map(|allocated| allocated.ranks().intersection(ranks)).unwrap_or_default();
     if !left.is_empty() {
         node_events::drain_for_owner(core, &left, reason);
     }

@@ -8,17 +8,17 @@
 //! |---|---|
 //! | `record` | one job |
 //! | `transitions` | what each event does to it (RFC 21) |
-//! | `execution`, `holding`, `perilogs`, `async_work`, `times` | parts of a record with rules of their own |
+//! | `execution`, `allocation`, `perilogs`, `async_work`, `times` | parts of a record with rules of their own |
 //! | `summary`, `attributes` | an inactive job as JSON; a job as listings show it |
 //! | `annotations` | how annotations are merged |
 //! | `counts`, `inactive`, `waiters` | jobs by state and by age; requests that wait for jobs |
 
+mod allocation;
 pub(super) mod annotations;
 mod async_work;
 pub(super) mod attributes;
 mod counts;
 mod execution;
-mod holding;
 mod inactive;
 mod perilogs;
 mod record;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use thin_vec::ThinVec;
 
+use super::allocation::JobAllocation;
 use super::async_work::AsyncWork;
 use super::execution::Execution;
-use super::holding::Holding;
 use super::perilogs::Perilogs;
 use super::times::Times;
 use crate::engine::api::{Effect, Write};
@@ -37,8 +37,8 @@ pub(crate) struct Record {
     pub(crate) async_work: AsyncWork,
     /// From the eventlog.
     pub(crate) set_flags: SetFlags,
-    /// From the eventlog, but for what was lost.
-    pub(crate) holding: Holding,
+    /// From the eventlog, but for the loss over a restart.
+    pub(crate) allocation: JobAllocation,
     pub(crate) execution: Execution,
     /// Plugins that receive the job's events.
     pub(crate) subscribers: ThinVec<PluginKey>,
@@ -145,7 +145,7 @@ impl Record {
             dependency_owners: ThinVec::new(),
             async_work: AsyncWork::default(),
             set_flags: SetFlags::default(),
-            holding: Holding::default(),
+            allocation: JobAllocation::default(),
             execution: Execution::default(),
             subscribers: ThinVec::new(),
             times: Times::default(),
@@ -172,7 +172,9 @@ impl Record {
 
     /// Whether no event and no asynchronous handler is at work on the job.
     pub(crate) fn is_idle(&self) -> bool {
-        !self.pending_events.busy && self.pending_events.queue.is_empty() && self.async_work.is_empty()
+        !self.pending_events.busy
+            && self.pending_events.queue.is_empty()
+            && self.async_work.is_empty()
     }
 
     /// Whether an event of this name is in the log or waits to be applied.
@@ -180,9 +182,12 @@ impl Record {
         self.job.event_posted(name) || self.pending_events.contains(name)
     }
 
-    /// What the job holds of its R.
-    pub(crate) fn held(&self) -> Option<&ResourceSet> {
-        self.holding.of(self.job.resources.as_deref())
+    /// The job's R without the ranks that it has released before the rest.
+    ///
+    /// This doesn't say whether they are allocated: a grant sets R before `alloc` is applied, and the
+    /// pool takes them back after `free` was applied. See [`JobAllocation::is_allocated`].
+    pub(crate) fn unreleased_resources(&self) -> Option<&ResourceSet> {
+        self.allocation.unreleased(self.job.resources.as_deref())
     }
 
     /// How the job came out; `None` until it is inactive.

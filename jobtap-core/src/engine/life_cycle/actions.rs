@@ -62,8 +62,12 @@ fn act_in_run(core: &mut Core, id: JobId) {
     let Some(record) = core.jobs.get(id) else {
         return;
     };
-    let waits = record.perilogs.is_open(Perilog::Prolog) || record.pending_events.contains("prolog-start");
-    if record.execution.phase == Phase::Idle && !waits && !record.pending_events.contains("exception") {
+    let waits =
+        record.perilogs.is_open(Perilog::Prolog) || record.pending_events.contains("prolog-start");
+    if record.execution.phase == Phase::Idle
+        && !waits
+        && !record.pending_events.contains("exception")
+    {
         exec::execute(core, id, false);
     }
 }
@@ -80,7 +84,7 @@ fn act_in_cleanup(core: &mut Core, id: JobId) {
         || record.perilogs.is_open(Perilog::Epilog)
         || record.pending_events.contains("prolog-start")
         || record.pending_events.contains("epilog-start");
-    let next = if record.holding.is_held() { "free" } else { "clean" };
+    let next = if record.allocation.is_allocated() { "free" } else { "clean" };
     let due = !waits && !record.pending_events.contains(next);
     core.timers.stop(expiry);
     if due {

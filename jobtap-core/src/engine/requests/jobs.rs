@@ -185,7 +185,7 @@ pub(super) fn set_urgency(
     if !cred.owner && urgency > old.max(Urgency::DEFAULT) {
         return refuse(EPERM, "guests can only adjust urgency <= default");
     }
-    if record.holding.is_held() || matches!(record.job.state, State::Run | State::Cleanup) {
+    if record.allocation.is_allocated() || matches!(record.job.state, State::Run | State::Cleanup) {
         return refuse(EINVAL, "urgency cannot be changed once resources are allocated");
     }
     core.post(id, events::urgency(core.clock.now, cred.userid, urgency));

@@ -101,9 +101,9 @@ fn why_priority(core: &Core, record: &Record) -> Vec<Value> {
 fn why_sched(core: &Core, record: &Record) -> Vec<Value> {
     let mut reasons = Vec::new();
     if record.job.urgency.value() == 0 {
-        reasons.push(reason("held", "it is held: its urgency is 0 (jobtap job urgency)"));
+        reasons.push(reason("held", "it is allocated: its urgency is 0 (jobtap job urgency)"));
     } else if record.job.priority == Some(0) {
-        reasons.push(reason("held", "it is held: a plugin gave it priority 0"));
+        reasons.push(reason("held", "it is allocated: a plugin gave it priority 0"));
     }
     reasons.extend(why_queue(core, record));
     if !reasons.is_empty() {
@@ -258,18 +258,18 @@ fn in_use<'a>(core: &'a Core, record: &Record) -> Vec<InUse<'a>> {
         let by = format!("plugin {plugin} since the end of {job}");
         InUse { by, job, resources, until: None }
     });
-    let held = alloc.holders.iter().filter_map(|id| {
-        let resources = core.jobs.get(*id)?.held()?;
+    let allocated = alloc.allocated_jobs.iter().filter_map(|id| {
+        let resources = core.jobs.get(*id)?.unreleased_resources()?;
         let until = resources.expiration();
         Some(InUse { by: id.to_string(), job: *id, resources, until })
     });
-    let mut held: Vec<InUse<'_>> = held.collect();
-    held.sort_by(|a, b| {
+    let mut allocated: Vec<InUse<'_>> = allocated.collect();
+    allocated.sort_by(|a, b| {
         let end = |used: &InUse<'_>| used.until.unwrap_or(f64::INFINITY);
         end(a).total_cmp(&end(b)).then(a.job.cmp(&b.job))
     });
     let usable = alloc.pool.usable_ranks(&record.job.jobspec, core.clock.now.as_secs());
-    let all = retained.chain(held);
+    let all = retained.chain(allocated);
     all.filter(|used| used.resources.ranks().intersects(&usable)).collect()
 }
 

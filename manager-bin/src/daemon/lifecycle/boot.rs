@@ -225,7 +225,7 @@ fn restored(
         engine.restore_checkpoint(&checkpoint)?;
     }
     if recovery {
-        engine.hold_queues("the manager was started for recovery");
+        engine.stop_queues_for_this_run("the manager was started for recovery");
     }
     restore::nodes(store, &mut engine, log)?;
     restore::instance_data(store, &mut engine)?;
