@@ -16,7 +16,8 @@ pub use std::result::Result;
 pub use crate::SDK_VERSION;
 pub use crate::host::descriptor::differ;
 pub use crate::host::{
-    AsyncPolicy, Failure, HandlerEntry, Load, LoadOrder, OnRestart, Outcome, PluginDescriptor, Role,
+    AsyncPolicy, Failure, HandlerEntry, IntroductionOrder, Load, OnRestart, Outcome,
+    PluginDescriptor, Role,
 };
 #[cfg(feature = "linkme")]
 pub use crate::host::{JOBTAP_PLUGINS_V1, JOBTAP_SCHEDULERS_V1};

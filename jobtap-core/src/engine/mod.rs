@@ -442,7 +442,7 @@ impl Engine {
         nodes::sched_status(&self.core.alloc)
     }
 
-    /// The loaded plugins in load order.
+    /// The loaded plugins in stack order.
     pub fn plugins(&self) -> Vec<PluginStatus> {
         loading::list(&self.core.plugins)
     }

@@ -109,7 +109,7 @@ pub trait Host {
     /// The instance's queues, as they are now.
     fn queues(&self) -> &Queues;
 
-    /// Calls an author's own topic on all plugins that handle it, at once and in load order. The commands of
+    /// Calls an author's own topic on all plugins that handle it, at once and in stack order. The commands of
     /// their handlers are queued with those of this callback.
     ///
     /// # Errors

@@ -44,7 +44,8 @@ pub use backend::{Linked, LinkedScheduler};
 pub use callback::{Args, Detail, Host};
 pub use command::{Command, JobWork, LaterCall, Task, TimerKey, Work, WorkKind};
 pub use descriptor::{
-    AsyncPolicy, HandlerEntry, HandlerFn, InitArgs, Load, LoadOrder, OnRestart, PluginDescriptor,
+    AsyncPolicy, HandlerEntry, HandlerFn, InitArgs, IntroductionOrder, Load, OnRestart,
+    PluginDescriptor,
 };
 pub use failure::{Failure, panic_text};
 pub use futures_util::future::AbortHandle;

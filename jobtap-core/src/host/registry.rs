@@ -248,7 +248,7 @@ mod tests {
             load: Load::Auto,
             before,
             after,
-            load_order: crate::host::LoadOrder::None,
+            load_order: crate::host::IntroductionOrder::None,
             schema: || None,
             new: |_| Err(ConfError::new("a test does not build it")),
             handlers: &[],

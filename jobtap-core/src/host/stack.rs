@@ -215,10 +215,10 @@ impl Bound {
     }
 }
 
-/// Handlers in load order.
+/// Handlers in stack order.
 pub type Handlers = Rc<[Bound]>;
 
-/// The loaded plugins in load order.
+/// The loaded plugins in stack order.
 #[derive(Debug)]
 pub struct Stack {
     plugins: Vec<Rc<Instance>>,
@@ -286,7 +286,7 @@ impl Stack {
         Some(new)
     }
 
-    /// The handlers of a topic, in load order. For a family, such as `job.event.*`, they are the handlers of
+    /// The handlers of a topic, in stack order. For a family, such as `job.event.*`, they are the handlers of
     /// all members: see [`members`](Self::members).
     #[inline]
     pub fn handlers(&self, topic: TopicId) -> Option<&Handlers> {

@@ -10,8 +10,8 @@ use syn::spanned::Spanned;
 use syn::{Path, Token, Type};
 
 use super::model::{
-    Build, Clash, Handler, Init, Load, LoadOrder, OnKind, OnRestart, OnTopic, Plugin, Role, both,
-    respan,
+    Build, Clash, Handler, Init, IntroductionOrder, Load, OnKind, OnRestart, OnTopic, Plugin, Role,
+    both, respan,
 };
 use super::signature;
 
@@ -125,9 +125,9 @@ fn descriptor(plugin: &Plugin, own: &[&Path], krate: &TokenStream, p: &TokenStre
     };
     let (before, after) = (&args.before, &args.after);
     let load_order = match args.load_order {
-        LoadOrder::None => quote!(None),
-        LoadOrder::State => quote!(State),
-        LoadOrder::StateReversed => quote!(StateReversed),
+        IntroductionOrder::None => quote!(None),
+        IntroductionOrder::State => quote!(State),
+        IntroductionOrder::StateReversed => quote!(StateReversed),
     };
     let new = new(&plugin.methods.init, &plugin.self_ty, p);
     let schema = schema(&plugin.methods.init, p);
@@ -145,7 +145,7 @@ fn descriptor(plugin: &Plugin, own: &[&Path], krate: &TokenStream, p: &TokenStre
             load: #p::Load::#load,
             before: &[#(#before),*],
             after: &[#(#after),*],
-            load_order: #p::LoadOrder::#load_order,
+            load_order: #p::IntroductionOrder::#load_order,
             schema: #schema,
             new: #new,
             handlers: #entries,

@@ -27,7 +27,7 @@ pub(crate) struct PluginArgs {
     pub(crate) after: Vec<LitStr>,
     pub(crate) data: Option<Type>,
     pub(crate) instance_data: Option<Type>,
-    pub(crate) load_order: LoadOrder,
+    pub(crate) load_order: IntroductionOrder,
     pub(crate) krate: Option<Path>,
     /// Something could not be read at all, which may have been any of the above.
     pub(crate) doubtful: bool,
@@ -50,9 +50,9 @@ pub(crate) enum Load {
     ByName,
 }
 
-/// See `jobtap_core::host::LoadOrder`.
+/// See `jobtap_core::host::IntroductionOrder`.
 #[derive(Clone, Copy, Default)]
-pub(crate) enum LoadOrder {
+pub(crate) enum IntroductionOrder {
     #[default]
     None,
     State,

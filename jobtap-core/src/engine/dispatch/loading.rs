@@ -41,7 +41,7 @@ pub struct PluginStatus {
     pub faulted: bool,
 }
 
-/// The loaded plugins in load order.
+/// The loaded plugins in stack order.
 pub(crate) fn list(plugins: &Plugins) -> Vec<PluginStatus> {
     let status = |plugin: &Rc<Instance>| PluginStatus {
         name: plugin.listed_as().to_owned(),

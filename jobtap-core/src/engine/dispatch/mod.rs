@@ -1,6 +1,6 @@
 //! Plugins: which are loaded, how their handlers are called, and what they ask for.
 //!
-//! A topic is *dispatched*: the handlers of all plugins are called in load order, and what a handler
+//! A topic is *dispatched*: the handlers of all plugins are called in stack order, and what a handler
 //! has asked for is carried out before the next one is called.
 //!
 //! | file | what it holds |

@@ -125,7 +125,7 @@ fn path(plugin: &Instance) -> String {
 
 /// Takes over a new configuration, unless a part of the manager or a plugin refuses it.
 ///
-/// It is shown to the plugins in load order. The first refusal ends that, and the configuration stays
+/// It is shown to the plugins in stack order. The first refusal ends that, and the configuration stays
 /// as it was; plugins before that one have seen the new one.
 pub(super) fn configure(core: &mut Core, config: Value) -> Result<(), RequestError> {
     // Everything that can be refused without a plugin is read first, so that plugins see a configuration

@@ -615,7 +615,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         self.host().call(Command::UpdateJobspec { job: job.job_id(), updates })
     }
 
-    /// Calls an author's own topic on all plugins that handle it, in load order, and returns their
+    /// Calls an author's own topic on all plugins that handle it, in stack order, and returns their
     /// answers. The handlers are called at once, within this callback.
     ///
     /// ```
