@@ -178,7 +178,7 @@ impl Shepherd {
         };
         let ours = |pid: Pid| {
             (job.group.is_some() && getpgid(Some(pid)).ok() == job.group)
-                || self.owner(pid) == Some(id)
+                || self.job_of(pid) == Some(id)
         };
         self.orphans().into_iter().any(|pid| is_alive(pid) && ours(pid))
     }
@@ -259,7 +259,7 @@ mod tests {
         let left = Process(left);
         // The environment is visible only once the child has executed its program.
         let pid = Pid::from_raw(i32::try_from(left.0.id()).unwrap()).unwrap();
-        while shepherd.owner(pid) != Some(ID) {
+        while shepherd.job_of(pid) != Some(ID) {
             std::thread::yield_now();
         }
 

@@ -25,8 +25,9 @@ pub(super) struct Manager {
 
 pub(super) struct Shepherd {
     pub(super) state_dir: PathBuf,
-    /// The process with which a temporary instance ends; `None` if its state outlives the manager.
-    pub(super) owner: Option<Pid>,
+    /// The manager's process, if the instance is temporary: its jobs end when that process is gone. `None`
+    /// if the jobs outlive the manager.
+    pub(super) manager_process: Option<Pid>,
     pub(super) job_dirs: JobDirs,
     /// Distinguishes processes of this shepherd from those of others, by their environment.
     pub(super) nonce: String,
@@ -62,7 +63,7 @@ impl Shepherd {
             claims: Claims::start(&state_dir, report)?,
             job_dirs: JobDirs::open(&state_dir)?,
             state_dir,
-            owner: None,
+            manager_process: None,
             nonce,
             limits,
             inbox,
