@@ -40,8 +40,8 @@ const INFORMATIONAL: i64 = 2;
 /// A job to start, or to reattach after a restart of the manager.
 ///
 /// Each manager process sends this once for every job whose resources are allocated and not yet freed.
-/// A job that the executor knows already is never started twice, whatever `reattach` is; a job that
-/// was lost with an earlier shepherd is reported as lost.
+/// A job that the executor knows already is never started twice, whatever [`reattach`](Self::reattach) is;
+/// a job that was lost with an earlier shepherd is reported as lost.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StartJob {
     /// The job's id.
@@ -69,7 +69,9 @@ pub struct StartJob {
     pub resources: serde_json::Value,
     /// The nodes in the order of ranks, with the tasks of each; tasks are ranked node by node.
     pub nodes: Vec<NodeTasks>,
-    /// Whether the eventlog has the job's `start` event: the job must be running or have ended already.
+    /// Whether to reattach to the job and never to start it: see
+    /// [`ExecCommand::Start`](jobtap_core::engine::ExecCommand::Start). A job that the executor doesn't know
+    /// is lost then.
     pub reattach: bool,
     /// Which events of the job the manager has recorded, so that none of them is reported twice.
     pub seen: Seen,

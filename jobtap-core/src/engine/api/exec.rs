@@ -115,7 +115,12 @@ pub enum ExecCommand {
         id: JobId,
         /// Its user.
         userid: Uid,
-        /// It may run already: find it again, and do not start it twice.
+        /// The job was executed under an earlier manager: the executor reattaches to it and never starts
+        /// it. Set if the eventlog has `start`, and for a job in CLEANUP whose release was not reported,
+        /// which may have ended before `start` was logged.
+        ///
+        /// Otherwise the executor starts the job, unless it knows it already: an earlier manager may have
+        /// stopped after it requested the start and before it logged `start`.
         reattach: bool,
     },
     /// Send one signal to the job's tasks.

@@ -32,7 +32,7 @@ fn is_simulated(record: &Record) -> bool {
     record.job.jobspec.attribute("exec.test").is_some()
 }
 
-/// Asks the execution system to start a job, or with `reattach` to find one that may run already.
+/// Asks the executor to start a job, or to reattach to it: see [`ExecCommand::Start`].
 pub(super) fn execute(core: &mut Core, id: JobId, reattach: bool) {
     let Some(record) = core.jobs.get_mut(id) else {
         return;

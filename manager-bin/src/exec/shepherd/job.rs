@@ -230,7 +230,9 @@ impl Job {
         self.log("shell.start", Some(context([("taskmap", taskmap)])));
     }
 
-    /// Attaches the job to a restarted manager, and sends the events that the manager has not seen.
+    /// Attaches the job to a restarted manager, and sends the events that the manager has not seen. Without
+    /// `reattach` the manager requests the start once more, so it gets the events of a start: `Started`, and
+    /// neither `Reattached` nor `CaughtUp`.
     pub(super) fn attach(
         &mut self,
         outbox: Option<UnboundedSender<Reply>>,
