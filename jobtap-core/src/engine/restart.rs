@@ -262,7 +262,7 @@ fn resume_depend(core: &mut Core, id: JobId) {
         return;
     };
     let interrupted = |bound: &Bound| {
-        let description = format!("{}.{}", bound.instance().name(), bound.entry().method);
+        let description = bound.work_description(None);
         job.dependencies().any(|open| open == description).then_some(description)
     };
     let handlers = core.plugins.stack.handlers(TopicId::JobStateDepend);
@@ -313,10 +313,8 @@ fn rerun(core: &mut Core, id: JobId, kind: Perilog, what: &str) {
         Perilog::Prolog => TopicId::JobStateRun,
         Perilog::Epilog => TopicId::JobStateCleanup,
     };
-    let begins_again = |bound: &&Bound| {
-        let (plugin, method) = (bound.instance().name(), bound.entry().method);
-        reruns(bound, false) && what == format!("{plugin}.{method}")
-    };
+    let begins_again =
+        |bound: &&Bound| reruns(bound, false) && what == bound.work_description(None);
     let handlers = core.plugins.stack.handlers(topic);
     let handlers = handlers.into_iter().flat_map(|list| list.iter());
     let handlers = handlers.filter(begins_again).cloned().collect();

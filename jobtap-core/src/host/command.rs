@@ -18,6 +18,7 @@ use super::perilog::Perilog;
 use super::process::ProcessCommand;
 use super::service::{ReplyTo, ServiceError};
 use crate::job::{JobId, Signal, Timestamp, Urgency};
+use crate::jobspec::Dependency;
 use crate::resource::Idset;
 
 /// What a handler asks its host to do.
@@ -330,6 +331,24 @@ pub struct JobWork {
     pub abort: AbortHandle,
     /// The work.
     pub task: Task,
+}
+
+/// The description of the work of an asynchronous handler: `PLUGIN.METHOD`, and for a dependency
+/// `PLUGIN.METHOD=SCHEME:VALUE`, since one handler may run for several dependencies of a job at the same
+/// time.
+///
+/// It is the description in the events `dependency-add`, `prolog-start` and `epilog-start`, so it is stored
+/// in eventlogs. A restarted manager finds the handlers of interrupted work by it: a change of this format
+/// would orphan all work that is open at an upgrade.
+pub(crate) fn work_description(
+    plugin: &str,
+    method: &str,
+    dependency: Option<&Dependency>,
+) -> String {
+    match dependency {
+        None => format!("{plugin}.{method}"),
+        Some(Dependency { scheme, value, .. }) => format!("{plugin}.{method}={scheme}:{value}"),
+    }
 }
 
 /// A future that the host runs for a plugin.

@@ -61,7 +61,7 @@ pub use update::UpdateDecision;
 
 // Public as items of `plugin`.
 pub(crate) use call_error::CallError;
-pub(crate) use command::{JobFlag, Level};
+pub(crate) use command::{JobFlag, Level, work_description};
 pub(crate) use event_name::EventName;
 pub(crate) use exception::{Exception, Severity};
 pub(crate) use failure::ConfError;

@@ -12,11 +12,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::callback::Args;
+use super::command::work_description;
 use super::descriptor::{HandlerEntry, HandlerFn, PluginDescriptor};
 use super::failure::{Failure, panic_text};
 use super::meter::{HandlerStats, Meter, Ticks};
 use super::outcome::Outcome;
 use super::remote::{PluginKey, RemoteHandle};
+use crate::jobspec::Dependency;
 use crate::topic::TopicId;
 
 /// One loaded plugin.
@@ -165,6 +167,11 @@ impl Bound {
     /// The handler's entry in the descriptor.
     pub fn entry(&self) -> &'static HandlerEntry {
         self.entry
+    }
+
+    /// The description of the handler's asynchronous work; see [`work_description`].
+    pub(crate) fn work_description(&self, dependency: Option<&Dependency>) -> String {
+        work_description(&self.instance.name, self.entry.method, dependency)
     }
 
     /// Whether the handler is one of `job.*`, which watches only: a key of `job.update.*` or a scheme of

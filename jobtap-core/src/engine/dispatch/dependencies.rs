@@ -54,10 +54,8 @@ fn fail_interrupted(
     dependency: &Dependency,
     handlers: &[Bound],
 ) -> Handlers {
-    let Dependency { scheme, value, .. } = dependency;
     for bound in handlers.iter().filter(|bound| fails_at_restart(bound)) {
-        let (plugin, method) = (bound.instance().name(), bound.entry().method);
-        let what = format!("{plugin}.{method}={scheme}:{value}");
+        let what = bound.work_description(Some(dependency));
         let open = core.job(id).is_some_and(|job| job.dependencies().any(|open| open == what));
         if open {
             let note = format!("dependency {what}: the manager was restarted while it was open");
