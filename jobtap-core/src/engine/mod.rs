@@ -154,8 +154,9 @@ impl Engine {
         self.take_effects()
     }
 
-    /// Ends the engine: what the next one continues from is stored, and the waiters are refused.
-    pub fn unload(&mut self, now: Timestamp) -> Effects {
+    /// Ends the engine: stores what the next one continues from, and refuses the requests that wait for
+    /// jobs. The plugins aren't removed, and their `unload` isn't called.
+    pub fn finish(&mut self, now: Timestamp) -> Effects {
         self.core.clock.now = now;
         waits::refuse_all(&mut self.core);
         queues::checkpoint(&mut self.core);

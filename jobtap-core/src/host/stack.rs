@@ -129,8 +129,9 @@ pub struct Bound {
 }
 
 impl Instance {
-    /// The plugin's handler of `unload`. It is called after the plugin was removed from the stack.
-    pub fn unload(self: &Rc<Self>) -> Option<Bound> {
+    /// The plugin's handler of `unload`. When a plugin is removed it is called before the plugin leaves the
+    /// stack; when a reloaded plugin has replaced it, afterwards.
+    pub fn unload_handler(self: &Rc<Self>) -> Option<Bound> {
         let mut entries = self.descriptor.handlers.iter().zip(&self.meters);
         let (entry, meter) = entries.find(|(entry, _)| entry.id == TopicId::Unload)?;
         let (call, meter) = (entry.call, Rc::clone(meter));

@@ -23,7 +23,8 @@ pub(crate) fn remove(core: &mut Core, pattern: &str) -> Result<(), RequestError>
     if leaving.is_empty() && pattern != "all" {
         return Err(RequestError::new(ENOENT, "Failed to find plugin to remove"));
     }
-    // `unload` is called while the plugins are still on the stack, so that their last commands find them.
+    // `unload` is called while these plugins are on the stack, so that their last commands find them by key.
+    // (That of a replaced plugin is called after it has left: see `remove_replaced`.)
     for plugin in &leaving {
         call_unload(core, plugin);
     }
@@ -39,7 +40,8 @@ pub(crate) fn remove(core: &mut Core, pattern: &str) -> Result<(), RequestError>
     Ok(())
 }
 
-/// Removes an instance that is off the stack already, since a new one has taken its place.
+/// Removes an instance that is off the stack already, since a new one has taken its place. Its `unload` is
+/// called only now, since the new one may refuse its configuration, and the old one stays then.
 pub(crate) fn remove_replaced(core: &mut Core, old: Rc<Instance>) {
     call_unload(core, &old);
     let gone = [(old.key(), Arc::clone(old.name()))];
@@ -51,7 +53,7 @@ pub(crate) fn remove_replaced(core: &mut Core, old: Rc<Instance>) {
 /// Calls `unload` of one plugin. What it asks for is carried out at once, as long as the plugin is
 /// still known.
 fn call_unload(core: &mut Core, plugin: &Rc<Instance>) {
-    let Some(bound) = plugin.unload().filter(|_| !plugin.is_faulted()) else { return };
+    let Some(bound) = plugin.unload_handler().filter(|_| !plugin.is_faulted()) else { return };
     let Called { result, commands } = call_one(core, &bound, TopicId::Unload, Detail::None);
     let problem = match result {
         Ok(_) | Err(Fault::Busy) => None,

@@ -47,7 +47,7 @@ pub(super) enum Message {
     Read(Look),
     /// Operations to be made durable, and what follows then.
     Store(Vec<Op>, Delivery),
-    /// The last message: [unload](Engine::unload) the engine and end the thread.
+    /// The last message: [finish](Engine::finish) the engine and end the thread.
     Stop,
 }
 
@@ -203,7 +203,7 @@ pub(super) fn run(
             turns(turn);
             if stop {
                 let mut last = Turn::default();
-                last.add(engine.unload(super::clock::now()), around.log);
+                last.add(engine.finish(super::clock::now()), around.log);
                 turns(last);
                 return;
             }
