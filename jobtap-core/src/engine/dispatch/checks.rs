@@ -119,7 +119,8 @@ fn check_update(jobs: &Jobs, job: JobId, updates: &Map<String, Value>) -> Result
     let Some(record) = jobs.get(job) else {
         return Ok(());
     };
-    let mut trial = record.job.jobspec.clone();
+    // With the updates that the same callback has asked for before: they are applied first.
+    let mut trial = record.job.jobspec().clone();
     trial.update_all(updates).map_err(|error| refuse(error.to_string()))
 }
 

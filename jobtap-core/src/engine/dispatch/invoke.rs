@@ -130,6 +130,10 @@ pub(crate) fn call_one(
     // The caller has decided that this handler is called, such as `unload` of a plugin that is off the
     // stack already.
     let interrupt = invoke(&host, slice::from_ref(bound), &mut progress, &args, |_| false);
+    if matches!(&interrupt, Interrupt::Fault(fault) if !matches!(**fault, Fault::Panic(_))) {
+        // As in a dispatch: a handler that fails changes no jobspec.
+        buffer.drop_updates(0);
+    }
     let Asked { mut commands, panicked, noted } = buffer.into_asked();
     asked::forget(&mut core.jobs, noted);
     let result = match interrupt {
