@@ -92,7 +92,7 @@ pub struct Setup {
     pub ticks: Ticks,
 }
 
-/// The job manager's core.
+/// The engine: decides what becomes of each job.
 ///
 /// A new engine gets its plugins from [`new`](Self::new), its jobs from the `restore` functions, and
 /// begins work with [`start`](Self::start). From then on it is driven by [`handle`](Self::handle).
@@ -247,8 +247,8 @@ fn finish_dispatch(core: &mut Core, frame: Frame) {
 
 /// Restoring, before [`start`](Engine::start), in any order.
 impl Engine {
-    /// Restores a job by its eventlog. Returns what is to be stored, unless it is known to be there:
-    /// it tells the next start what the job is.
+    /// Restores a job by its eventlog. Returns the job's row in the index of jobs. The caller stores it only
+    /// if the index was incomplete.
     ///
     /// # Errors
     /// When the eventlog cannot be replayed; the text is for a warning that names the job.

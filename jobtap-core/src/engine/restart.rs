@@ -38,7 +38,7 @@ impl From<ApplyError> for RestoreError {
     }
 }
 
-/// Restores a job by its eventlog. Returns what is to be stored, unless it is known to be there.
+/// Restores a job by its eventlog. Returns the job's row in the index of jobs.
 pub(super) fn restore(core: &mut Core, stored: StoredJob) -> Result<Write, RestoreError> {
     let id = stored.id;
     let record = replay(stored)?;

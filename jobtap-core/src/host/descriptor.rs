@@ -29,9 +29,9 @@ pub struct PluginDescriptor {
     pub sdk: &'static str,
     /// When the plugin is loaded.
     pub load: Load,
-    /// Plugins that are called after this one, if they are linked.
+    /// Plugins with the same `load` that are called after this one, if they are linked.
     pub before: &'static [&'static str],
-    /// Plugins that are called before this one, if they are linked.
+    /// Plugins with the same `load` that are called before this one, if they are linked.
     pub after: &'static [&'static str],
     /// The order in which the active jobs are introduced to it when it is loaded into a running manager.
     pub load_order: IntroductionOrder,

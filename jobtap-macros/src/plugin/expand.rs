@@ -27,8 +27,8 @@ pub(crate) fn expand(plugin: &Plugin) -> TokenStream {
     let descriptor = descriptor(plugin, &own, &krate, &p);
     let registered = (!plugin.broken)
         .then(|| quote!(#krate::__jobtap_register!(<#self_ty as #p::Plugin>::DESCRIPTOR);));
-    // The compiler reports an unknown type for the author's block and for this one. It shows equal errors
-    // once, and these are equal when both advise about the same `impl`.
+    // The generated `impl` gets the author's span: the compiler reports an unknown type for the author's
+    // block and for this one, and merges errors that are equal.
     let keyword = Token![impl](plugin.impl_span);
     // A path to a renamed SDK may be longer than the author's scope requires.
     let quiet = plugin.args.krate.as_ref().map(|_| quote!(#[allow(unused_qualifications)]));
@@ -195,6 +195,7 @@ fn new(init: &Init, self_ty: &Type, p: &TokenStream) -> TokenStream {
             let build = quote_spanned!(self_ty.span()=> <#self_ty as #p::BuildDefault>::build());
             return quote!(|_| #p::Result::Ok(#p::boxed::<Self>(#build)));
         }
+        // Never called: the crate doesn't compile, by the error that made it broken.
         Init::Broken => return quote!(|_| #p::Result::Err(#p::ConfError::new(""))),
     };
     let arguments = arguments(params.len());

@@ -174,7 +174,8 @@ pub(crate) fn both(first: &Handler, second: &Handler) -> Vec<Attribute> {
 /// Returns the same tokens at another place of the author's code.
 pub(crate) fn respan(tokens: &TokenStream, span: Span) -> TokenStream {
     let at = |mut token: proc_macro2::TokenTree| {
-        // What a name means stays: `$crate` is one that its place decides.
+        // Only the reported position changes. The token keeps its hygiene, else `$crate` would resolve in the
+        // author's crate.
         token.set_span(span.resolved_at(token.span()));
         token
     };

@@ -39,7 +39,8 @@ const INFORMATIONAL: i64 = 2;
 
 /// A job to start, or to reattach after a restart of the manager.
 ///
-/// Each manager process sends this once for every job whose resources are allocated and not yet freed.
+/// Each manager process sends this once for every job whose resources are allocated and not yet freed,
+/// once the job's prologs are finished.
 /// A job that the executor knows already is never started twice, whatever [`reattach`](Self::reattach) is;
 /// a job that was lost with an earlier shepherd is reported as lost.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -75,7 +76,7 @@ pub struct StartJob {
     pub reattach: bool,
     /// Which events of the job the manager has recorded, so that none of them is reported twice.
     pub seen: Seen,
-    /// How the job is killed when the target has to end it without a manager.
+    /// How the job is killed when the executor has to end it without a manager. Set by the executor.
     pub kill: KillPolicy,
 }
 

@@ -73,8 +73,13 @@ pub(crate) fn allocate_now(core: &mut Core, id: JobId) -> bool {
     }
 }
 
+/// Gives resources that were taken from the pool to a job in SCHED.
+///
+/// The pool and `allocated_jobs` have changed at once, but the job's own allocation begins only when `alloc`
+/// is applied. This is safe because schedulers run when the agenda is empty: no event of the job is pending
+/// then, so `alloc` is the next one that is applied to it.
 fn grant(core: &mut Core, id: JobId, resources: ResourceSet) {
-    // R is stored in the same commit as `alloc`, which it must not be without.
+    // In one commit with `alloc`, which is posted below: a restarted manager can't replay `alloc` without R.
     core.put(id, "R", resources.to_json());
     core.alloc.allocated_jobs.insert(id);
     let summary = resources.summary();

@@ -74,7 +74,7 @@ pub(crate) fn carry_out(core: &mut Core, origin: &'static str, queued: Queued) {
     let Queued { plugin, command } = queued;
     let dropped = match check(&core.jobs, &command) {
         Err(error) => Some(error.to_string()),
-        // The plugin would be asked again, for ever.
+        // Each `job.priority.get` would lead to another one, without an end.
         Ok(())
             if matches!(command, Command::ReprioritizeAll)
                 && origin == TopicId::JobPriorityGet.name() =>

@@ -66,6 +66,8 @@ pub(crate) fn invoke<'e>(
                 Ok(outcome) => {
                     let deferred = outcome.is_deferred();
                     reached.outcome.merge(outcome);
+                    // Before the budget: the caller must learn that a verdict is awaited, and `Interrupt` has
+                    // room for one reason. A handler that defers has only started its work.
                     if deferred {
                         return Interrupt::Deferred;
                     }
@@ -91,6 +93,7 @@ pub(crate) fn invoke<'e>(
 fn panicked(handlers: &[Bound], next: usize, panic: &(dyn Any + Send)) -> Box<Fault> {
     match handlers.get(next.wrapping_sub(1)) {
         Some(bound) => bound.panicked(panic),
+        // Impossible, since `next` is increased before each call.
         None => Box::new(Fault::Busy),
     }
 }
@@ -114,8 +117,9 @@ pub(crate) struct Called {
     pub(crate) commands: Vec<Queued>,
 }
 
-/// Calls one handler. Also logs when it is over its budget, and the panics of plugins whose topics it
-/// called; what it asked for is left to the caller.
+/// Calls one handler. Also logs when it is over its budget, and logs and counts the panics of plugins whose
+/// topics it called. To carry out what it asked for, and to log and count its own panic, is left to the
+/// caller.
 pub(crate) fn call_one(
     core: &mut Core,
     bound: &Bound,

@@ -211,7 +211,8 @@ fn load(
 ) -> Result<PluginKey, String> {
     let instance = build(core, descriptor, listed, conf)?;
     let key = instance.key();
-    // On the stack before `conf.update`: what that handler asks for is carried out by the plugin's name.
+    // On the stack before `conf.update`: the handler is found there, and what it asks for is carried out by
+    // the plugin's key.
     core.plugins.stack.push(instance);
     if let Err(text) = show_config(core, key) {
         let refused = core.plugins.stack.remove(|plugin| plugin.key() == key);
@@ -234,12 +235,12 @@ pub(crate) fn build(
     conf: Option<Value>,
 ) -> Result<Instance, String> {
     let key = PluginKey(core.plugins.next_key);
+    // Used up even if the plugin is refused below. Keys are never used twice, so that late work of a refused
+    // instance finds no plugin.
     core.plugins.next_key += 1;
     let name: Arc<str> = Arc::from(descriptor.name);
     let sink = Arc::clone(&core.plugins.sink);
     let remote = RemoteHandle::new(key, Arc::clone(&name), sink);
-    // The key is used up even if the plugin is refused below. Keys are never used twice, so that late work
-    // of a refused instance finds no plugin.
     let conf = merged_conf(&core.config, descriptor.name, conf)?;
     let first_key = |conf: &Value| conf.as_object()?.keys().next().cloned();
     if let Some(key) = first_key(&conf).filter(|_| (descriptor.schema)().is_none()) {
@@ -296,6 +297,7 @@ pub(crate) fn show_config(core: &mut Core, key: PluginKey) -> Result<(), String>
         Err(Fault::Failure(_) | Fault::Busy) => {
             Err(format!("config rejected by {name} jobtap plugin"))
         }
+        // Not counted by `faulted`: the configuration is refused, so an administrator reads of it at once.
         Err(Fault::Panic(text)) => Err(format!("conf.update panicked: {text}")),
     }
 }

@@ -56,6 +56,9 @@ impl Plugins {
     }
 
     /// Takes a dispatch off the agenda until its asynchronous handlers have given their verdicts.
+    ///
+    /// A job has one suspended dispatch at most: its submission passes one gate at a time, and later only
+    /// one update of it may be validated (see `requests/update`).
     pub(crate) fn suspend(&mut self, id: JobId, frame: Frame) {
         self.suspended.insert(id, frame);
     }

@@ -23,6 +23,8 @@ pub(crate) fn resume(core: &mut Core, plugin: PluginKey, work: RemoteWork) {
         }
         RemoteWork::Call(_) if instance.is_faulted() => return,
         RemoteWork::Call(call) => {
+            // `None` if the plugin is being called: never here, since no callback is under way while the
+            // engine takes an input or carries out commands.
             let Some(Called { result, commands }) = call_back(core, &instance, call) else {
                 return;
             };

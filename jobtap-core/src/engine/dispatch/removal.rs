@@ -50,14 +50,15 @@ pub(crate) fn remove_replaced(core: &mut Core, old: Rc<Instance>) {
     close_open(core, &gone, OnJobs::LeaveOpen);
 }
 
-/// Calls `unload` of one plugin. What it asks for is carried out at once, as long as the plugin is
-/// still known.
+/// Calls `unload` of one plugin. What it asks for is carried out at once and not by the agenda: its plugin
+/// is dropped as soon as this returns.
 fn call_unload(core: &mut Core, plugin: &Rc<Instance>) {
     let Some(bound) = plugin.unload_handler().filter(|_| !plugin.is_faulted()) else { return };
     let Called { result, commands } = call_one(core, &bound, TopicId::Unload, Detail::None);
     let problem = match result {
         Ok(_) | Err(Fault::Busy) => None,
         Err(Fault::Failure(failure)) => Some(failure.text().to_owned()),
+        // Not counted by `faulted`: the plugin leaves in any case.
         Err(Fault::Panic(text)) => Some(format!("panicked: {text}")),
     };
     if let Some(text) = problem {

@@ -202,7 +202,7 @@ fn lose(core: &mut Core, id: JobId, note: String, reason: &str) {
     if !is_executing(&core.jobs, id) {
         return;
     }
-    // A job that is unknown because its start never arrived has left nothing.
+    // If reattaching finds no job and `start` was never logged, no task ever ran: its nodes need no drain.
     let has_begun = |record: &&Record| {
         record.execution.reattach == Reattach::Done || record.job.event_posted("start")
     };
@@ -240,10 +240,13 @@ fn raise(core: &mut Core, id: JobId, exception: &Exception) {
     core.post(id, entry);
 }
 
+/// The wait status of a task that exited with status 1.
+const EXITED_WITH_1: i32 = 1 << 8;
+
 /// Posts `finish`. A job that was ended by a fatal exception never counts as a success.
 fn finish(core: &mut Core, id: JobId, status: i32) {
     let ended = core.jobs.state(id) == Some(State::Cleanup);
-    let status = if ended && status == 0 { 256 } else { status };
+    let status = if ended && status == 0 { EXITED_WITH_1 } else { status };
     core.post(id, events::finish(core.clock.now, status));
 }
 

@@ -38,7 +38,7 @@ impl Phase {
 /// How far a job that ran before a restart is back under the manager's control.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Reattach {
-    /// It is, or was started by this manager.
+    /// This manager controls the job: it has started it, or has caught up with it.
     #[default]
     Done,
     /// The execution system was asked for it and has not answered.

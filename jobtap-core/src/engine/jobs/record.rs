@@ -21,8 +21,10 @@ use crate::resource::ResourceSet;
 
 /// One job.
 ///
-/// What follows from the eventlog is changed by [`apply`](Self::apply) alone, so that a job is the
-/// same after a restart. The rest is about the present run of the manager.
+/// What follows from the eventlog is changed by [`apply`](Self::apply), so that a job is the same after a
+/// restart. Exceptions are R (`job.resources`), which is set before `alloc` is posted and is stored under a
+/// key of its own, and annotations that plugins return, which are not logged (RFC 21). The rest is about
+/// the present run of the manager.
 #[derive(Debug)]
 pub(crate) struct Record {
     /// The job as plugins see it. From the eventlog.

@@ -53,7 +53,8 @@ pub(super) fn apply_next(core: &mut Core, id: JobId) {
 }
 
 /// Logs an applied event, and puts what follows from it on the agenda. The agenda is a stack: what is
-/// to be done last is pushed first.
+/// to be done last is pushed first. The `follow_*` functions act at once, before all that is on the
+/// agenda: they change parts of the manager, and call back the plugins that wait for the job's end.
 fn follow(core: &mut Core, id: JobId, entry: &Arc<EventEntry>, applied: Applied) {
     if entry.name == ANNOTATIONS {
         if core.jobs.is_accepted(id) {

@@ -111,7 +111,8 @@ impl EngineHandle {
     pub(super) fn stream(&self, cred: Cred, request: Request) -> ReplyStream {
         let engine = Arc::clone(&self.messages);
         let answers = self.replies.many(move |to| {
-            // When the engine has ended there is nothing to abandon.
+            // On the manager's queue, since that of the client is dropped when it leaves. When the engine has
+            // ended there is nothing to abandon.
             engine.put(Source::Manager, Message::Input(Input::Abandoned(to)));
         });
         if !self.input(Input::Request { reply: answers.to, cred, request }) {

@@ -115,6 +115,7 @@ pub(super) struct Inbox(Receiver<Message>);
 /// Carries out commands until all handles are dropped.
 pub(super) fn run(inbox: &Inbox, mut parts: Parts) {
     let done = serve(inbox, &mut parts);
+    // In this order: `close` returns when `done` is dropped, and the executor is disconnected by then.
     drop(parts);
     drop(done);
 }
@@ -145,7 +146,8 @@ fn serve(inbox: &Inbox, parts: &mut Parts) -> Option<Sender<()>> {
             }
             Message::Close { for_good, done } => {
                 if for_good {
-                    // Only then is everything that a job left behind gone, such as an instance of its own.
+                    // The shepherd kills leftovers of jobs when it exits, so wait for its exit before the state
+                    // directory is removed.
                     parts.executor.shut_down(SHEPHERD_END);
                 }
                 return Some(done);
@@ -230,6 +232,7 @@ fn start_job(parts: &Parts, id: JobId, userid: Uid, reattach: bool) -> Result<St
             exceptions: log.exec_exceptions(),
             finished: log.has("finish"),
         },
+        // The executor has its own, and sets it.
         kill: KillPolicy::default(),
     })
 }

@@ -203,6 +203,8 @@ impl Boot {
         let effector = Arc::new(effector);
         let turns = |turn| writes::submit(&committer, &effector, turn);
         turns(first);
+        // Behind the first turn, whose effects start the restored jobs again: jobs that the executor has and
+        // that were not started by then are strays.
         let settle = Arc::clone(&effector);
         writes::then(&committer, move || settle.execution.settle());
         let _ = ready.send(Ok(()));

@@ -43,7 +43,8 @@ use crate::store::StoreError;
 /// How often it is checked whether all jobs have ended.
 const IDLE_POLL: Duration = Duration::from_millis(20);
 
-/// How many turns of the runtime the last responses have to be written to their sockets.
+/// How many turns of the runtime the last responses have to be written to their sockets. Bounded, since a
+/// client that doesn't read must not delay the end of the manager.
 const LAST_WORDS: usize = 64;
 
 /// The options of a manager.
