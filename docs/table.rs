@@ -168,25 +168,24 @@ fn without_links(words: &str) -> String {
     text + rest
 }
 
-/// The whole chapter.
+/// Returns the text of the chapter.
 pub fn chapter(source: &str) -> String {
     let (table, list) = (table(), list(source));
     format!(
         "# What each topic gives and takes\n\n\
-         <!-- Generated. `UPDATE_DOCS=1 cargo test -p jobtap-guide` writes it anew. -->\n\n\
-         One row for each topic that `#[on]` knows, made from the same declarations that the\n\
-         compiler checks a handler against. [Handlers](handlers.md) says what the entries mean.\n\n\
-         - *the job* is `&Job`, `&Jobspec`, `JobInfo` and `Option<&ResourceSet>`; with `data = D`\n  \
+         <!-- Generated. `UPDATE_DOCS=1 cargo test -p jobtap-guide` writes it again. -->\n\n\
+         The table has one row for each topic that `#[on]` accepts. It is generated from the declarations\n\
+         against which the compiler checks handlers. [Handlers](handlers.md) explains the entries.\n\n\
+         - *the job* means `&Job`, `&Jobspec`, `JobInfo` and `Option<&ResourceSet>`; with `data = D`\n  \
            also `Data<'_, D>`.\n\
          - Every topic has `Cx<'_, T>` and `Remote<Self>`, and `InstanceData<'_, D>` with\n  \
            `instance_data = D`.\n\
-         - What can be returned can be returned in an `Option` or as the good half of a `Result`,\n  \
-           too.\n\
-         - The calls named are those that only some topics have. The others are in\n  \
+         - A handler can return each return type also in an `Option`, or as the `Ok` type of a `Result`.\n\
+         - The table names only the calls that some topics lack. The others are in\n  \
            [Calls](handlers.md#calls).\n\
-         - *calls on `&Job`*: the job is not over, so calls on a job take the handler's `&Job`.\n  \
-           Elsewhere, and for another job, there is `cx.active_job(id)?`. *`PendingJob`'s too*: it has no\n  \
-           resources either, see [Jobs](handlers.md#jobs-as-calls-take-them).\n\n\
+         - *calls on `&Job`*: the job is active, so calls on a job take the handler's `&Job`.\n  \
+           At other topics, and for another job, use `cx.active_job(id)?`. *`PendingJob`'s too*: the job has\n  \
+           no resources yet either, see [Jobs](handlers.md#jobs-as-calls-take-them).\n\n\
          {table}\n\
          ## When each topic is called\n\n\
          {list}"
@@ -206,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn the_chapter_is_what_the_code_says() {
+    fn the_chapter_agrees_with_the_code() {
         let wanted = chapter(&read("jobtap-topics/src/lib.rs"));
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/topics-table.md");
         if std::env::var_os("UPDATE_DOCS").is_some() {
@@ -216,8 +215,8 @@ mod tests {
         let found = fs::read_to_string(path).unwrap_or_default();
         assert!(
             found == wanted,
-            "docs/src/topics-table.md is not what the code says: `UPDATE_DOCS=1 cargo test -p \
-             jobtap-guide` writes it anew; read the difference before you commit it"
+            "docs/src/topics-table.md differs from the code: `UPDATE_DOCS=1 cargo test -p \
+             jobtap-guide` writes it again; read the difference before you commit it"
         );
     }
 

@@ -3,13 +3,13 @@
 #
 #     cargo run --release -- start examples/quickstart.sh
 #
-# The manager behind it is examples/site-manager: the builtins, and examples/deadline, a plugin that
-# a site could have written. It decides who goes first.
+# The manager is examples/site-manager: the builtins, and examples/deadline, an example of a plugin of a
+# site. The plugin decides which job starts first.
 set -eu
 
 say() { printf '\n== %s\n' "$*"; }
 
-# One job at a time where the order is to be seen: each asks for every core.
+# Each of the ordered jobs requests all cores, so that they run one after the other.
 cores=$(nproc)
 
 say "The plugins of this manager, in the order in which they are called"
@@ -19,14 +19,14 @@ say "Ten jobs that succeed"
 hello=$(jobtap submit --cc=1-10 --job-name='hello-{cc}' sh -c 'echo "hello from job {cc}"')
 echo "$hello" | tr '\n' ' '
 
-say "One that fails, one that is cancelled while it runs"
+say "A job that fails, and a job that is canceled while it runs"
 failing=$(jobtap submit --job-name=fails sh -c 'echo "no such input" >&2; exit 3')
 endless=$(jobtap submit --job-name=endless sleep 600)
 jobtap job wait-event -q "$endless" start
-jobtap cancel --message="nobody needs it" "$endless"
+jobtap cancel --message="not needed any more" "$endless"
 echo "$failing $endless"
 
-say "One that waits until another has succeeded"
+say "A job that waits until another one has succeeded"
 first=$(jobtap submit --job-name=prepare sleep 0.3)
 second=$(jobtap submit --job-name=compute --dependency=afterok:"$first" echo "prepared, computed")
 echo "$second waits for $first: $(jobtap jobs -no '{contextual_info}' "$second")"
@@ -53,6 +53,6 @@ jobtap jobs --sort=t_run -o '{name:<20} {urgency:>3} {priority:>10}' "$a" "$b" "
 say "All jobs"
 jobtap jobs -a
 
-say "The life of one of them ($second), and what it wrote"
+say "The eventlog of one of them ($second), and its output"
 jobtap job eventlog -H "$second"
 jobtap job attach "$second"

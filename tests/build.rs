@@ -1,4 +1,4 @@
-//! Takes the plugin and its test out of the README, so that `tests/readme.rs` can run them.
+//! Takes the plugin and its test out of the README, so that `tests/first_steps.rs` can run them.
 
 use std::path::Path;
 

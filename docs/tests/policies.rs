@@ -1,4 +1,4 @@
-//! The configurations of the chapter "Policies that come along" are ones that a manager starts with.
+//! A manager starts with every configuration of the chapter "Included policies".
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use jobtap_builtins::{
@@ -26,10 +26,10 @@ fn every_configuration_is_accepted_and_jobs_go_through() {
         tables.as_object_mut().unwrap().extend(plugins.cloned().unwrap_or_default());
     }
     for config in blocks {
-        let builder = TestManager::new().plugin::<PriorityDefault>().plugin::<Perilog>();
-        let builder = builder.plugin::<Fairshare>().plugin::<Limits>().plugin::<Licenses>();
+        let builder = TestManager::new().plugin::<PriorityDefault>().linked::<Perilog>();
+        let builder = builder.linked::<Fairshare>().linked::<Limits>().linked::<Licenses>();
         let mut m =
-            builder.plugin::<Housekeeping>().plugin::<PreemptNotice>().config(config).start();
+            builder.linked::<Housekeeping>().linked::<PreemptNotice>().config(config).start();
         let id = m.submit(TestJob::new()).unwrap();
         assert!(m.job(id).priority().is_some(), "{:?}", m.events(id));
     }

@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn each_scheme_waits_for_its_condition() {
-        // By scheme: satisfied when the target succeeds, fails, is canceled.
+        // For each scheme: whether it is satisfied when the target succeeds, fails, or is canceled.
         let table = [
             ("afterok", [true, false, false]),
             ("afternotok", [false, true, true]),

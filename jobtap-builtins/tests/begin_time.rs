@@ -1,4 +1,4 @@
-//! `.begin-time`: when jobs are released, and what is no time.
+//! `.begin-time` releases jobs at the time that they name, and refuses malformed times.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use jobtap_builtins::{BeginTime, PriorityDefault};
@@ -40,7 +40,7 @@ fn a_time_in_the_past_is_due_at_once() {
 }
 
 #[test]
-fn what_is_no_time_is_refused() {
+fn a_malformed_time_is_refused() {
     let mut m = manager();
     for value in ["-1", "nan", "inf", "-inf", "1 hour", "1.5x", "soon", " 1"] {
         let text = m.submit(TestJob::new().dependency(&format!("begin-time:{value}")));
@@ -56,7 +56,7 @@ fn a_time_must_be_given() {
     let bare = json!([{"scheme": "begin-time"}]);
     let job = TestJob::new().attribute("dependencies", bare.clone());
     assert_eq!(m.submit(job).unwrap_err(), "Missing key (value)");
-    // The owner can leave out that check.
+    // The owner can skip that check.
     let slot = json!({"type": "slot", "count": 1, "label": "task",
                       "with": [{"type": "core", "count": 1}]});
     let jobspec = json!({"version": 1, "resources": [slot], "tasks": [],
@@ -72,7 +72,7 @@ fn a_time_must_be_given() {
 }
 
 #[test]
-fn one_that_is_cancelled_while_it_waits_is_over() {
+fn a_waiting_job_can_be_cancelled() {
     let mut m = manager();
     let id = in_seconds(&mut m, 60.0);
     m.cancel(id).unwrap();
@@ -108,7 +108,7 @@ fn a_crash_changes_nothing() {
 }
 
 #[test]
-fn a_timer_is_gone_with_the_plugin_and_back_with_it() {
+fn timers_end_with_the_plugin_and_return_with_it() {
     let mut m = manager();
     let id = in_seconds(&mut m, 10.0);
     m.remove_plugin(".begin-time").unwrap();

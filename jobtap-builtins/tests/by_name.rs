@@ -1,4 +1,4 @@
-//! `submit-hold`, `alloc-bypass` and `alloc-check`, which wait until they are loaded by their names.
+//! `submit-hold`, `alloc-bypass` and `alloc-check`, which are loaded only by name.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use jobtap_builtins::{AllocBypass, AllocCheck, PriorityDefault, SubmitHold};
@@ -17,7 +17,7 @@ fn manager(load: &[&str]) -> TestManager {
         .start()
 }
 
-/// R of a job.
+/// Returns the R document of a job.
 fn resources(m: &TestManager, id: JobId) -> Value {
     serde_json::from_str(&m.job(id).resources().unwrap().to_json()).unwrap()
 }
@@ -29,7 +29,7 @@ fn with_resources(resources: &Value) -> TestJob {
 const BYPASSED: &str = "submit set-flags validate depend priority alloc start";
 
 #[test]
-fn nothing_is_loaded_that_is_not_named() {
+fn by_name_plugins_are_loaded_only_when_named() {
     let mut m = manager(&[]);
     let id = m.submit(TestJob::new()).unwrap();
     m.assert_state(id, State::Run);
@@ -56,7 +56,7 @@ fn a_builtin_can_be_loaded_over_itself() {
 }
 
 #[test]
-fn every_job_is_held_and_goes_when_it_is_let() {
+fn every_job_is_held_until_it_is_released() {
     let mut m = manager(&["submit-hold.so"]);
     let id = m.submit(TestJob::new()).unwrap();
     m.assert_events(id, "submit validate urgency depend priority");
@@ -73,7 +73,7 @@ fn every_job_is_held_and_goes_when_it_is_let() {
 }
 
 #[test]
-fn a_job_gets_the_resources_that_it_brings_beside_the_scheduler() {
+fn a_job_can_bring_resources_past_the_scheduler() {
     let mut m = manager(&["alloc-bypass.so"]);
     let all = m.submit(TestJob::new().ntasks(4)).unwrap();
     let r = resources(&m, all);
@@ -87,7 +87,7 @@ fn a_job_gets_the_resources_that_it_brings_beside_the_scheduler() {
     assert_eq!(resources(&m, beside), r);
     m.finish(beside, 0);
     m.assert_state(beside, State::Inactive);
-    // What it gives back is not the scheduler's.
+    // Its resources never belonged to the scheduler, so they don't return to it.
     let waits = m.submit(TestJob::new()).unwrap();
     m.assert_state(waits, State::Sched);
     m.finish(all, 0);
@@ -95,7 +95,7 @@ fn a_job_gets_the_resources_that_it_brings_beside_the_scheduler() {
 }
 
 #[test]
-fn resources_that_cannot_be_are_refused() {
+fn malformed_resources_are_refused() {
     let mut m = manager(&["alloc-bypass"]);
     let all = m.submit(TestJob::new().ntasks(4)).unwrap();
     let r = resources(&m, all);
@@ -114,7 +114,7 @@ fn resources_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn one_that_is_held_is_given_nothing_and_can_be_cancelled() {
+fn a_held_job_gets_no_resources_and_can_be_cancelled() {
     let mut m = manager(&["alloc-bypass"]);
     let all = m.submit(TestJob::new().ntasks(4)).unwrap();
     let r = resources(&m, all);
@@ -128,7 +128,7 @@ fn one_that_is_held_is_given_nothing_and_can_be_cancelled() {
 }
 
 #[test]
-fn a_restart_does_not_count_what_it_brought() {
+fn a_restart_does_not_count_assigned_resources() {
     let mut m = manager(&["alloc-bypass"]);
     let all = m.submit(TestJob::new().ntasks(4)).unwrap();
     let r = resources(&m, all);
@@ -144,7 +144,7 @@ fn a_restart_does_not_count_what_it_brought() {
 }
 
 #[test]
-fn without_the_plugin_such_a_job_is_one_as_all_others() {
+fn without_the_plugin_a_bypass_job_is_scheduled_normally() {
     let mut m = manager(&[]);
     let all = m.submit(TestJob::new().ntasks(4)).unwrap();
     let r = resources(&m, all);
@@ -160,7 +160,7 @@ fn without_the_plugin_such_a_job_is_one_as_all_others() {
 }
 
 #[test]
-fn resources_that_are_given_twice_end_the_second_job() {
+fn resources_allocated_twice_end_the_second_job() {
     let mut m = manager(&["alloc-bypass", "alloc-check"]);
     let first = m.submit(TestJob::new().ntasks(2)).unwrap();
     let r = resources(&m, first);
@@ -181,7 +181,7 @@ fn resources_that_are_given_twice_end_the_second_job() {
 }
 
 #[test]
-fn the_check_knows_the_jobs_that_ran_before_it_was_loaded() {
+fn the_check_knows_jobs_that_started_before_it_was_loaded() {
     let mut m = manager(&["alloc-bypass"]);
     let first = m.submit(TestJob::new()).unwrap();
     let r = resources(&m, first);
@@ -190,7 +190,7 @@ fn the_check_knows_the_jobs_that_ran_before_it_was_loaded() {
     m.assert_exception(second, "alloc-check", "resources already allocated");
 }
 
-/// Keeps every job in CLEANUP.
+/// A plugin that keeps every job in CLEANUP.
 #[derive(Default)]
 struct Holds(Vec<Token>);
 
@@ -204,7 +204,7 @@ impl Holds {
 }
 
 #[test]
-fn what_a_job_lost_to_a_new_scheduler_is_not_counted_as_its_own() {
+fn resources_lost_to_a_new_scheduler_are_not_counted() {
     let loads =
         json!({"job-manager": {"plugins": [{"load": "alloc-bypass"}, {"load": "alloc-check"}]}});
     let builder = TestManager::new().plugin::<PriorityDefault>().plugin::<Holds>();
@@ -217,7 +217,7 @@ fn what_a_job_lost_to_a_new_scheduler_is_not_counted_as_its_own() {
     m.reload_plugin("alloc-check", json!({})).unwrap();
     let second = m.submit(with_resources(&r)).unwrap();
     m.assert_state(second, State::Run);
-    // One that is not fatal takes nothing from a job, nor does an end of another kind before `free`.
+    // An exception that isn't fatal takes no resources from a job, nor does another end before `free`.
     m.raise(second, "scheduler-restart", 1, "still there").unwrap();
     let third = m.submit(with_resources(&r)).unwrap();
     m.assert_exception(third, "alloc-check", "resources already allocated");

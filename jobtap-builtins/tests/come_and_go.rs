@@ -1,5 +1,5 @@
-//! Every plugin that is linked is removed and loaded again while jobs wait for it, hold what it gave
-//! them, or have a prolog of its: each job goes on, or says on what it waits.
+//! Every linked plugin is removed and loaded again while jobs wait for it, hold its tokens, or run its
+//! prolog: each job goes on, or shows what it waits for.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use jobtap_builtins as _;
@@ -13,9 +13,9 @@ fn linked() -> Vec<&'static PluginDescriptor> {
     Registry::linked().unwrap().plugins().collect()
 }
 
-/// All that is linked, loaded; prologs stay at work.
+/// Starts a manager with all linked plugins loaded; prologs stay open.
 fn manager() -> TestManager {
-    // It would hold every job, so it comes later.
+    // `submit-hold` would hold every job, so it is loaded later.
     let by_name = linked().into_iter().filter(|plugin| !plugin.name.starts_with('.'));
     let loads: Vec<Value> = by_name
         .filter(|plugin| plugin.name != "submit-hold")
@@ -49,7 +49,7 @@ fn job() -> TestJob {
     TestJob::new().duration(60.0).user(7).queue("batch")
 }
 
-/// A job for each thing that a builtin can keep it waiting for.
+/// Submits one job for each reason for which a builtin can make a job wait.
 fn submit_all(m: &mut TestManager) -> Vec<JobId> {
     let first = m.submit(job().name("one").dependency("license:matlab")).unwrap();
     m.assert_state(first, State::Run);
@@ -73,7 +73,7 @@ fn submit_all(m: &mut TestManager) -> Vec<JobId> {
     ids
 }
 
-/// Lets everything happen that can.
+/// Advances time and ends processes until nothing more can happen.
 fn run_out(m: &mut TestManager) {
     for _ in 0..60 {
         let programs: Vec<String> =
@@ -83,7 +83,7 @@ fn run_out(m: &mut TestManager) {
     }
 }
 
-/// No job waits without a sentence that says what for; one that is held says by what.
+/// Asserts that every waiting job has a reason that says what it waits for.
 #[track_caller]
 fn assert_reasons(m: &TestManager, without: &str) {
     for id in m.jobs() {
@@ -100,7 +100,7 @@ fn assert_reasons(m: &TestManager, without: &str) {
 }
 
 #[test]
-fn every_linked_plugin_leaves_no_job_without_a_reason() {
+fn removing_a_plugin_leaves_no_job_without_a_reason() {
     for plugin in linked() {
         let name = plugin.name;
         let mut m = manager();
@@ -114,7 +114,7 @@ fn every_linked_plugin_leaves_no_job_without_a_reason() {
         assert_reasons(&m, name);
         m.load_plugin(name, json!({})).unwrap();
         assert_reasons(&m, name);
-        // The one that its user holds.
+        // The job that its user has held.
         let _ = m.urgency(ids[9], 16);
         run_out(&mut m);
         if name == "submit-hold" {
@@ -153,7 +153,7 @@ fn every_linked_plugin_can_be_reloaded_while_jobs_wait() {
 fn each_configuration_has_a_derived_schema() {
     let schemas = linked().into_iter().filter_map(|plugin| Some((plugin.name, (plugin.schema)()?)));
     for (name, schema) in schemas {
-        // That of a type that derives none.
+        // The schema of a type that doesn't derive `JsonSchema`.
         assert_ne!(schema, json!({"type": "object"}), "{name}");
     }
 }

@@ -1,5 +1,5 @@
-//! All builtins at once, with a crash at every moment: whatever was committed last, each job comes to
-//! the same end by the same events, and what the plugins know is right again.
+//! All builtins together, with a crash at every step: whatever was committed last, each job has the same
+//! result and the same events, and the plugins' state agrees with the jobs again.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ fn manager() -> TestManager {
         .start()
 }
 
-/// What users do. Jobs are named by labels, since a crash can change their ids.
+/// The acts of users. Jobs are named by labels, since a crash can change their ids.
 enum Act {
     Submit(&'static str, fn(&TestManager) -> TestJob),
     Update(&'static str, f64),
@@ -63,13 +63,13 @@ fn single(_: &TestManager) -> TestJob {
 
 fn with_resources() -> TestJob {
     let mut core = ResourceSet::single_host("testhost", Idset::from(15..=15)).unwrap();
-    // Such a job ends when its resources do.
+    // A job that bypasses the scheduler ends when its resources expire.
     core.set_times(1.7e9, 1.7e9 + 60.0).unwrap();
     let r: Value = serde_json::from_str(&core.to_json()).unwrap();
     TestJob::new().duration(60.0).attribute("alloc-bypass.R", r)
 }
 
-fn story() -> Vec<Act> {
+fn scenario() -> Vec<Act> {
     use Act::*;
     vec![
         Submit("first", single),
@@ -112,7 +112,7 @@ fn find(m: &TestManager, label: &str) -> Option<JobId> {
     m.jobs().into_iter().find(labelled)
 }
 
-/// Whether nothing is left to do, as the user sees it who looks after a crash.
+/// Returns whether an act has taken effect, as a user would check after a crash.
 fn is_done(m: &TestManager, act: &Act) -> bool {
     let job = |label| find(m, label).map(|id| m.job(id));
     match act {
@@ -126,7 +126,7 @@ fn is_done(m: &TestManager, act: &Act) -> bool {
 }
 
 fn perform(m: &mut TestManager, act: &Act) {
-    // A dead manager gives no answer, which is no refusal.
+    // A dead manager gives no answer, which doesn't count as a refusal.
     let id = |m: &TestManager, label| find(m, label).unwrap();
     let answer = match act {
         Act::Submit(label, job) => {
@@ -156,12 +156,12 @@ fn perform(m: &mut TestManager, act: &Act) {
     }
 }
 
-/// The story with a crash after so many steps of the manager; says whether it came to that.
-fn tell(crash_after: Option<u32>) -> (TestManager, bool) {
+/// Plays the scenario with a crash after this many steps of the manager; returns whether it crashed.
+fn play(crash_after: Option<u32>) -> (TestManager, bool) {
     tell_with(crash_after, |_| ())
 }
 
-/// The same, with something that happens after every act.
+/// Like [`play`], and calls a function after every act.
 fn tell_with(crash_after: Option<u32>, between: impl Fn(&mut TestManager)) -> (TestManager, bool) {
     let mut m = manager();
     let cancelled = m.submit(plain().attribute("label", "cancelled").urgency(0)).unwrap();
@@ -170,7 +170,7 @@ fn tell_with(crash_after: Option<u32>, between: impl Fn(&mut TestManager)) -> (T
         m.crash_in(steps);
     }
     let mut crashed = false;
-    for act in story() {
+    for act in scenario() {
         let mut again = true;
         while again && !is_done(&m, &act) {
             perform(&mut m, &act);
@@ -191,7 +191,7 @@ fn tell_with(crash_after: Option<u32>, between: impl Fn(&mut TestManager)) -> (T
     (m, crashed)
 }
 
-/// What plugins know of the jobs is what the jobs are; the manager may die of the question.
+/// Asserts that the plugins' state agrees with the jobs. The manager may crash during the queries.
 fn check(m: &mut TestManager) {
     for user in [7, 1000] {
         let mut own: Vec<JobId> = m.jobs();
@@ -216,7 +216,7 @@ fn check(m: &mut TestManager) {
     assert_eq!(query.get("7:one").cloned().unwrap_or_default(), wanted);
 }
 
-/// The events of each job by its label, but for what a restart adds.
+/// Returns the events of each job by its label, without those that a restart adds.
 fn ends(m: &TestManager) -> BTreeMap<String, Vec<String>> {
     let mut ends = BTreeMap::new();
     for id in m.jobs() {
@@ -230,8 +230,8 @@ fn ends(m: &TestManager) -> BTreeMap<String, Vec<String>> {
 }
 
 #[test]
-fn the_story_goes_as_it_should() {
-    let (m, _) = tell(None);
+fn the_scenario_without_crashes_has_the_expected_events() {
+    let (m, _) = play(None);
     let ends = ends(&m);
     let events = |label: &str| ends[label].join(" ");
     let ran = "depend priority alloc start finish release free clean";
@@ -263,16 +263,16 @@ fn the_story_goes_as_it_should() {
 }
 
 #[test]
-fn a_crash_at_any_moment_changes_no_jobs_end() {
-    let (m, _) = tell(None);
+fn a_crash_at_any_moment_changes_no_jobs_result() {
+    let (m, _) = play(None);
     let wanted = ends(&m);
     let mut steps = 0;
     loop {
-        let (mut m, crashed) = tell(Some(steps));
+        let (mut m, crashed) = play(Some(steps));
         if !crashed {
             break;
         }
-        assert!(steps < 5000, "the story does not end");
+        assert!(steps < 5000, "the scenario does not end");
         assert_eq!(ends(&m), wanted, "crashed after {steps} steps");
         assert_eq!(m.free_resources().unwrap().ncores(), 16, "crashed after {steps} steps");
         // Nothing is still counted as allocated.
@@ -283,7 +283,7 @@ fn a_crash_at_any_moment_changes_no_jobs_end() {
     assert!(steps > 150, "only {steps} moments");
 }
 
-/// The plugins of the story, in another order than they were loaded in.
+/// Returns the plugins of the scenario, in another order than that of their loading.
 const NAMES: [&str; 13] = [
     "alloc-bypass",
     "alloc-check",
@@ -301,8 +301,8 @@ const NAMES: [&str; 13] = [
 ];
 
 #[test]
-fn plugins_that_come_and_go_all_the_time_change_no_jobs_end() {
-    let wanted = ends(&tell(None).0);
+fn loading_and_removing_plugins_changes_no_jobs_result() {
+    let wanted = ends(&play(None).0);
     let (m, _) = tell_with(None, |m| {
         for name in NAMES {
             m.remove_plugin(name).unwrap();
@@ -319,12 +319,12 @@ fn plugins_that_come_and_go_all_the_time_change_no_jobs_end() {
 }
 
 #[test]
-fn a_plugin_that_is_missing_leaves_no_job_without_a_reason() {
+fn a_missing_plugin_leaves_no_job_without_a_reason() {
     for name in NAMES {
         let mut m = manager();
         let cancelled = m.submit(plain().attribute("label", "cancelled").urgency(0)).unwrap();
         m.cancel(cancelled).unwrap();
-        for act in story().into_iter().filter(|act| matches!(act, Act::Submit(..))) {
+        for act in scenario().into_iter().filter(|act| matches!(act, Act::Submit(..))) {
             perform(&mut m, &act);
         }
         m.remove_plugin(name).unwrap();
@@ -334,7 +334,7 @@ fn a_plugin_that_is_missing_leaves_no_job_without_a_reason() {
             assert!(!m.why(id).is_empty(), "{name}: {id} in {state}");
         }
         m.load_plugin(name, json!({})).unwrap();
-        // Each job that runs came to the end of its time, and nobody waits for it any more.
+        // Each running job has reached its time limit, and no job waits for it any more.
         m.advance(1000.0);
         for id in m.jobs() {
             assert_eq!(m.job(id).state(), State::Inactive, "{name}: {:?}", m.events(id));

@@ -1,5 +1,5 @@
-//! `.dependency-after` where jobs, the plugin and the manager come and go; its schemes are tested
-//! beside its code.
+//! `.dependency-after` while jobs are canceled or purged, the plugin is reloaded and the manager restarted.
+//! The unit tests beside the code cover its schemes.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 
 use jobtap_builtins::{DependencyAfter, PriorityDefault};
@@ -59,7 +59,7 @@ fn a_query_shows_who_waits_for_whom() {
 }
 
 #[test]
-fn the_description_keeps_the_id_as_it_was_typed() {
+fn the_description_keeps_the_id_as_typed() {
     let mut m = manager();
     let target = m.submit(TestJob::new().urgency(0)).unwrap();
     for encoding in [Encoding::Dec, Encoding::Hex, Encoding::F58, Encoding::Kvs] {
@@ -71,7 +71,7 @@ fn the_description_keeps_the_id_as_it_was_typed() {
 }
 
 #[test]
-fn any_job_is_no_job() {
+fn the_id_any_is_refused() {
     let mut m = manager();
     for value in ["", "any", &u64::MAX.to_string()] {
         let refused = ask(&mut m, "afterok", value).unwrap_err();
@@ -90,7 +90,7 @@ fn a_target_that_was_purged_is_not_found() {
 }
 
 #[test]
-fn a_target_that_is_over_and_never_ran_satisfies_afterany_alone() {
+fn an_inactive_target_that_never_ran_satisfies_only_afterany() {
     let mut m = manager();
     let target = m.submit(TestJob::new().urgency(0)).unwrap();
     m.cancel(target).unwrap();
@@ -103,12 +103,12 @@ fn a_target_that_is_over_and_never_ran_satisfies_afterany_alone() {
 }
 
 #[test]
-fn afterstart_of_one_that_runs_is_satisfied_at_once() {
+fn afterstart_of_a_running_job_is_satisfied_at_once() {
     let mut m = manager();
     let target = m.submit(TestJob::new()).unwrap();
     let waits = after(&mut m, "afterstart", target);
     m.assert_events(waits, AT_ONCE);
-    // The log says so also after a restart, and of a job that is over.
+    // The same holds after a restart, and for an inactive job.
     m.crash_and_restart();
     let waits = after(&mut m, "afterstart", target);
     m.assert_events(waits, AT_ONCE);
@@ -118,7 +118,7 @@ fn afterstart_of_one_that_runs_is_satisfied_at_once() {
 }
 
 #[test]
-fn a_dependent_that_was_cancelled_is_left_alone_by_its_target() {
+fn a_cancelled_dependent_gets_no_events_from_its_target() {
     let mut m = manager();
     let target = m.submit(TestJob::new()).unwrap();
     let waits = after(&mut m, "afternotok", target);
@@ -129,7 +129,7 @@ fn a_dependent_that_was_cancelled_is_left_alone_by_its_target() {
 }
 
 #[test]
-fn a_chain_of_afterany_goes_on_when_one_of_it_is_cancelled() {
+fn a_chain_of_afterany_continues_past_a_cancelled_job() {
     let mut m = manager();
     let first = m.submit(TestJob::new()).unwrap();
     let second = after(&mut m, "afterany", first);
@@ -139,7 +139,7 @@ fn a_chain_of_afterany_goes_on_when_one_of_it_is_cancelled() {
 }
 
 #[test]
-fn two_dependencies_of_one_job_are_each_waited_for() {
+fn a_job_waits_for_all_of_its_dependencies() {
     let mut m = manager();
     let (one, other) = (m.submit(TestJob::new()).unwrap(), m.submit(TestJob::new()).unwrap());
     let job = TestJob::new().dependency(&format!("afterok:{one}"));

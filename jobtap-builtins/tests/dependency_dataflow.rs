@@ -1,4 +1,4 @@
-//! `dependency-dataflow`: who waits for whom by what jobs read and write.
+//! `dependency-dataflow`: jobs wait for each other according to the data that they read and write.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use jobtap_builtins::{DependencyDataflow, PriorityDefault};
@@ -20,7 +20,7 @@ fn job(uri: &str) -> TestJob {
     TestJob::new().dependency(uri)
 }
 
-/// A job that reads or writes one of the user's strings.
+/// Returns a job that reads or writes one of the user's strings.
 fn of(m: &mut TestManager, kind: &str, value: &str) -> JobId {
     m.submit(job(&format!("string:{value}?type={kind}&scope=user"))).unwrap()
 }
@@ -64,7 +64,7 @@ fn a_writer_waits_for_all_before_it() {
 }
 
 #[test]
-fn one_that_is_cancelled_while_it_waits_lets_nobody_pass() {
+fn cancelling_a_waiting_job_lets_no_other_pass() {
     let mut m = manager();
     let first = of(&mut m, "out", "A");
     let second = of(&mut m, "out", "A");
@@ -76,7 +76,7 @@ fn one_that_is_cancelled_while_it_waits_lets_nobody_pass() {
 }
 
 #[test]
-fn scopes_are_apart_and_global_is_everybodys() {
+fn scopes_are_separate_and_global_is_shared() {
     let mut m = manager();
     of(&mut m, "out", "A");
     let others = m.submit(job("string:A?type=in&scope=user").user(7)).unwrap();
@@ -105,7 +105,7 @@ fn a_job_with_several_accesses_does_not_block_itself() {
 }
 
 #[test]
-fn a_fluid_is_a_job_and_what_others_write_of_it() {
+fn a_fluid_names_a_job_and_its_data() {
     let mut m = manager();
     let target = m.submit(TestJob::new()).unwrap();
     let decimal = target.as_u64();
@@ -122,7 +122,7 @@ fn a_fluid_is_a_job_and_what_others_write_of_it() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused() {
+fn malformed_accesses_are_refused() {
     let mut m = manager();
     let target = m.submit(TestJob::new().user(7)).unwrap();
     let mut refusal = |uri: &str| m.submit(job(uri)).unwrap_err();
@@ -148,7 +148,7 @@ fn what_cannot_be_meant_is_refused() {
 }
 
 #[test]
-fn one_that_was_rejected_holds_nobody() {
+fn a_rejected_job_delays_no_other() {
     let mut m = manager();
     m.submit(job("string:A?type=out&scope=user").dependency("nonsense:1")).unwrap_err();
     let id = of(&mut m, "in", "A");
@@ -156,7 +156,7 @@ fn one_that_was_rejected_holds_nobody() {
 }
 
 #[test]
-fn who_was_freed_while_it_was_not_loaded_goes_when_it_is_again() {
+fn loading_it_again_releases_jobs_freed_meanwhile() {
     let mut m = manager();
     let writer = of(&mut m, "out", "A");
     let reader = of(&mut m, "in", "A");
@@ -170,7 +170,7 @@ fn who_was_freed_while_it_was_not_loaded_goes_when_it_is_again() {
 
 #[derive(Debug, Clone)]
 enum Act {
-    /// By user, with what it does to each string: 0 nothing, 1 reads, 2 writes.
+    /// Jobs with their user and their access to each string: 0 is none, 1 reads, 2 writes.
     Submit(u32, [u8; 2]),
     Finish(usize),
     Cancel(usize),
@@ -190,7 +190,7 @@ fn act() -> impl Strategy<Value = Act> {
 
 proptest! {
     #[test]
-    fn a_job_waits_exactly_as_long_as_an_earlier_one_is_in_its_way(acts in vec(act(), 0..40)) {
+    fn a_job_waits_exactly_as_long_as_an_earlier_one_conflicts(acts in vec(act(), 0..40)) {
         let mut m = manager();
         let mut jobs: Vec<(JobId, [u8; 2])> = Vec::new();
         for act in acts {

@@ -1,4 +1,5 @@
-//! `.dependency-singleton`: who waits for whom, and what a restart, a removal and a crash change.
+//! `.dependency-singleton`: jobs of one user and name run one after the other, also across a restart, a
+//! removal and a crash.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use jobtap_builtins::{DependencySingleton, PriorityDefault};
@@ -36,7 +37,7 @@ fn five_of_one_name_run_one_after_the_other() {
 }
 
 #[test]
-fn another_name_and_another_user_are_not_concerned() {
+fn jobs_of_other_names_and_users_are_not_delayed() {
     let mut m = manager();
     single(&mut m, "one");
     let other = single(&mut m, "two");
@@ -67,7 +68,7 @@ fn a_job_needs_a_name() {
 }
 
 #[test]
-fn one_that_is_cancelled_while_it_waits_leaves_the_line() {
+fn a_cancelled_job_gives_up_its_place() {
     let mut m = manager();
     let first = single(&mut m, "one");
     let (second, third) = (single(&mut m, "one"), single(&mut m, "one"));
@@ -79,7 +80,7 @@ fn one_that_is_cancelled_while_it_waits_leaves_the_line() {
 }
 
 #[test]
-fn one_that_was_rejected_holds_nobody() {
+fn a_rejected_job_delays_no_other() {
     let mut m = manager();
     let job = TestJob::new().name("one").dependency("singleton").dependency("nonsense:1");
     m.submit(job).unwrap_err();
@@ -101,7 +102,7 @@ fn a_query_shows_each_key() {
 }
 
 #[test]
-fn after_a_restart_nobody_goes_before_all_are_known() {
+fn a_restart_releases_no_job_before_all_are_known() {
     let mut m = manager();
     let first = single(&mut m, "one");
     let waits = single(&mut m, "one");
@@ -115,7 +116,7 @@ fn after_a_restart_nobody_goes_before_all_are_known() {
 }
 
 #[test]
-fn who_was_freed_while_it_was_not_loaded_goes_when_it_is_again() {
+fn loading_it_again_releases_jobs_freed_meanwhile() {
     let mut m = manager();
     let first = single(&mut m, "one");
     let (second, third) = (single(&mut m, "one"), single(&mut m, "one"));
@@ -135,7 +136,7 @@ fn who_was_freed_while_it_was_not_loaded_goes_when_it_is_again() {
 }
 
 #[test]
-fn a_reload_keeps_the_line() {
+fn a_reload_keeps_the_order_of_waiting_jobs() {
     let mut m = manager();
     let first = single(&mut m, "one");
     let waits = single(&mut m, "one");

@@ -1,4 +1,4 @@
-//! `.update-duration` and `.validate-duration`: who may change a duration, and how long it may be.
+//! `.update-duration` and `.validate-duration`: which users may change a duration, and up to which limit.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use jobtap_builtins::{LimitDuration, PriorityDefault, UpdateDuration, ValidateDuration};
@@ -60,7 +60,7 @@ fn a_guest_cannot_change_a_duration_set_by_the_owner() {
 }
 
 #[test]
-fn the_owners_own_job_stays_the_owners() {
+fn the_owner_sets_any_duration_for_their_own_job() {
     let mut m = limited().start();
     let id = held(&mut m, 1000);
     m.update(id, KEY, 2.0 * HOUR).unwrap();
@@ -68,7 +68,7 @@ fn the_owners_own_job_stays_the_owners() {
 }
 
 #[test]
-fn what_is_no_duration_is_refused() {
+fn a_malformed_duration_is_refused() {
     let mut m = builder().start();
     let id = held(&mut m, 7);
     for user in [7, 1000] {
@@ -98,7 +98,7 @@ fn a_running_jobs_end_moves_with_its_duration() {
     m.advance(21.0);
     m.assert_exception(shorter, "timeout", "");
     m.assert_state(longer, State::Run);
-    // The new end is the end also for a manager that has just been restarted.
+    // A restarted manager has the new end, too.
     m.crash_and_restart();
     m.advance(40.0);
     m.assert_state(longer, State::Run);
@@ -129,7 +129,7 @@ fn a_guest_cannot_change_a_running_job() {
 }
 
 #[test]
-fn a_site_can_treat_its_owner_as_everybody_else() {
+fn a_site_can_apply_the_limits_to_its_owner() {
     let mut m = limited().start();
     m.reload_plugin(".update-duration", json!({"owner-allow-any": 0})).unwrap();
     let running = m.submit(job(1000)).unwrap();
@@ -139,14 +139,14 @@ fn a_site_can_treat_its_owner_as_everybody_else() {
     let text = "requested duration (2h) exceeds policy limit of 1h";
     assert_eq!(m.update(id, KEY, 2.0 * HOUR).unwrap_err(), text);
     m.update(id, KEY, 120.0).unwrap();
-    // Nothing went past the limits, so the guest is still free.
+    // The owner stayed within the limits, so the guest can still change the duration.
     m.update_as(7, id, KEY, 60.0).unwrap();
     let error = m.reload_plugin(".update-duration", json!({"owner-allow-all": 0})).unwrap_err();
     assert!(error.contains("owner-allow-any"), "{error}");
 }
 
 #[test]
-fn loaded_again_without_a_setting_it_keeps_the_last_one() {
+fn a_reload_without_a_setting_keeps_the_last_one() {
     let text = "duration update of running job requires instance owner privileges";
     let mut m = builder().start();
     let id = m.submit(job(1000)).unwrap();
@@ -162,7 +162,7 @@ fn loaded_again_without_a_setting_it_keeps_the_last_one() {
     again(&mut m, json!({"owner-allow-any": 1}));
     again(&mut m, json!({}));
     m.update(id, KEY, 90.0).unwrap();
-    // A restart goes by the configuration.
+    // A restart uses the configuration.
     again(&mut m, json!({"owner-allow-any": 0}));
     m.crash_and_restart();
     m.update(id, KEY, 100.0).unwrap();
@@ -196,7 +196,7 @@ fn no_job_outlives_the_instance() {
     m.submit(TestJob::new().duration(10.0 * HOUR)).unwrap();
 }
 
-/// The ends of the instance that the log tells of.
+/// Returns the end times of the instance that the log mentions.
 fn ends_logged(m: &TestManager) -> Vec<String> {
     let log = m.log().filter(|(level, _)| *level == Level::Debug);
     let told = log.filter_map(|(_, text)| text.split_once("duration-validator: "));

@@ -1,5 +1,5 @@
-//! `fairshare` in virtual time: who goes first and why, and that usage is what the jobs used,
-//! whatever is killed, removed or loaded.
+//! `fairshare` in virtual time: users with less usage go first, the factors are shown, and usage agrees with
+//! the jobs after crashes, removals and reloads.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 
 use jobtap_builtins::{DependencyAfter, Fairshare, Limits, PriorityDefault};
@@ -20,7 +20,7 @@ fn manager(fairshare: Value) -> TestManager {
     try_manager(fairshare).unwrap()
 }
 
-/// Only who used what counts.
+/// A configuration in which only usage counts.
 fn plain() -> Value {
     json!({"weights": {"age": 0, "queue": 0, "qos": 0}, "half-life": "1h"})
 }
@@ -67,21 +67,21 @@ fn priority(m: &TestManager, id: JobId) -> u32 {
 }
 
 #[test]
-fn who_used_less_goes_first() {
+fn the_user_with_less_usage_goes_first() {
     let mut m = manager(plain());
     run(&mut m, TestJob::new().user(7), 1000.0);
     m.hold_scheduling().unwrap();
     let much = waiting(&mut m, TestJob::new().user(7));
     let none = waiting(&mut m, TestJob::new().user(8));
     assert!(priority(&m, none) > priority(&m, much));
-    // All but a half-life's worth is forgotten, but still it is all that was used.
+    // Most of the usage has decayed, but it is still all the usage that there is.
     m.advance(20.0 * 3600.0);
     assert!(priority(&m, none) > priority(&m, much));
     assert!(usage(&mut m) < 0.01);
 }
 
 #[test]
-fn what_runs_counts_while_it_runs() {
+fn running_jobs_count_as_usage() {
     let mut m = manager(plain());
     let runs = m.submit(TestJob::new().ntasks(4).user(7)).unwrap();
     m.assert_state(runs, State::Run);
@@ -94,7 +94,7 @@ fn what_runs_counts_while_it_runs() {
     assert!(priority(&m, same) < priority(&m, other));
     let used = usage(&mut m);
     assert!((used - 4.0 * 300.0).abs() < 40.0, "{used}");
-    // What a job used is the same when it is over.
+    // The usage of a job doesn't change when it becomes inactive.
     m.advance(3300.0);
     let running = usage(&mut m);
     m.finish(runs, 0);
@@ -103,7 +103,7 @@ fn what_runs_counts_while_it_runs() {
 }
 
 #[test]
-fn half_is_forgotten_after_each_half_life() {
+fn usage_halves_after_each_half_life() {
     let mut m = manager(plain());
     run(&mut m, TestJob::new(), 100.0);
     m.advance(300.0);
@@ -114,7 +114,7 @@ fn half_is_forgotten_after_each_half_life() {
 }
 
 #[test]
-fn a_bank_is_given_and_one_that_is_not_the_users_refused() {
+fn a_job_gets_a_bank_and_a_foreign_bank_is_refused() {
     let mut m = manager(banks());
     m.hold_scheduling().unwrap();
     let bank = |m: &TestManager, id| m.job(id).jobspec().attribute("bank").cloned();
@@ -139,7 +139,7 @@ fn a_bank_is_given_and_one_that_is_not_the_users_refused() {
 }
 
 #[test]
-fn without_banks_there_is_one_for_everybody() {
+fn without_configured_banks_all_users_share_one() {
     let mut m = manager(plain());
     m.hold_scheduling().unwrap();
     let id = waiting(&mut m, TestJob::new().user(7));
@@ -148,7 +148,7 @@ fn without_banks_there_is_one_for_everybody() {
 }
 
 #[test]
-fn the_given_bank_counts_for_limits() {
+fn limits_count_by_the_assigned_bank() {
     let config = json!({
         "job-manager": {"plugins": [{"load": "fairshare"}, {"load": "limits"}]},
         "plugins": {"fairshare": banks(), "limits": {"banks": {"chem": {"pending": 0}}}},
@@ -160,7 +160,7 @@ fn the_given_bank_counts_for_limits() {
 }
 
 #[test]
-fn the_bank_of_a_job_that_waits_can_be_changed() {
+fn the_bank_of_a_pending_job_can_be_changed() {
     let mut m = manager(banks());
     run(&mut m, TestJob::new().user(9).attribute("bank", "chem"), 100.0);
     m.hold_scheduling().unwrap();
@@ -180,7 +180,7 @@ fn the_bank_of_a_job_that_waits_can_be_changed() {
 }
 
 #[test]
-fn all_factors_are_told_and_make_the_priority() {
+fn the_factors_are_reported_and_sum_to_the_priority() {
     let mut m = manager(json!({
         "weights": {"fairshare": 1000, "age": 100, "size": 10, "queue": 500, "qos": 200, "urgency": 7},
         "max-age": "10h",
@@ -205,7 +205,7 @@ fn all_factors_are_told_and_make_the_priority() {
 }
 
 #[test]
-fn hold_and_expedite_still_hold_and_expedite_and_no_weight_does() {
+fn only_hold_and_expedite_give_extreme_priorities() {
     let mut m = manager(json!({"weights": {"fairshare": 1e20}}));
     m.hold_scheduling().unwrap();
     for (urgency, is) in [(0, 0), (31, u32::MAX), (16, u32::MAX - 1)] {
@@ -219,7 +219,7 @@ fn hold_and_expedite_still_hold_and_expedite_and_no_weight_does() {
 }
 
 #[test]
-fn users_see_their_own() {
+fn users_see_their_own_usage() {
     let mut m = manager(banks());
     m.hold_scheduling().unwrap();
     let id = waiting(&mut m, TestJob::new().user(7));
@@ -232,7 +232,7 @@ fn users_see_their_own() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_at_start() {
+fn impossible_settings_are_refused_at_start() {
     for (conf, says) in [
         (json!({"recalc": 0}), "recalc must be above 0 and not infinite"),
         (json!({"max-age": "infinity"}), "max-age must be above 0 and not infinite"),
@@ -254,7 +254,7 @@ fn what_cannot_be_is_refused_at_start() {
 }
 
 #[test]
-fn a_job_whose_bank_is_gone_is_scheduled_after_the_others() {
+fn a_job_of_a_removed_bank_is_scheduled_last() {
     let mut m = manager(banks());
     m.hold_scheduling().unwrap();
     let id = waiting(&mut m, TestJob::new().user(9).attribute("bank", "ops"));
@@ -286,7 +286,7 @@ fn removing_and_loading_it_again_keeps_jobs_and_usage() {
     m.assert_state(id, State::Run);
 }
 
-/// Two jobs after each other, one of them canceled while it runs.
+/// Runs two jobs one after the other, one of which is canceled while it runs.
 fn story(m: &mut TestManager, ids: &mut Vec<JobId>) {
     let job = || TestJob::new().user(7).ntasks(2);
     if ids.is_empty() {
@@ -309,7 +309,7 @@ fn story(m: &mut TestManager, ids: &mut Vec<JobId>) {
     }
 }
 
-/// What the eventlogs say that was used, with hardly anything forgotten.
+/// Computes the usage from the eventlogs, almost without decay.
 fn recount(m: &TestManager) -> f64 {
     let used = m.jobs().into_iter().map(|id| {
         let log = m.eventlog(id);
@@ -321,7 +321,7 @@ fn recount(m: &TestManager) -> f64 {
 }
 
 #[test]
-fn killed_at_any_moment_usage_is_what_the_jobs_used() {
+fn a_kill_at_any_moment_loses_no_usage() {
     for steps in 0.. {
         let mut m = manager(json!({"half-life": 0}));
         m.crash_in(steps);
@@ -330,7 +330,7 @@ fn killed_at_any_moment_usage_is_what_the_jobs_used() {
         let died = m.is_dead();
         m.crash_and_restart();
         if died {
-            // The answer to a submission may be lost, the job not.
+            // The response to a submission may be lost, but not the job.
             ids = m.jobs();
             story(&mut m, &mut ids);
         }

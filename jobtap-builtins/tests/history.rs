@@ -1,4 +1,4 @@
-//! `.history`: whose jobs are told to whom, and what a restart, a purge and a reload change.
+//! `.history`: users see their own jobs, newest first, also after a restart, a purge and a reload.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use jobtap_builtins::{History, PriorityDefault};
@@ -24,7 +24,7 @@ fn submit(m: &mut TestManager, user: u32, count: usize) -> Vec<JobId> {
 }
 
 #[test]
-fn the_newest_is_first_also_among_jobs_of_one_moment() {
+fn the_newest_job_is_first_even_with_equal_times() {
     let mut m = manager();
     let ids = submit(&mut m, 7, 4);
     assert_eq!(slice(&mut m, 7, "[:]"), ids);
@@ -37,7 +37,7 @@ fn the_newest_is_first_also_among_jobs_of_one_moment() {
 }
 
 #[test]
-fn everybody_is_told_their_own_jobs() {
+fn users_see_their_own_jobs_only() {
     let mut m = manager();
     let (sevens, owners) = (submit(&mut m, 7, 2), submit(&mut m, 1000, 1));
     let roots = submit(&mut m, 0, 1);
@@ -48,7 +48,7 @@ fn everybody_is_told_their_own_jobs() {
 }
 
 #[test]
-fn what_is_no_slice_is_refused() {
+fn a_malformed_slice_is_refused() {
     let mut m = manager();
     for bad in ["[a]", "", "1", "[::0]"] {
         let error = m.call_service("history.get", json!({ "slice": bad })).unwrap_err();
@@ -57,14 +57,14 @@ fn what_is_no_slice_is_refused() {
 }
 
 #[test]
-fn a_refused_job_is_no_history() {
+fn a_rejected_job_is_not_in_the_history() {
     let mut m = manager();
     m.submit(TestJob::new().dependency("nonsense:1")).unwrap_err();
     assert_eq!(slice(&mut m, 1000, "[:]"), []);
 }
 
 #[test]
-fn a_purged_job_is_forgotten() {
+fn a_purged_job_leaves_the_history() {
     let mut m = manager();
     let ids = submit(&mut m, 7, 3);
     m.advance(2.0);

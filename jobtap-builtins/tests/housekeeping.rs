@@ -1,4 +1,5 @@
-//! `housekeeping` in virtual time: what waits for it, when ranks come back, what is told of it.
+//! `housekeeping` in virtual time: nodes wait for its scripts, are released as configured, and users can see
+//! and kill the scripts.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::io::ErrorKind;
@@ -15,7 +16,7 @@ fn config(table: Value) -> Value {
     json!({ "job-manager": { "housekeeping": table } })
 }
 
-/// Four nodes of one core, and this table.
+/// Starts a manager with four nodes of one core and this table.
 fn manager(table: Value) -> TestManager {
     let builder = TestManager::new().plugin::<PriorityDefault>().plugin::<Housekeeping>();
     let mut m = builder.hosts(4).cores(1).config(config(table)).start();
@@ -35,7 +36,7 @@ fn nodes(nodes: u64) -> TestJob {
     TestJob::new().nodes(nodes).ntasks(nodes)
 }
 
-/// A job that ran on all nodes and is over.
+/// Runs a job on all nodes to its end.
 fn ended(m: &mut TestManager) -> JobId {
     let id = m.submit(nodes(4)).unwrap();
     m.finish(id, 0);
@@ -55,7 +56,7 @@ fn hosts(m: &TestManager, id: JobId) -> String {
     m.job(id).resources().map(|r| r.nodelist().to_string()).unwrap_or_default()
 }
 
-/// What the plugin has logged.
+/// Returns the lines that the plugin has logged.
 fn logged(m: &TestManager) -> Vec<String> {
     let own = m.log().map(|(_, text)| text).filter(|text| text.starts_with("housekeeping: "));
     own.map(str::to_owned).collect()
@@ -66,7 +67,7 @@ fn query(m: &mut TestManager) -> Value {
 }
 
 #[test]
-fn the_job_is_over_and_its_nodes_wait_for_the_last_script() {
+fn nodes_of_an_inactive_job_wait_for_the_last_script() {
     let mut m = manager(clean());
     let id = ended(&mut m);
     assert_eq!(running(&m), 4);
@@ -101,7 +102,7 @@ fn the_script_knows_its_job_and_its_rank() {
 }
 
 #[test]
-fn each_rank_can_come_back_at_once() {
+fn each_rank_can_be_released_at_once() {
     let mut m = manager(after(json!(0)));
     ended(&mut m);
     done(&mut m, 0);
@@ -114,7 +115,7 @@ fn each_rank_can_come_back_at_once() {
 }
 
 #[test]
-fn or_those_that_are_done_after_a_while_and_then_each_at_once() {
+fn ranks_are_released_after_a_delay_and_then_singly() {
     let mut m = manager(after(json!("10s")));
     ended(&mut m);
     let (first, second) = (m.submit(nodes(2)).unwrap(), m.submit(nodes(1)).unwrap());
@@ -130,7 +131,7 @@ fn or_those_that_are_done_after_a_while_and_then_each_at_once() {
 }
 
 #[test]
-fn a_script_that_fails_is_logged_and_its_nodes_come_back() {
+fn a_failed_script_is_logged_and_its_nodes_are_released() {
     type Ending = fn(&mut TestManager);
     let signal: Ending = |m| m.end_process("clean", WaitStatus::from_signal(15));
     let code: Ending = |m| done(m, 3);
@@ -151,7 +152,7 @@ fn a_script_that_fails_is_logged_and_its_nodes_come_back() {
 }
 
 #[test]
-fn a_script_that_is_not_there_is_logged_and_its_node_comes_back() {
+fn a_missing_script_is_logged_and_its_node_is_released() {
     let mut m = manager(clean());
     let id = m.submit(nodes(1)).unwrap();
     m.finish(id, 0);
@@ -163,7 +164,7 @@ fn a_script_that_is_not_there_is_logged_and_its_node_comes_back() {
 }
 
 #[test]
-fn what_it_prints_is_logged_with_its_node() {
+fn output_is_logged_with_its_node() {
     let mut m = manager(clean());
     let id = m.submit(nodes(1)).unwrap();
     m.finish(id, 0);
@@ -193,7 +194,7 @@ fn scripts_are_signalled_by_job_by_rank_or_all() {
 }
 
 #[test]
-fn a_query_tells_what_runs_and_is_configured() {
+fn a_query_shows_configuration_and_running_scripts() {
     let mut m = manager(after(json!(0)));
     let id = ended(&mut m);
     let started = m.now().as_secs();
@@ -205,7 +206,7 @@ fn a_query_tells_what_runs_and_is_configured() {
 }
 
 #[test]
-fn jobs_that_run_when_it_is_configured_are_cleaned_up_after_too() {
+fn jobs_that_ran_before_the_configuration_get_housekeeping() {
     let builder = TestManager::new().plugin::<PriorityDefault>().plugin::<Housekeeping>();
     let mut m = builder.hosts(4).cores(1).start();
     m.hold_processes();
@@ -213,7 +214,7 @@ fn jobs_that_run_when_it_is_configured_are_cleaned_up_after_too() {
     m.configure(config(clean())).unwrap();
     m.finish(id, 0);
     assert_eq!(running(&m), 1);
-    // And those that end when it isn't any more are not.
+    // Jobs that end after the table was removed get no housekeeping.
     let id = m.submit(nodes(1)).unwrap();
     m.configure(json!({})).unwrap();
     m.finish(id, 0);
@@ -221,7 +222,7 @@ fn jobs_that_run_when_it_is_configured_are_cleaned_up_after_too() {
 }
 
 #[test]
-fn a_job_past_the_scheduler_leaves_nothing_to_clean() {
+fn a_job_that_bypassed_the_scheduler_has_no_housekeeping() {
     let builder = TestManager::new().plugin::<PriorityDefault>().plugin::<Housekeeping>();
     let builder = builder.plugin::<AllocBypass>().hosts(4).cores(1);
     let mut table = config(clean());
@@ -237,7 +238,7 @@ fn a_job_past_the_scheduler_leaves_nothing_to_clean() {
 }
 
 #[test]
-fn after_a_crash_it_begins_again_before_others_get_the_nodes() {
+fn a_crash_repeats_the_scripts_before_nodes_are_allocated() {
     let mut m = manager(after(json!(0)));
     ended(&mut m);
     done(&mut m, 0);
@@ -248,7 +249,7 @@ fn after_a_crash_it_begins_again_before_others_get_the_nodes() {
     assert_eq!(running(&m), 3);
     (0..3).for_each(|_| done(&mut m, 0));
     m.assert_state(next, State::Run);
-    // A job that was about to end is cleaned up after as well.
+    // A job that was in CLEANUP gets housekeeping as well.
     m.crash_and_restart();
     m.hold_processes();
     m.finish(next, 0);
@@ -256,7 +257,7 @@ fn after_a_crash_it_begins_again_before_others_get_the_nodes() {
 }
 
 #[test]
-fn an_outdated_key_is_said_to_be_one() {
+fn an_outdated_key_is_reported() {
     let m = manager(json!({"command": ["clean"], "use-systemd-unit": true}));
     let key = "job-manager.housekeeping.use-systemd-unit is deprecated - ignoring";
     assert!(logged(&m).contains(&format!("housekeeping: {key}")));

@@ -1,5 +1,5 @@
-//! `licenses` in virtual time: who waits, who is next, and that no token is lost or given twice,
-//! whatever is killed, removed or loaded.
+//! `licenses` in virtual time: jobs wait for tokens in order, and no token is lost or given twice after
+//! crashes, removals and reloads.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 
 use jobtap_builtins::{DependencyAfter, Licenses, PriorityDefault};
@@ -66,7 +66,7 @@ fn all_licences_of_a_job_are_taken_at_once() {
 }
 
 #[test]
-fn tokens_are_not_held_while_something_else_is_waited_for() {
+fn a_job_with_other_dependencies_holds_no_tokens() {
     let mut m = manager(json!({"matlab": 1}));
     let target = m.submit(TestJob::new()).unwrap();
     let later = m.submit(wants(&format!("afterok:{target}")).dependency("license:matlab")).unwrap();
@@ -83,7 +83,7 @@ fn tokens_are_not_held_while_something_else_is_waited_for() {
 }
 
 #[test]
-fn urgent_jobs_go_first_and_none_passes_a_large_demand() {
+fn urgent_jobs_go_first_and_none_overtakes_a_large_one() {
     let mut m = manager(json!({"matlab": 4}));
     let holds = m.submit(wants("license:matlab?count=3")).unwrap();
     let large = m.submit(wants("license:matlab?count=4")).unwrap();
@@ -96,7 +96,7 @@ fn urgent_jobs_go_first_and_none_passes_a_large_demand() {
 }
 
 #[test]
-fn what_cannot_be_had_is_refused() {
+fn impossible_demands_are_refused() {
     let mut m = manager(json!({"abaqus": 8, "matlab": 4}));
     let refused = |m: &mut TestManager, job: TestJob| m.submit(job).unwrap_err();
     assert_eq!(
@@ -132,7 +132,7 @@ fn a_mistake_in_the_configuration_is_named() {
 }
 
 #[test]
-fn everybody_may_ask_what_is_out() {
+fn every_user_can_list_the_tokens_in_use() {
     let mut m = manager(json!({"matlab": 4}));
     m.submit(wants("license:matlab?count=3")).unwrap();
     let told = m.call_service_as(7, "licenses.list", json!({})).unwrap();
@@ -140,7 +140,7 @@ fn everybody_may_ask_what_is_out() {
 }
 
 #[test]
-fn removed_and_loaded_again_it_takes_its_jobs_up() {
+fn a_reload_takes_over_the_waiting_jobs() {
     let mut m = manager(json!({"matlab": 1}));
     let first = m.submit(wants("license:matlab")).unwrap();
     let second = m.submit(wants("license:matlab")).unwrap();
@@ -155,9 +155,9 @@ fn removed_and_loaded_again_it_takes_its_jobs_up() {
     assert_eq!(out(&mut m, "matlab"), 1);
 }
 
-/// Three jobs that want the two tokens, to be killed anywhere.
+/// Three jobs that need the two tokens, for a manager that crashes at any step.
 #[test]
-fn killed_at_any_moment_no_token_is_lost_or_given_twice() {
+fn a_kill_at_any_moment_loses_or_duplicates_no_token() {
     for steps in 0.. {
         let mut m = manager(json!({"matlab": 2}));
         m.crash_in(steps);

@@ -1,4 +1,4 @@
-//! `.limit-duration`: its limits, by queue and in general, and what it says.
+//! `.limit-duration`: limits of queues override the general one, and refusals name the limit.
 #![allow(missing_docs)]
 
 use jobtap_builtins::{LimitDuration, PriorityDefault, UpdateDuration};
@@ -11,7 +11,7 @@ fn start(config: Value) -> Result<TestManager, String> {
     m.plugin::<UpdateDuration>().config(config).try_start()
 }
 
-/// The limits of the reference: 1h in general, and by queue less, more, none, nothing, a parent's.
+/// A general limit of 1h, and queues with a lower, a higher, no, an unset and an inherited limit.
 fn queues() -> Value {
     let limit = |duration: &str| json!({"policy": {"limits": {"duration": duration}}});
     json!({
@@ -36,7 +36,7 @@ fn without_limits_everything_is_accepted() {
 }
 
 #[test]
-fn a_job_may_ask_for_the_limit_and_not_for_more() {
+fn a_job_may_request_the_limit_and_no_more() {
     let mut m = start(json!({"policy": {"limits": {"duration": "1m"}}})).unwrap();
     m.submit(TestJob::new().duration(30.0)).unwrap();
     m.submit(TestJob::new().duration(60.0)).unwrap();
@@ -47,7 +47,7 @@ fn a_job_may_ask_for_the_limit_and_not_for_more() {
 }
 
 #[test]
-fn no_duration_is_more_than_any_limit() {
+fn an_unlimited_duration_exceeds_any_limit() {
     let mut m = start(queues()).unwrap();
     for job in [TestJob::new(), TestJob::new().duration(0.0)] {
         let text = m.submit(job.attribute("queue", "plain")).unwrap_err();
@@ -57,9 +57,9 @@ fn no_duration_is_more_than_any_limit() {
 }
 
 #[test]
-fn a_queues_limit_counts_in_the_place_of_the_general_one() {
+fn a_queues_limit_overrides_the_general_one() {
     let hour = 3600.0;
-    // Queue, the most that it takes (none is unlimited), how that is written.
+    // The queue, the longest duration that it accepts (`None` is unlimited), and how messages write it.
     let table = [
         ("short", Some((600.0, "10m"))),
         ("long", Some((2.0 * hour, "2h"))),
@@ -84,7 +84,7 @@ fn a_queues_limit_counts_in_the_place_of_the_general_one() {
 }
 
 #[test]
-fn durations_are_told_in_two_digits() {
+fn messages_show_durations_with_two_digits() {
     let mut m = start(queues()).unwrap();
     let text = ask(&mut m, "plain", 3660.0).unwrap_err();
     assert_eq!(text, "requested duration (1h) exceeds policy limit of 1h for queue plain");
@@ -122,7 +122,7 @@ fn a_reload_that_is_refused_leaves_the_old_limit() {
 }
 
 #[test]
-fn a_new_limit_does_not_concern_accepted_jobs() {
+fn a_new_limit_does_not_affect_accepted_jobs() {
     let mut m = start(json!({})).unwrap();
     let id = m.submit(TestJob::new().duration(7200.0).urgency(0)).unwrap();
     m.configure(json!({"policy": {"limits": {"duration": "1h"}}})).unwrap();

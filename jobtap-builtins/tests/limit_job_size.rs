@@ -1,4 +1,4 @@
-//! `.limit-job-size`: what it counts, in which order, and by which limits.
+//! `.limit-job-size`: the resources that it counts, the order of its checks, and the limits of queues.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use jobtap_builtins::{LimitJobSize, PriorityDefault};
@@ -44,14 +44,14 @@ fn each_resource_has_a_maximum_and_a_minimum() {
 }
 
 #[test]
-fn a_job_that_asks_for_no_nodes_has_none() {
+fn a_job_that_requests_no_nodes_counts_none() {
     let mut m = limited(json!({}), json!({"nnodes": 1}));
     let text = refusal(&mut m, TestJob::new().ntasks(4)).unwrap();
     assert_eq!(text, "requested nnodes (0) is under policy limit of 1");
 }
 
 #[test]
-fn the_first_violation_is_told_maxima_before_minima() {
+fn maxima_are_checked_before_minima() {
     let mut m = limited(json!({"ncores": 1, "nnodes": 1}), json!({"ngpus": 9}));
     let all = TestJob::new().nodes(2).ntasks(2);
     assert_eq!(refusal(&mut m, all).unwrap(), "requested nnodes (2) exceeds policy limit of 1");
@@ -60,7 +60,7 @@ fn the_first_violation_is_told_maxima_before_minima() {
 }
 
 #[test]
-fn zero_is_a_limit_and_minus_one_is_none() {
+fn minus_one_means_no_limit_and_zero_is_a_limit() {
     let mut m = limited(json!({"ngpus": 0, "ncores": -1}), json!({"nnodes": -1}));
     let text = refusal(&mut m, TestJob::new().gpus_per_task(1)).unwrap();
     assert_eq!(text, "requested ngpus (1) exceeds policy limit of 0");

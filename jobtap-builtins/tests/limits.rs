@@ -1,5 +1,5 @@
-//! `limits` in virtual time: who is refused, who waits, and that the counts are those of the jobs,
-//! whatever is killed, removed or loaded.
+//! `limits` in virtual time: jobs beyond the limits are refused or wait, and the counts agree with the jobs
+//! after crashes, removals and reloads.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ fn conf(limits: Value) -> Value {
     json!({"job-manager": {"plugins": [{"load": "limits"}]}, "plugins": {"limits": limits}})
 }
 
-/// With queues `any`, which is that of jobs that name none, `debug` and `closed`.
+/// Starts a manager with the queues `any` (the default), `debug` and `closed`.
 fn manager_with_queues(limits: Value) -> TestManager {
     let mut config = conf(limits);
     config["queues"] = json!({"any": {}, "debug": {}, "closed": {}});
@@ -54,7 +54,7 @@ fn refusal(m: &mut TestManager, job: TestJob) -> String {
 }
 
 #[test]
-fn jobs_beyond_the_running_limit_wait_their_turn() {
+fn jobs_beyond_the_running_limit_wait() {
     let mut m = manager(json!({"user": {"running": 1}}));
     let first = m.submit(TestJob::new()).unwrap();
     let second = m.submit(TestJob::new()).unwrap();
@@ -70,7 +70,7 @@ fn jobs_beyond_the_running_limit_wait_their_turn() {
 }
 
 #[test]
-fn a_user_of_its_own_limits_has_the_rest_of_all() {
+fn a_users_own_limits_override_the_general_ones_by_key() {
     let mut m = manager(json!({
         "user": {"running": 1, "pending": 2},
         "users": {"7": {"running": 2}, "8": {"running": -1}},
@@ -125,7 +125,7 @@ fn nodes_are_counted_and_a_large_job_is_not_overtaken() {
 }
 
 #[test]
-fn a_job_that_names_no_nodes_counts_those_that_it_got() {
+fn a_job_without_a_node_count_counts_its_allocated_nodes() {
     let mut m = manager(json!({"user": {"nodes": 4}}));
     // More cores than one host has.
     m.submit(TestJob::new().ntasks(20)).unwrap();
@@ -133,7 +133,7 @@ fn a_job_that_names_no_nodes_counts_those_that_it_got() {
 }
 
 #[test]
-fn nobody_submits_more_than_so_many_an_hour() {
+fn submissions_per_hour_are_limited() {
     let mut m = manager(json!({"user": {"submitted-per-hour": 2}}));
     let first = m.submit(TestJob::new().run_for(1.0)).unwrap();
     m.advance(600.0);
@@ -141,7 +141,7 @@ fn nobody_submits_more_than_so_many_an_hour() {
     m.advance(10.0);
     let text = "user 1000 has submitted 2 jobs within the hour and may submit 2: try again in 50m";
     assert_eq!(refusal(&mut m, TestJob::new()), text);
-    // Those that are over count too, also after a restart.
+    // Inactive jobs count too, also after a restart.
     m.crash_and_restart();
     m.assert_state(first, State::Inactive);
     assert_eq!(refusal(&mut m, TestJob::new()), text);
@@ -159,7 +159,7 @@ fn a_limit_of_no_running_jobs_refuses_them() {
 }
 
 #[test]
-fn a_job_that_cannot_run_yet_takes_no_ones_place() {
+fn a_job_that_cannot_run_yet_takes_no_place() {
     let mut m = manager(json!({"user": {"running": 1}}));
     let target = m.submit(TestJob::new().user(7)).unwrap();
     let chained = {
@@ -171,7 +171,7 @@ fn a_job_that_cannot_run_yet_takes_no_ones_place() {
     let held = m.submit(TestJob::new().urgency(0)).unwrap();
     let next = m.submit(TestJob::new()).unwrap();
     assert_eq!(states(&m, &[chained.1, held, next]), [State::Depend; 3]);
-    // Now the chained one is the oldest that can run.
+    // The job with the dependency is now the oldest one that can run.
     m.finish(chained.0, 0);
     assert_eq!(states(&m, &[chained.1, held, next]), [State::Run, State::Depend, State::Depend]);
     m.finish(chained.1, 0);
@@ -183,7 +183,7 @@ fn a_job_that_cannot_run_yet_takes_no_ones_place() {
 }
 
 #[test]
-fn a_user_asks_for_what_is_his() {
+fn users_can_query_their_own_counts() {
     let mut m = manager(json!({"user": {"running": 1}}));
     m.submit(TestJob::new().user(7)).unwrap();
     let waits = m.submit(TestJob::new().user(7)).unwrap();
@@ -205,7 +205,7 @@ fn a_mistake_in_the_configuration_is_named() {
 }
 
 #[test]
-fn removed_and_loaded_again_it_takes_its_jobs_up() {
+fn a_reload_takes_over_the_waiting_jobs() {
     let mut m = manager(json!({"user": {"running": 1}}));
     let first = m.submit(TestJob::new()).unwrap();
     let second = m.submit(TestJob::new()).unwrap();
@@ -221,7 +221,7 @@ fn removed_and_loaded_again_it_takes_its_jobs_up() {
 }
 
 #[test]
-fn killed_at_any_moment_no_more_run_than_may() {
+fn a_kill_at_any_moment_keeps_the_running_limit() {
     for steps in 0.. {
         let mut m = manager(json!({"user": {"running": 2, "pending": 9}}));
         m.crash_in(steps);
@@ -271,7 +271,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What is told of each scope, and the same counted from the jobs.
+/// Returns what the plugin reports for each scope, and the same counted from the jobs.
 fn recount(m: &mut TestManager) -> (BTreeMap<String, [u64; 3]>, BTreeMap<String, [u64; 3]>) {
     let told = m.query_plugin("limits").unwrap();
     let told = told["scopes"].as_object().unwrap();
@@ -304,7 +304,7 @@ fn recount(m: &mut TestManager) -> (BTreeMap<String, [u64; 3]>, BTreeMap<String,
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn the_counts_are_those_of_the_jobs(steps in prop::collection::vec(step(), 1..30)) {
+    fn the_counts_agree_with_the_active_jobs(steps in prop::collection::vec(step(), 1..30)) {
         let limits = json!({"user": {"running": 2, "nodes": 5}, "queues": {"debug": {"running": 3}}});
         let mut m = manager_with_queues(limits);
         let mut ids: Vec<JobId> = Vec::new();
@@ -321,7 +321,7 @@ proptest! {
                     }
                 }
                 Step::Cancel(index) => {
-                    // One that is over refuses it.
+                    // An inactive job refuses the update.
                     let _ = ids.get(index).map(|id| m.cancel(*id));
                 }
                 Step::Urgency(index, urgency) => {

@@ -1,5 +1,4 @@
-//! The policies that come along, loaded together: no job waits for ever because two of them wait for
-//! each other.
+//! The policies of `jobtap-builtins`, loaded together, never wait for each other, so no job waits forever.
 #![allow(missing_docs)]
 
 use jobtap_builtins::{DependencyAfter, Fairshare, Licenses, Limits, PriorityDefault};
@@ -7,7 +6,7 @@ use jobtap_core::prelude::*;
 use jobtap_core::testing::{TestJob, TestManager};
 use serde_json::json;
 
-/// Two jobs at a time of each user, and one token.
+/// Starts a manager that allows two running jobs of each user and has one token.
 fn manager(order: [&str; 3]) -> TestManager {
     let config = json!({
         "job-manager": {"plugins": order.map(|name| json!({"load": name}))},
@@ -25,7 +24,7 @@ fn with_token() -> TestJob {
     TestJob::new().dependency("license:matlab")
 }
 
-/// Ends what runs until nothing does.
+/// Finishes running jobs until none is left.
 fn run_out(m: &mut TestManager) {
     for id in m.jobs().repeat(4) {
         if !m.is_dead() && m.job(id).state() == State::Run {
@@ -45,7 +44,7 @@ fn a_job_that_two_of_them_hold_gets_what_it_waits_for() {
         let mut m = manager(order);
         let ids = [with_token(), with_token(), TestJob::new(), TestJob::new()];
         let ids = ids.map(|job| m.submit(job).unwrap());
-        // The second has its place among the user's two, and waits for its token.
+        // The second job counts among the user's two running ones, and waits for the token.
         assert_eq!(states(&m, &ids), [Run, Depend, Depend, Depend], "{order:?}");
         assert_eq!(m.why(ids[1]), ["dependency license=matlab holds it, by plugin licenses"]);
         m.finish(ids[0], 0);
@@ -77,12 +76,12 @@ fn limits_and_licenses_never_wait_for_each_other() {
 }
 
 #[test]
-fn killed_at_any_moment_all_jobs_end_and_nothing_is_left_out() {
+fn a_kill_at_any_moment_ends_no_job_early_or_leaks() {
     for steps in 0.. {
         let mut m = manager(ORDERS[steps as usize % 2]);
         m.crash_in(steps);
         for job in [with_token(), with_token().user(7), with_token(), TestJob::new()] {
-            // Refused when the manager is dead by then.
+            // The submission fails when the manager has crashed.
             let _ = m.submit(job);
         }
         run_out(&mut m);

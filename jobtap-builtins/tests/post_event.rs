@@ -1,4 +1,4 @@
-//! `.post-event`: who may write what into which log.
+//! `.post-event`: only the owner can post events, to active jobs, and none of the manager's own.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use jobtap_builtins::{PostEvent, PriorityDefault};
@@ -11,7 +11,7 @@ fn manager() -> TestManager {
     TestManager::new().plugin::<PriorityDefault>().plugin::<PostEvent>().start()
 }
 
-/// The errno of the answer.
+/// Returns the errno of the response.
 fn errno(m: &mut TestManager, user: u32, payload: Value) -> Option<i32> {
     let topic = "job-manager.post-event.post".to_owned();
     let request = Request::Service { topic, payload, streaming: false };
@@ -20,7 +20,7 @@ fn errno(m: &mut TestManager, user: u32, payload: Value) -> Option<i32> {
 }
 
 #[test]
-fn the_event_stands_in_the_log_with_its_context() {
+fn the_event_is_in_the_eventlog_with_its_context() {
     let mut m = manager();
     let id = m.submit(TestJob::new().urgency(0)).unwrap();
     m.call_service("post-event.post", json!({"id": id, "name": "hello"})).unwrap();
@@ -36,7 +36,7 @@ fn the_event_stands_in_the_log_with_its_context() {
 }
 
 #[test]
-fn unknown_and_inactive_jobs_are_none() {
+fn unknown_and_inactive_jobs_are_refused() {
     let mut m = manager();
     let post = |id: JobId| json!({"id": id, "name": "hello"});
     assert_eq!(errno(&mut m, 1000, post(JobId::new(999))), Some(2));
@@ -46,7 +46,7 @@ fn unknown_and_inactive_jobs_are_none() {
 }
 
 #[test]
-fn only_the_owner_posts() {
+fn only_the_owner_can_post_events() {
     let mut m = manager();
     let id = m.submit(TestJob::new().user(7)).unwrap();
     assert_eq!(errno(&mut m, 7, json!({"id": id, "name": "hello"})), Some(1));

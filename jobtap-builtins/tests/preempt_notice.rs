@@ -1,4 +1,4 @@
-//! `preempt-notice` in virtual time: who is told, when, and that nobody is told twice or never.
+//! `preempt-notice` in virtual time: every running job with an end is notified once, at the configured time.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use jobtap_builtins::{PreemptNotice, PriorityDefault, UpdateDuration};
@@ -25,7 +25,7 @@ fn hour() -> TestJob {
     TestJob::new().duration(3600.0)
 }
 
-/// How often a job was told.
+/// Returns how many notices a job has got.
 fn told(m: &TestManager, id: JobId) -> usize {
     let log = m.eventlog(id);
     let is = |entry: &&EventEntry| {
@@ -35,7 +35,7 @@ fn told(m: &TestManager, id: JobId) -> usize {
 }
 
 #[test]
-fn a_job_is_told_before_its_end_and_goes_on() {
+fn a_job_is_notified_before_its_time_limit() {
     let mut m = manager();
     let id = m.submit(hour()).unwrap();
     m.advance(2999.0);
@@ -49,7 +49,7 @@ fn a_job_is_told_before_its_end_and_goes_on() {
 }
 
 #[test]
-fn who_has_no_end_or_less_time_than_that_or_is_over_is_not_told() {
+fn jobs_without_an_end_or_with_little_time_get_no_notice() {
     let mut m = manager();
     let endless = m.submit(TestJob::new()).unwrap();
     let short = m.submit(TestJob::new().duration(600.0)).unwrap();
@@ -85,7 +85,7 @@ fn users_choose_for_their_own_jobs() {
 }
 
 #[test]
-fn a_job_that_is_given_more_time_is_told_again() {
+fn a_job_with_a_longer_duration_is_notified_again() {
     let mut m = manager();
     let id = m.submit(hour()).unwrap();
     m.advance(1000.0);
@@ -100,7 +100,7 @@ fn a_job_that_is_given_more_time_is_told_again() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_at_start() {
+fn impossible_settings_are_refused_at_start() {
     for (conf, says) in [
         (json!({}), "before must be set to how long before its end a job is notified"),
         (json!({"before": "infinity"}), "before must be set to how long"),
@@ -113,7 +113,7 @@ fn what_cannot_be_is_refused_at_start() {
 }
 
 #[test]
-fn removed_it_tells_nobody_and_loaded_again_those_who_run() {
+fn only_a_loaded_plugin_notifies_running_jobs() {
     let mut m = manager();
     let id = m.submit(hour()).unwrap();
     m.remove_plugin("preempt-notice").unwrap();
@@ -128,19 +128,19 @@ fn removed_it_tells_nobody_and_loaded_again_those_who_run() {
 }
 
 #[test]
-fn killed_at_any_moment_it_tells_each_job_once() {
+fn a_kill_at_any_moment_causes_no_second_notice() {
     for steps in 0.. {
         let mut m = manager();
         m.hold_scheduling().unwrap();
         let id = m.submit(hour()).unwrap();
         m.crash_in(steps);
-        // Refused when the manager dies over it.
+        // The submission fails when the manager crashes during it.
         let _ = m.scheduling(true);
         m.advance(3300.0);
         let died = m.is_dead();
         m.crash_and_restart();
         m.scheduling(true).unwrap();
-        // It may have started only now.
+        // The job may have started only after the restart.
         m.advance(if told(&m, id) == 0 { 3300.0 } else { 0.0 });
         assert_eq!(told(&m, id), 1, "{steps} steps");
         if !died {

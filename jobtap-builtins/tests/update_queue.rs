@@ -1,5 +1,5 @@
-//! `.update-queue` beside the limits of queues, a new configuration, and its own absence; its refusals
-//! are tested beside its code.
+//! `.update-queue` with the limits of queues, with a new configuration, and when it isn't loaded. The unit
+//! tests beside the code cover its refusals.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use jobtap_builtins::{LimitDuration, PriorityDefault, UpdateDuration, UpdateQueue};
@@ -51,7 +51,7 @@ fn queue_and_duration_can_be_changed_together() {
 }
 
 #[test]
-fn what_a_new_configuration_requires_counts_at_once() {
+fn a_new_constraint_of_a_queue_applies_at_once() {
     let mut m = manager();
     let id = m.submit(TestJob::new().user(7).queue("short").duration(60.0)).unwrap();
     m.configure(config(json!(["^gpu"]))).unwrap();
@@ -72,13 +72,13 @@ fn without_the_plugin_no_queue_can_be_changed() {
 }
 
 #[test]
-fn a_job_whose_queue_is_gone_stays_where_it_is() {
+fn a_job_of_a_removed_queue_cannot_be_moved() {
     let mut m = manager();
     let id = m.submit(TestJob::new().user(7).queue("long").duration(60.0)).unwrap();
     m.configure(json!({"queues": {"short": {}}})).unwrap();
     let text = update(&mut m, id, json!({QUEUE: "short"})).unwrap_err();
     assert_eq!(text, "'long' is not a valid queue");
-    // Nor is one moved that names none where there are queues by now.
+    // A job without a queue can't be moved either when queues were configured later.
     let builder = TestManager::new().plugin::<PriorityDefault>().plugin::<UpdateQueue>();
     let mut m = builder.start();
     let id = m.submit(TestJob::new().user(7).urgency(0)).unwrap();

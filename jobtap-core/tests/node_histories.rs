@@ -1,14 +1,14 @@
-//! Random histories of several nodes that are drained, lost, found again and reserved while jobs with
-//! plugins that misbehave, and one that keeps what they free, come and go: no resource is given twice or lost, nothing starts on a node
-//! that is drained, lost or reserved, no job stays on a lost node, and nothing that could start waits.
+//! Random histories of several nodes that are drained, lost, found again and reserved, with jobs whose plugins
+//! misbehave and a plugin that retains what jobs free. No resource is allocated twice or lost, no job starts
+//! on a node that is drained, lost or reserved or stays on a lost node, and no job waits that could start.
 //!
-//! `PROPTEST_CASES` asks for more of them.
+//! `PROPTEST_CASES` sets their number.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, missing_docs)]
 
 mod common;
 #[path = "histories/hostile.rs"]
 mod hostile;
-#[path = "node_histories/keeper.rs"]
+#[path = "common/keeper.rs"]
 mod keeper;
 #[path = "histories/model.rs"]
 #[allow(dead_code)]
@@ -322,9 +322,10 @@ impl World {
             };
             prop_assert!(!hangs, "nothing holds it: {}", place);
         }
-        for kept in keeper::kept() {
-            prop_assert!(!used.intersects(&kept), "kept and given away: {}", kept.summary());
-            used.union_with(&kept);
+        for retained in keeper::retained() {
+            let summary = retained.summary();
+            prop_assert!(!used.intersects(&retained), "retained and given away: {}", summary);
+            used.union_with(&retained);
         }
         let free = m.free_resources().unwrap();
         let expected = all().difference(&used).without_ranks(&nodes.down());

@@ -2,47 +2,17 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
+#[path = "common/keeper.rs"]
+mod keeper;
 
 use common::ByUrgency;
 use jobtap_core::prelude::*;
 use jobtap_core::resource::Children;
 use jobtap_core::testing::{TestJob, TestManager, TestManagerBuilder};
+use keeper::Keeper;
 use serde_json::{Value, json};
 
-/// Retains what every job frees, until a request names the ranks to free.
-#[derive(Default)]
-struct Keeper {
-    retained: Vec<Retained>,
-}
-
-#[jobtap_plugin(name = "keeper")]
-impl Keeper {
-    #[on("job.new")]
-    fn watch(&self, job: &Job, cx: Cx<'_, JobNew>) -> Result<(), HandlerError> {
-        Ok(cx.subscribe(job)?)
-    }
-
-    #[on("job.event.free")]
-    fn freed(&mut self, cx: Cx<'_, JobEventFree>) -> Result<(), HandlerError> {
-        self.retained.push(cx.retain_resources()?);
-        Ok(())
-    }
-
-    #[service("free")]
-    fn free_ranks(&mut self, ranks: Request<Idset>) {
-        for retained in &mut self.retained {
-            retained.free(&ranks);
-        }
-        self.retained.retain(|retained| retained.resources().nnodes() > 0);
-    }
-
-    #[service("panic")]
-    fn panics(&self) {
-        panic!("as asked");
-    }
-}
-
-/// Another one, which frees everything at once.
+/// A second plugin that retains what every job frees. Its service frees everything at once.
 #[derive(Default)]
 struct Other {
     retained: Vec<Retained>,
@@ -67,15 +37,16 @@ impl Other {
     }
 }
 
-/// Three nodes of two cores.
+/// Returns a manager with three nodes of two cores, to be started.
 fn cluster() -> TestManagerBuilder {
     let node = Children::new(Idset::from(0..=1), Idset::new());
     let nodes = ResourceSet::uniform(0, &"n[0-2]".parse().unwrap(), node);
     TestManager::new().plugin::<ByUrgency>().plugin::<Keeper>().resources(nodes)
 }
 
+/// Returns a job of whole nodes that are retained until a request frees them.
 fn job(nodes: u64) -> TestJob {
-    TestJob::new().nodes(nodes).ntasks(nodes).exclusive()
+    TestJob::new().nodes(nodes).ntasks(nodes).exclusive().attribute("h.free", 3)
 }
 
 fn hosts(m: &TestManager, id: JobId) -> String {
@@ -86,12 +57,13 @@ fn free_ranks(m: &mut TestManager, ranks: &str) {
     m.call_service("keeper.free", json!(ranks)).unwrap();
 }
 
-/// A manager in which a job of all nodes is inactive, and its nodes are retained.
+/// Starts a manager in which a job of all nodes is inactive, and its nodes are retained.
 fn retained() -> (TestManager, JobId) {
     let mut m = cluster().start();
     let first = m.submit(job(3)).unwrap();
     m.finish(first, 0);
     m.assert_state(first, State::Inactive);
+    assert_eq!(keeper::retained().len(), 1);
     (m, first)
 }
 
@@ -144,7 +116,7 @@ fn two_plugins_retain_their_parts_across_a_restart() {
     m.crash_and_restart();
     let (next, more) = (m.submit(job(2)).unwrap(), m.submit(job(1)).unwrap());
     m.assert_state(next, State::Sched);
-    // Now only the first one keeps something, which is its part and no more.
+    // Now only the first plugin retains its part, rank 0.
     m.call_service("other.free", json!({})).unwrap();
     assert_eq!(hosts(&m, next), "n[1-2]");
     m.assert_state(more, State::Sched);
@@ -168,11 +140,11 @@ fn only_remaining_resources_are_retained() {
 
 #[test]
 fn resources_of_a_removed_plugin_are_freed() {
-    for gone in ["removed", "reloaded", "faulted"] {
+    for reason in ["removed", "reloaded", "faulted"] {
         let (mut m, _) = retained();
         let next = m.submit(job(3)).unwrap();
         m.assert_state(next, State::Sched);
-        match gone {
+        match reason {
             "removed" => m.remove_plugin("keeper").unwrap(),
             "reloaded" => m.reload_plugin("keeper", json!({})).unwrap(),
             _ => (0..3).for_each(|_| drop(m.call_service("keeper.panic", json!({})))),

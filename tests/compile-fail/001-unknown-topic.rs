@@ -1,4 +1,4 @@
-//! A misspelt topic is answered with the one that was meant.
+//! A misspelt topic is reported with the topic that was probably meant.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

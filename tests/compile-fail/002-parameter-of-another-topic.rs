@@ -1,4 +1,4 @@
-//! A parameter that this topic doesn't have.
+//! This topic doesn't have this parameter.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

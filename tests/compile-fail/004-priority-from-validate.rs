@@ -1,4 +1,4 @@
-//! A priority is asked for elsewhere.
+//! `job.validate` returns no priority.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! A bare number is no priority.
+//! A bare number is not a `Priority`.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! A job that runs can't be rejected.
+//! A running job can't be rejected.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! A call that the topic forbids.
+//! This topic doesn't allow this call.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

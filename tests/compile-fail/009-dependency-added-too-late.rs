@@ -1,4 +1,4 @@
-//! The job is past DEPEND.
+//! Dependencies can only be added up to DEPEND.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! The context must be that of the handler's own topic.
+//! The context must be that of the handler's topic.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

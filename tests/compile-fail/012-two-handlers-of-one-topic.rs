@@ -1,4 +1,4 @@
-//! Which of them would be called?
+//! A plugin has one handler for a topic.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! Nobody could say what `T` is.
+//! A handler has no type parameters, since the manager can't choose their types.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

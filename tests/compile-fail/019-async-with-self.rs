@@ -1,4 +1,4 @@
-//! An `async` handler outlives the callback.
+//! An `async` handler outlives the callback, so it can't borrow the plugin.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! Data of a type that the plugin didn't declare.
+//! The data type must be the one that the plugin declares.
 use jobtap_core::prelude::*;
 
 #[derive(Default, Serialize, Deserialize)]

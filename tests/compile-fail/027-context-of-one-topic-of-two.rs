@@ -1,4 +1,4 @@
-//! The context of a handler on two topics is of both.
+//! The context of a handler on two topics names both.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

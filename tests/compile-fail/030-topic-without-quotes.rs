@@ -1,4 +1,4 @@
-//! The name of a topic is a string.
+//! The name of a topic is a string literal.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! A mistake inside a handler is the only one: `#[on]` stays silent.
+//! An error in a handler's body is the only one that is reported.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

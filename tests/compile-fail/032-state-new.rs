@@ -1,4 +1,4 @@
-//! A job in NEW is not accepted yet: no plugin is called for that state.
+//! No plugin is called for NEW, since such a job isn't accepted yet.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! A call on a job takes a job that exists.
+//! A call takes a job that was looked up, not an id.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

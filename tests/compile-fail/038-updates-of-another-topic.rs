@@ -1,4 +1,4 @@
-//! What was changed comes after the change.
+//! `Updates` exist only after the change, in `job.update`.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

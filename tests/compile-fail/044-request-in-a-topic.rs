@@ -1,4 +1,4 @@
-//! Clients ask services.
+//! Clients send requests to services, not to topics.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! Nobody waits for an answer here.
+//! No client waits for a response at a topic.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! The job is the manager's.
+//! The manager owns the job; a handler borrows it.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

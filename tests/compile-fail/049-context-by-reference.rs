@@ -1,4 +1,4 @@
-//! A context is a handle already.
+//! A context is taken by value.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! The way back leads to the plugin itself.
+//! `Remote` leads back to the plugin itself.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! A context says of which topic.
+//! The type of a context names its topic.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

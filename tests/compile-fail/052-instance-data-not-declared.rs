@@ -1,4 +1,4 @@
-//! Data that the plugin didn't declare.
+//! The plugin doesn't declare data on the instance.
 use jobtap_core::prelude::*;
 
 #[derive(Default, Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! An accepted job is not rejected for want of a priority.
+//! An accepted job can't be rejected for lack of a priority.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! The error of an `async` prolog in a handler that isn't one.
+//! `PrologFailed` is an error of `async` handlers.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! Each topic waits in its own way.
+//! Each topic waits in its own way, so an `async` handler has one topic.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

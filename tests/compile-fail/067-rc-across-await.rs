@@ -1,4 +1,4 @@
-//! Work outside the manager's thread holds only what may leave it.
+//! What an `async` handler holds across an `.await` must be `Send`.
 use jobtap_core::prelude::*;
 
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! A lock of std can't be held while the work waits.
+//! A lock of the standard library can't be held across an `.await`.
 use jobtap_core::prelude::*;
 
 use std::sync::Mutex;

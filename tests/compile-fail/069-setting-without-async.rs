@@ -1,4 +1,4 @@
-//! A handler that isn't `async` ends with its callback.
+//! The setting is for `async` handlers.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

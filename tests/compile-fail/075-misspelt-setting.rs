@@ -1,4 +1,4 @@
-//! A misspelt setting is answered with the one that was meant.
+//! A misspelt setting is reported with the one that was probably meant.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

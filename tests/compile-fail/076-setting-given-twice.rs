@@ -1,4 +1,4 @@
-//! Which of them would count?
+//! A setting can be given once.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! A topic is found by its name.
+//! A topic of one's own needs a name.
 use jobtap_core::prelude::*;
 
 #[topic(answer = f64)]

@@ -1,4 +1,4 @@
-//! A topic is one question.
+//! A topic of one's own has no type parameters.
 use jobtap_core::prelude::*;
 
 #[topic("accounts.share", answer = f64)]

@@ -1,4 +1,4 @@
-//! A client has to write the name.
+//! The name of a service has letters, digits, `-` and `_` only.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! Which of them would answer?
+//! The names of a plugin's services are unique.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! There are owners and guests.
+//! The roles are owner and guest.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! One function has one role.
+//! A function is a service or a handler, not both.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

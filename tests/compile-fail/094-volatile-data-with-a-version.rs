@@ -1,4 +1,4 @@
-//! What isn't stored needs no version.
+//! Volatile data isn't stored, so it has no version.
 use jobtap_core::prelude::*;
 
 #[data(volatile, version = 2)]

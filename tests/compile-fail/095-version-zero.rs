@@ -1,4 +1,4 @@
-//! Data without the attribute is version 1.
+//! Data without the attribute has version 1.
 use jobtap_core::prelude::*;
 
 #[data(version = 0)]

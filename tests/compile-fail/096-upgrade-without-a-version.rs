@@ -1,4 +1,4 @@
-//! From which version to which?
+//! An upgrade needs the version that it leads to.
 use jobtap_core::prelude::*;
 
 #[data(upgrade = from_minutes)]

@@ -1,4 +1,4 @@
-//! The life of a job is told by the manager's events.
+//! Only the manager posts the events of a job's life cycle.
 use jobtap_core::prelude::*;
 
 pub const ALLOC: EventName = EventName::new("alloc");

@@ -1,4 +1,4 @@
-//! A prolog that nobody keeps has failed at once.
+//! A dropped prolog fails at once.
 #![deny(unused_must_use)]
 use jobtap_core::prelude::*;
 

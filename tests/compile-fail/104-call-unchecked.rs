@@ -1,4 +1,4 @@
-//! A call that can fail is looked at.
+//! The result of a call that can fail must be used.
 #![deny(unused_must_use)]
 use jobtap_core::prelude::*;
 

@@ -1,4 +1,4 @@
-//! What is finished is gone.
+//! A finished token can't be used again.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! What is allocated is not asked for anew.
+//! The jobspec of a job with resources can't be changed.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

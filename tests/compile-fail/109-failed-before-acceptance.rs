@@ -1,4 +1,4 @@
-//! A job that isn't accepted is rejected.
+//! A job that isn't accepted is rejected, not failed.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! There is no plugin yet.
+//! `#[init]` builds the plugin, so it has no `self`.
 use jobtap_core::prelude::*;
 
 struct Site;

@@ -1,4 +1,4 @@
-//! The manager waits for a plugin to be built.
+//! The manager waits for a plugin to be built, so `#[init]` isn't `async`.
 use jobtap_core::prelude::*;
 
 struct Site;

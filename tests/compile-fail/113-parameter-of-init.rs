@@ -1,4 +1,4 @@
-//! When a plugin is built there is no job.
+//! There is no job when a plugin is built.
 use jobtap_core::prelude::*;
 
 struct Site;

@@ -1,4 +1,4 @@
-//! Which of them would build it?
+//! A plugin has one `#[init]`.
 use jobtap_core::prelude::*;
 
 struct Site;

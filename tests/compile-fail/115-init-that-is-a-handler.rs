@@ -1,4 +1,4 @@
-//! A function has one role.
+//! A function is `#[init]` or a handler, not both.
 use jobtap_core::prelude::*;
 
 struct Site;

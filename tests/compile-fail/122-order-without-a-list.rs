@@ -1,4 +1,4 @@
-//! A plugin can come before several.
+//! `before` and `after` take lists.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

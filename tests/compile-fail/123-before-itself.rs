@@ -1,4 +1,4 @@
-//! A plugin has one place.
+//! A plugin can't come before itself.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! The manager builds a plugin by its name alone.
+//! The manager builds a plugin by its name, so it has no type parameters.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

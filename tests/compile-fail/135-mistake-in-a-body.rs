@@ -1,4 +1,4 @@
-//! A mistake in a handler's body is told where it is.
+//! An error in a handler's body is reported where it is.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! A name that isn't imported is told once.
+//! A missing import is reported once.
 use jobtap_core::jobtap_plugin;
 
 #[derive(Default)]

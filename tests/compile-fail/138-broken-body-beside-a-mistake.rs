@@ -1,4 +1,4 @@
-//! A body that can't be read hides no other mistake.
+//! An unreadable body hides no other mistake.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

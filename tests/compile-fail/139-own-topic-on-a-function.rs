@@ -1,4 +1,4 @@
-//! A topic is a type: what is asked.
+//! `#[topic]` goes on a struct.
 use jobtap_core::prelude::*;
 
 #[topic("accounts.share", answer = f64)]

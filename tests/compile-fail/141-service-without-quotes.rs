@@ -1,4 +1,4 @@
-//! The name of a service is a string.
+//! The name of a service is a string literal.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

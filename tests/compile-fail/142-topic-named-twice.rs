@@ -1,4 +1,4 @@
-//! A handler is called once for a topic.
+//! A handler names a topic once.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! A path that leads nowhere is told once.
+//! An undeclared topic is reported once.
 use jobtap_core::prelude::*;
 
 struct Other {

@@ -1,4 +1,4 @@
-//! A query is answered.
+//! A query needs an answer.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! `#[jobtap]` says where the SDK is.
+//! `#[jobtap]` names the path of the SDK only.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! What is removed is gone.
+//! A removed dependency can't be used again.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! `raise` posts what doesn't end a job.
+//! `raise` posts exceptions that don't end the job.
 use jobtap_core::prelude::*;
 
 pub const FATAL: Severity = Severity::new(0);

@@ -1,4 +1,4 @@
-//! A type that isn't there is told once, wherever a signature names it.
+//! An unknown type is reported once, wherever a signature names it.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! The answer of an own topic is a type.
+//! The answer of a topic is a type, not a string.
 use jobtap_core::prelude::*;
 
 #[topic("accounts.share", answer = "f64")]

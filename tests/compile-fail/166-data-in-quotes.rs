@@ -1,4 +1,4 @@
-//! A plugin's data is a type.
+//! The data of a plugin is a type, not a string.
 use jobtap_core::prelude::*;
 
 #[derive(Default, Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! A topic needs no key; settings have one.
+//! A topic is no setting with a key.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! What is asked belongs to who asks.
+//! A handler borrows the payload of a topic.
 use jobtap_core::prelude::*;
 
 #[topic("accounts.share", answer = f64)]

@@ -1,4 +1,4 @@
-//! A role is a setting.
+//! A role is a setting with a key.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! Every job would be rejected.
+//! A handler that always returns `Reject` would refuse every job.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! What is known of a job is asked of the job.
+//! The id is a property of the job.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

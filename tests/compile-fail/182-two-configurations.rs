@@ -1,4 +1,4 @@
-//! A plugin has one table.
+//! A plugin has one configuration table.
 use jobtap_core::prelude::*;
 
 #[derive(Deserialize)]

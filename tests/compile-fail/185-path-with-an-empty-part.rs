@@ -1,4 +1,4 @@
-//! A path is names with dots between them.
+//! The parts of a path are names with dots between them.
 use jobtap_core::prelude::*;
 
 #[derive(Default)]

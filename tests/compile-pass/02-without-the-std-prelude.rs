@@ -1,4 +1,4 @@
-//! What the macros write needs nothing in scope.
+//! The code that the macros write needs no name in scope.
 #![no_implicit_prelude]
 #![allow(clippy::all, clippy::unwrap_used, clippy::indexing_slicing)]
 

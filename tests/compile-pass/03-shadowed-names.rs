@@ -1,4 +1,4 @@
-//! What the macros write means its own names, whatever the author's are.
+//! The code that the macros write refers to the right items, whatever names the author uses.
 #![allow(dead_code, non_camel_case_types, non_snake_case, non_upper_case_globals, unused_macros)]
 #![allow(clippy::all, clippy::unwrap_used, clippy::indexing_slicing)]
 

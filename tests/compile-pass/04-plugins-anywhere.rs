@@ -1,5 +1,5 @@
-//! Several plugins in a module, in a function, of a type from elsewhere; and the forms that Rust has
-//! for the same thing.
+//! Several plugins in one module, in a function, or of a type from another module, and alternative forms that
+//! Rust has for the same signature.
 #![deny(missing_docs, unused, elided_lifetimes_in_paths)]
 #![allow(unreachable_pub, clippy::all, clippy::unwrap_used, clippy::indexing_slicing)]
 

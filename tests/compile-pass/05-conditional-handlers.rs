@@ -1,4 +1,4 @@
-//! A handler that isn't compiled isn't called.
+//! A handler that `#[cfg]` removes is not called.
 #![allow(clippy::all, clippy::unwrap_used, clippy::indexing_slicing)]
 use jobtap_core::plugin::Plugin;
 use jobtap_core::prelude::*;

@@ -1,4 +1,4 @@
-//! A plugin that a macro by example makes, with every piece from outside.
+//! A plugin that a `macro_rules!` macro makes, with every part given by its caller.
 #![allow(clippy::all, clippy::unwrap_used, clippy::indexing_slicing)]
 use jobtap_core::plugin::Plugin;
 use jobtap_core::prelude::*;

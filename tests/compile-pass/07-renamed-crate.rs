@@ -1,4 +1,4 @@
-//! The SDK under another name; each attribute can be told.
+//! The SDK under another crate name, which each attribute accepts.
 #![deny(unused_qualifications)]
 #![allow(unreachable_pub, clippy::all, clippy::unwrap_used, clippy::indexing_slicing)]
 use jobtap_core as jt;

@@ -1,4 +1,4 @@
-//! Topics, parameters and outcomes that 01 leaves out.
+//! The topics, parameters and outcomes that `01-all-shapes.rs` leaves out.
 #![allow(clippy::all, clippy::unwrap_used, clippy::indexing_slicing)]
 use jobtap_core::prelude::*;
 use serde_json::json;

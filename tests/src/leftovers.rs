@@ -1,9 +1,9 @@
-//! Processes and files that tests start and make go with the test process, also when a test fails or the
+//! Removes the processes and files of tests at the end of the test process, also when a test fails or the
 //! whole process is killed.
 //!
 //! All files are below one directory, the [`root`]. The environment of every process that a test starts
 //! names it: the commands have it as `TMPDIR`, the jobs in the address of their manager. A guard, a
-//! process of its own, hears of the end of the test process by a pipe; then it kills the processes whose
+//! process of its own, notices the end of the test process by a pipe; then it kills the processes whose
 //! environment names the root, and removes the root.
 
 use std::fs;
@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
-/// What the guard does. A process that is just being replaced by its next program has no environment for
-/// a moment, so none must be found several times in a row.
+/// The script of the guard. During `execve` a process has no environment for a moment, so the guard stops
+/// only when it has found no process several times in a row.
 const GUARD: &str = r#"
 cat >/dev/null
 [ -d "$1" ] || exit 1
@@ -35,13 +35,13 @@ done
 rm -rf -- "$1"
 "#;
 
-/// The guard with the end of its pipe, which is closed by the end of this process alone.
+/// The guard with the write end of its pipe, which only the end of this process closes.
 struct Guarded {
     root: PathBuf,
     _guard: Child,
 }
 
-/// The directory for all files of this test process. It goes with the process.
+/// Returns the directory for all files of this test process. The guard removes it.
 #[track_caller]
 pub fn root() -> &'static Path {
     static GUARDED: OnceLock<Guarded> = OnceLock::new();
@@ -53,7 +53,7 @@ fn guarded() -> Guarded {
         Ok(directory) => directory,
         Err(error) => panic!("no temporary directory: {error}"),
     };
-    // Tests with a second user let that user into a directory below.
+    // A second user must be able to enter directories below this one.
     let passable = fs::Permissions::from_mode(0o711);
     if let Err(error) = fs::set_permissions(directory.path(), passable) {
         panic!("{}: {error}", directory.path().display());
@@ -61,20 +61,20 @@ fn guarded() -> Guarded {
     let mut guard = Command::new("/bin/sh");
     guard.args(["-c", GUARD, "guard"]).arg(directory.path());
     guard.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-    // A signal to the process group of the tests, such as that of Ctrl-C, is not for the guard.
+    // A signal to the process group of the tests, such as that of Ctrl-C, must not reach the guard.
     match guard.process_group(0).spawn() {
         Ok(guard) => Guarded { root: directory.keep(), _guard: guard },
         Err(error) => panic!("no guard: {error}"),
     }
 }
 
-/// The processes whose environment holds this text, such as a path that is given as `TMPDIR`.
+/// Returns the processes whose environment contains this text, such as a path that is given as `TMPDIR`.
 pub fn processes_with(text: impl AsRef<Path>) -> Vec<u32> {
     let text = text.as_ref().as_os_str().as_bytes();
     processes("environ", |content| content.windows(text.len()).any(|part| part == text))
 }
 
-/// The shepherds of a state directory.
+/// Returns the shepherds of a state directory.
 pub fn shepherds_of(statedir: &Path) -> Vec<u32> {
     let statedir = statedir.canonicalize().unwrap_or_default();
     processes("cmdline", |content| {
@@ -84,7 +84,7 @@ pub fn shepherds_of(statedir: &Path) -> Vec<u32> {
     })
 }
 
-/// The processes of which a file in `/proc` is as asked for. One that can't be read is another user's.
+/// Returns the processes whose file in `/proc` matches. An unreadable file belongs to another user's process.
 fn processes(file: &str, wanted: impl Fn(&[u8]) -> bool) -> Vec<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());

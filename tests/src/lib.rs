@@ -1,7 +1,7 @@
-//! What the end-to-end tests share: the binaries under test, and a manager started for one test.
+//! Support for the end-to-end tests: the binaries under test, and a manager that is started for one test.
 //!
-//! Real processes, real sockets, a real disk. Each manager has a state directory of its own and is
-//! ended by its process id. What a test leaves behind goes with its process: [`leftovers`].
+//! The tests use real processes, sockets and files. Each manager has a state directory of its own and is
+//! ended by its process id. [`leftovers`] removes what a test leaves behind.
 
 pub mod leftovers;
 pub mod site;
@@ -18,31 +18,31 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// How long a test waits for what must come.
+/// How long a test waits for something that must happen.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long a command may take; some build a manager.
+/// How long a command may take. Some commands build a manager.
 const LONGEST: Duration = Duration::from_secs(900);
 
-/// The plain manager's binary.
+/// Builds the plain manager, and returns the path of its binary.
 pub fn jobtap() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| build("jobtap-manager", "jobtap"))
 }
 
-/// The binary of `examples/site-manager`.
+/// Builds `examples/site-manager`, and returns the path of its binary.
 pub fn site_manager() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| build("site-manager", "site-manager"))
 }
 
-/// A manager with the plugin of `tests/plugins/probe`, to be loaded by name.
+/// Builds a manager with the plugin of `tests/plugins/probe`, which is loaded by name.
 pub fn probe_manager() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| build("probe-manager", "probe-manager"))
 }
 
-/// The root of the checkout.
+/// Returns the root of the checkout.
 pub fn workspace() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().map_or_else(|| here.to_path_buf(), Path::to_path_buf)
@@ -63,19 +63,19 @@ fn build(package: &str, binary: &str) -> PathBuf {
     profile.join(binary)
 }
 
-/// What a command printed and how it ended.
+/// The output and exit code of a command.
 #[derive(Debug)]
 pub struct Output {
-    /// Its exit code; -1 when a signal ended it.
+    /// The exit code; -1 when a signal ended the command.
     pub code: i32,
-    /// What it wrote.
+    /// Standard output.
     pub stdout: String,
-    /// What it complained.
+    /// Standard error.
     pub stderr: String,
 }
 
 impl Output {
-    /// Standard output of a command that must have succeeded.
+    /// Returns standard output without trailing white space; panics when the command has failed.
     #[track_caller]
     pub fn ok(self) -> String {
         assert!(self.code == 0, "{self:?}");
@@ -83,7 +83,7 @@ impl Output {
     }
 }
 
-/// Runs a command to its end. One that takes too long is killed, and the test fails.
+/// Runs a command to its end. A command that takes too long is killed, and the test fails.
 #[track_caller]
 pub fn run(command: &mut Command) -> Output {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -102,7 +102,7 @@ pub fn run(command: &mut Command) -> Output {
     }
 }
 
-/// Starts a process that the test looks at while it runs.
+/// Starts a process that a test uses while it runs.
 #[track_caller]
 pub fn spawn(command: &mut Command) -> Process {
     match command.spawn() {
@@ -111,14 +111,14 @@ pub fn spawn(command: &mut Command) -> Process {
     }
 }
 
-/// A process that is killed when it takes too long, and when the test is over.
+/// A process that is killed when it takes too long, and at the end of the test.
 pub struct Process {
     process: Child,
     deadline: Deadline,
 }
 
 impl Process {
-    /// Waits for its end, which must come in time.
+    /// Waits until the process exits; panics when it takes too long.
     ///
     /// # Errors
     /// As [`Child::wait`].
@@ -129,7 +129,7 @@ impl Process {
         status
     }
 
-    /// Waits for its end, and reads what it printed.
+    /// Waits until the process exits, and reads its output.
     ///
     /// # Errors
     /// As [`Child::wait_with_output`].
@@ -173,8 +173,8 @@ impl Drop for Process {
     }
 }
 
-/// Kills a process when its time is over, so that a test that waits for its end or its output goes on.
-/// Dropped as soon as somebody has waited for the process, since its id may become another one's.
+/// Kills a process that takes too long, so that a test that waits for its end or its output goes on. It is
+/// dropped when the process has been waited for, since its id may be reused then.
 struct Deadline {
     _end: Sender<()>,
     passed: Arc<AtomicBool>,
@@ -199,7 +199,7 @@ impl Deadline {
     }
 }
 
-/// A command without what the surroundings of the test may have set.
+/// Returns a command without the environment variables that could change its behavior.
 pub fn clean(exe: &Path) -> Command {
     let mut command = Command::new(exe);
     for name in ["JOBTAP_URI", "FLUX_URI", "FLUX_JOBS_FORMAT_DEFAULT", "JOBTAP_JOBS_FORMAT_DEFAULT"]
@@ -211,7 +211,7 @@ pub fn clean(exe: &Path) -> Command {
     command
 }
 
-/// Four cores, whatever this host has, and more.
+/// Writes a configuration with four cores, whatever this host has, and this additional text.
 #[track_caller]
 fn write_config(file: &Path, more: &str) {
     let host = run(Command::new("uname").arg("-n")).ok();
@@ -256,26 +256,26 @@ fn start_manager(exe: &Path, statedir: &Path, options: &[OsString]) -> Running {
     Running { process, stderr, uri }
 }
 
-/// A manager that runs until it is stopped, killed or dropped.
+/// A manager that runs until it is stopped, killed or dropped, with its binary and state directory.
 pub struct Manager {
     exe: PathBuf,
     process: Child,
     stderr: BufReader<ChildStderr>,
     uri: String,
-    /// Where its state is.
+    /// The state directory.
     pub statedir: PathBuf,
     options: Vec<OsString>,
     temporary: Option<TempDir>,
 }
 
 impl Manager {
-    /// A manager on a fresh state directory, with four cores whatever this host has.
+    /// Starts a manager on a new state directory, with four cores whatever this host has.
     #[track_caller]
     pub fn start(exe: &Path) -> Self {
         Self::start_with(exe, "")
     }
 
-    /// As [`start`](Self::start), with this configuration too.
+    /// Like [`start`](Self::start), with this configuration.
     #[track_caller]
     pub fn start_with(exe: &Path, config: &str) -> Self {
         let temporary = temporary();
@@ -287,7 +287,7 @@ impl Manager {
         manager
     }
 
-    /// A manager on a state directory that may hold the state of an earlier one.
+    /// Starts a manager on a state directory that may have the state of an earlier one.
     #[track_caller]
     pub fn start_in(exe: &Path, statedir: &Path, options: &[&OsStr]) -> Self {
         let options: Vec<OsString> = options.iter().map(OsString::from).collect();
@@ -296,7 +296,7 @@ impl Manager {
         Self { exe, process, stderr, uri, statedir, options, temporary: None }
     }
 
-    /// Starts it again after its end, on the same state and with the same options.
+    /// Starts the manager again after its end, on the same state and with the same options.
     #[track_caller]
     pub fn start_again(&mut self) {
         let Running { process, stderr, uri } =
@@ -304,7 +304,7 @@ impl Manager {
         (self.process, self.stderr, self.uri) = (process, stderr, uri);
     }
 
-    /// Replaces the configuration file of [`start_with`](Self::start_with); nobody reads it yet.
+    /// Replaces the configuration file of [`start_with`](Self::start_with). It takes effect with a reload.
     #[track_caller]
     pub fn configure(&self, config: &str) {
         match &self.temporary {
@@ -313,14 +313,14 @@ impl Manager {
         }
     }
 
-    /// A command of its binary, to be run against it.
+    /// Returns a command of the manager's binary that connects to the manager.
     pub fn command<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
         let mut command = clean(&self.exe);
         command.env("JOBTAP_URI", &self.uri).args(args);
         command
     }
 
-    /// Runs a command of its binary against it; words are split at blanks.
+    /// Runs a command against the manager; words are split at blanks.
     #[track_caller]
     pub fn jobtap(&self, words: &str) -> Output {
         run(&mut self.command(words.split_whitespace()))
@@ -332,13 +332,13 @@ impl Manager {
         run(&mut self.command(args))
     }
 
-    /// Submits a job that must be accepted; gives its id.
+    /// Submits a job that must be accepted, and returns its id.
     #[track_caller]
     pub fn submit(&self, words: &str) -> String {
         self.jobtap(&format!("submit {words}")).ok()
     }
 
-    /// Submits a job whose command has blanks in its words.
+    /// Like [`submit`](Self::submit), for arguments that contain blanks.
     #[track_caller]
     pub fn submit_args(&self, args: &[&str]) -> String {
         run(self.command(["submit"]).args(args)).ok()
@@ -350,7 +350,7 @@ impl Manager {
         self.jobtap(&format!("job wait-event -q -t 60s {id} {event}")).ok();
     }
 
-    /// The names of a job's events.
+    /// Returns the names of a job's events.
     #[track_caller]
     pub fn events(&self, id: &str) -> String {
         let log = self.jobtap(&format!("job eventlog {id}")).ok();
@@ -358,24 +358,24 @@ impl Manager {
         log.lines().map(name).collect::<Vec<_>>().join(" ")
     }
 
-    /// One field of a job's listing.
+    /// Returns one field of a job from `jobtap jobs`.
     #[track_caller]
     pub fn field(&self, id: &str, field: &str) -> String {
         self.jobtap_args(&["jobs", "-no", &format!("{{{field}}}"), id]).ok()
     }
 
-    /// `kill -9`.
+    /// Kills the manager with SIGKILL.
     pub fn kill(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 
-    /// Sends it a signal, by its name.
+    /// Sends the manager a signal, by its name.
     pub fn signal(&self, name: &str) {
         send(name, self.pid());
     }
 
-    /// SIGTERM, and the orderly end.
+    /// Sends SIGTERM and waits for the shutdown.
     #[track_caller]
     pub fn stop(&mut self) -> (ExitStatus, String) {
         self.signal("TERM");
@@ -385,7 +385,7 @@ impl Manager {
         (status, rest)
     }
 
-    /// Waits for the manager to end by itself.
+    /// Waits until the manager ends by itself.
     #[track_caller]
     pub fn end(&mut self) -> ExitStatus {
         let begun = Instant::now();
@@ -398,7 +398,7 @@ impl Manager {
         }
     }
 
-    /// Its process id.
+    /// Returns the process id of the manager.
     pub fn pid(&self) -> u32 {
         self.process.id()
     }
@@ -407,7 +407,7 @@ impl Manager {
 impl Drop for Manager {
     fn drop(&mut self) {
         if let Ok(None) = self.process.try_wait() {
-            // So that no job of a failed test runs on, nor a shepherd that keeps the jobs' ends.
+            // No job of a failed test may run on, nor its shepherd.
             let _ = run(&mut self.command(["cancel", "--all", "-q"]));
             self.kill();
             for shepherd in leftovers::shepherds_of(&self.statedir) {
@@ -422,7 +422,7 @@ pub fn send(name: &str, pid: u32) {
     run(Command::new("kill").args(["-s", name, &pid.to_string()]));
 }
 
-/// A directory that goes with the test.
+/// Makes a directory that is removed at the end of the test.
 #[track_caller]
 pub fn temporary() -> TempDir {
     match tempfile::Builder::new().prefix("").tempdir_in(leftovers::root()) {
@@ -431,7 +431,7 @@ pub fn temporary() -> TempDir {
     }
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds; panics after [`PATIENCE`].
 #[track_caller]
 pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();

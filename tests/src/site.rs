@@ -11,15 +11,15 @@ use tempfile::TempDir;
 
 use crate::{Output, clean, jobtap, run, temporary, workspace};
 
-/// A crate that has no plugin, but a scheduler.
+/// A crate that has a scheduler and no plugin.
 const SCHEDULER: &str = r#"
 jobtap_core::scheduler! {
-    /// For its name.
+    /// Names the scheduler in messages.
     pub static SHORTEST = "shortest", |_| Err("not today".to_owned());
 }
 "#;
 
-/// A site's directory.
+/// The directory of a site.
 pub struct Site {
     directory: TempDir,
 }
@@ -31,13 +31,13 @@ impl Default for Site {
 }
 
 impl Site {
-    /// An empty one.
+    /// Makes an empty site.
     pub fn new() -> Self {
         Self { directory: temporary() }
     }
 
-    /// With the plugin `deadline` in a directory of its own, and the plugin `probe` and the scheduler
-    /// `shortest` in a directory of crates, `crates`.
+    /// Makes a site with the plugin `deadline` in a directory of its own, and the plugin `probe` and the
+    /// scheduler `shortest` in `crates`, a directory of crates.
     #[track_caller]
     pub fn with_plugins() -> Self {
         let site = Self::new();
@@ -54,7 +54,7 @@ impl Site {
         site
     }
 
-    /// The path of one of its files.
+    /// Returns the path of a file of the site.
     pub fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
@@ -76,20 +76,20 @@ impl Site {
         done(&file, fs::read_to_string(&file))
     }
 
-    /// Copies a file of the checkout, or a directory with all that is in it.
+    /// Copies a file of the checkout, or a directory with all of its content.
     #[track_caller]
     pub fn copy(&self, from: &str, to: &str) {
         copy(&workspace().join(from), &self.path(to));
     }
 
-    /// The plain manager's command, to be run here.
+    /// Returns a command of the plain manager that runs in the site's directory.
     pub fn command(&self) -> Command {
         let mut command = clean(jobtap());
         command.current_dir(self.directory.path());
         command
     }
 
-    /// `jobtap build` with the shared cache and without the network; words are split at blanks.
+    /// Runs `jobtap build` with the shared cache and without the network; words are split at blanks.
     #[track_caller]
     pub fn build(&self, words: &str) -> Output {
         let mut command = self.command();
@@ -98,14 +98,14 @@ impl Site {
     }
 }
 
-/// Where all builds of the tests keep what is compiled.
+/// Returns the directory in which all builds of the tests keep compiled crates.
 pub fn cache() -> PathBuf {
     // The tests' own binary is in `TARGET/PROFILE/deps`.
     let exe = std::env::current_exe().unwrap_or_default();
     exe.ancestors().nth(3).unwrap_or(Path::new("")).join("tmp/managers")
 }
 
-/// A plugin's manifest, as somebody writes it who has no checkout of jobtap.
+/// Returns a plugin's manifest as an author without a checkout of jobtap writes it.
 fn cargo_toml(name: &str) -> String {
     format!(
         "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\nlicense = \"MIT\"\n\

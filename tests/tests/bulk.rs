@@ -1,5 +1,4 @@
-//! Many jobs with one command: submitted for inputs, found by name, canceled.
-#![allow(missing_docs)]
+//! One command submits, finds or cancels many jobs.
 
 use std::io::Write;
 use std::process::Stdio;
@@ -49,7 +48,7 @@ fn a_dry_run_shows_what_would_be_submitted() {
 }
 
 #[test]
-fn what_can_not_be_submitted_is_named() {
+fn submissions_that_are_refused_name_the_reason() {
     let m = Manager::start(jobtap());
     let refused = |words: &str| {
         let output = m.jobtap(words);
@@ -62,7 +61,7 @@ fn what_can_not_be_submitted_is_named() {
     );
     let unknown = refused("bulksubmit echo {2} ::: a ::: b");
     assert!(unknown.contains("Invalid replacement {2} in '{2}'"), "{unknown}");
-    // The others are submitted.
+    // The other jobs are submitted all the same.
     let some = m.jobtap("bulksubmit --urgency={} true ::: 1 99 2");
     assert_eq!((some.code, some.stdout.lines().count()), (1, 2), "{some:?}");
     assert!(some.stderr.starts_with("[Errno 22] "), "{some:?}");
@@ -122,7 +121,7 @@ fn jobs_are_found_by_name_and_range_and_canceled() {
 }
 
 #[test]
-fn waiting_for_an_event_that_never_comes_is_a_failure_that_says_so() {
+fn waiting_for_an_event_that_never_comes_fails() {
     let m = Manager::start(jobtap());
     let fails = |event: &str| {
         let output = m.jobtap(&format!("submit --wait-event={event} true"));

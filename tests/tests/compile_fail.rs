@@ -1,22 +1,22 @@
-//! Mistakes of plugin authors and what the compiler says to them: one mistake a fixture, its text
-//! pinned. `TRYBUILD=overwrite cargo test -p jobtap-tests --test compile_fail` writes the texts
-//! again; read each one as an author would before you commit it.
+//! A plugin author's mistake is a compile error that says what to do. Each fixture has one mistake and, beside
+//! it, the recorded text of the error. `TRYBUILD=overwrite cargo test -p jobtap-tests --test compile_fail`
+//! writes the texts again; read each one as an author would before you commit it.
 
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
 
-/// Fixtures of several mistakes, or of one that the compiler tells beside another.
+/// Fixtures with several mistakes, or with one that the compiler reports beside another.
 const SEVERAL: [&str; 4] = ["026", "134", "138", "177"];
 
-/// No case that must compile is among them: with one, trybuild calls cargo for each case by itself, and
-/// it builds where it could check. Those cases are the tests `compile-pass-NN`.
+/// No case that must compile is among them: with a single one, trybuild calls cargo for each case separately,
+/// and builds it where a check would do. Such cases are the tests `compile-pass-NN`.
 #[test]
-fn mistakes_are_compile_errors_that_teach() {
+fn every_mistake_gives_its_recorded_compile_error() {
     trybuild::TestCases::new().compile_fail("compile-fail/*.rs");
 }
 
-/// No error follows another: an author reads one, and it is the right one.
+/// An author reads one error for one mistake, without further errors that follow from it.
 #[test]
 fn one_mistake_is_one_error() {
     for case in cases() {
@@ -39,7 +39,7 @@ fn every_case_that_must_compile_is_a_test() {
 }
 
 #[test]
-fn every_case_has_its_number_and_its_line() {
+fn every_case_has_a_number_and_a_line_in_the_readme() {
     let list = jobtap_tests::workspace().join("tests/compile-fail/README.md");
     let list = std::fs::read_to_string(list).unwrap();
     let mut numbers: Vec<String> = cases().iter().map(|case| number(case)).collect();

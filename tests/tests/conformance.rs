@@ -1,5 +1,4 @@
-//! The scenarios of `tests/conformance`, recorded on a real Flux.
-#![allow(missing_docs)]
+//! Commands print what Flux prints: runs the scenarios of `tests/conformance`, recorded on a real Flux.
 
 use jobtap_tests::{clean, jobtap, run, workspace};
 

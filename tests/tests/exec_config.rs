@@ -1,16 +1,15 @@
-//! How jobs are killed, as `[exec]` says it, from one reload to the next.
-#![allow(missing_docs)]
+//! `[exec]` says how jobs are killed, and a reload of the configuration changes that.
 
 use std::path::Path;
 use std::process::Command;
 
 use jobtap_tests::{Manager, jobtap, run, temporary, until};
 
-/// Kills at once, gives up soon, by a signal that jobs can ignore.
+/// A configuration that kills at once, with a signal that jobs can ignore, and gives up soon.
 const FUTILE: &str =
     "[exec]\nkill-timeout = 0.001\nkill-signal = \"SIGTERM\"\nmax-kill-count = 2\n";
 
-/// A running job that ignores SIGTERM, with the process id of its task.
+/// Starts a job that ignores SIGTERM, and returns its id and the process id of its task.
 fn stubborn(m: &Manager, file: &Path) -> (String, String) {
     let script =
         format!("trap '' TERM; echo $$ >{}; for i in $(seq 120); do sleep 1; done", file.display());
@@ -26,7 +25,7 @@ fn drained(m: &Manager) -> String {
 }
 
 #[test]
-fn a_node_with_an_unkillable_job_is_drained_as_the_configuration_in_force_says() {
+fn an_unkillable_job_drains_its_node_as_configured() {
     let mut m = Manager::start(jobtap());
     let files = temporary();
     m.configure(FUTILE);
@@ -39,7 +38,7 @@ fn a_node_with_an_unkillable_job_is_drained_as_the_configuration_in_force_says()
     assert_eq!(drained(&m), reason);
     assert_eq!(m.field(&id, "state"), "CLEANUP");
 
-    // The shepherd goes on, and the next manager finds the job again.
+    // The shepherd goes on, and the next manager takes the job over.
     m.kill();
     m.start_again();
     assert_eq!(drained(&m), reason);
@@ -59,7 +58,7 @@ fn a_node_with_an_unkillable_job_is_drained_as_the_configuration_in_force_says()
 }
 
 #[test]
-fn bad_values_are_refused_by_their_keys() {
+fn bad_values_are_refused_with_their_keys() {
     let m = Manager::start(jobtap());
     for (key, value) in [
         ("term-signal", "\"SIGNONE\""),

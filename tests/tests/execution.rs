@@ -1,5 +1,6 @@
-//! Real processes: what a job sees of its surroundings, what its user sees of it, how it ends.
-#![allow(clippy::unwrap_used, missing_docs)]
+//! Jobs run as real processes: they get their directory, environment, input and signals, and users see their
+//! output and exit status.
+#![allow(clippy::unwrap_used)]
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -57,7 +58,7 @@ fn attach_shows_output_while_the_job_runs() {
     assert_eq!(lines.next().unwrap().unwrap(), "two");
     assert!(lines.next().is_none());
     assert!(attach.wait().unwrap().success());
-    // And again after its end.
+    // Attaching after the end shows the same output.
     assert_eq!(m.jobtap(&format!("job attach {id}")).ok(), "one\ntwo");
 }
 
@@ -73,7 +74,7 @@ fn the_finish_event_has_the_wait_status() {
 }
 
 #[test]
-fn cancel_ends_the_whole_process_group_even_one_that_ignores_it() {
+fn cancel_kills_a_process_group_that_ignores_signals() {
     let m = Manager::start(jobtap());
     let directory = temporary();
     let pids = directory.path().join("pids");
@@ -95,7 +96,7 @@ fn cancel_ends_the_whole_process_group_even_one_that_ignores_it() {
 }
 
 #[test]
-fn control_c_in_run_cancels_the_job_and_a_second_one_detaches() {
+fn ctrl_c_cancels_the_job_of_run_and_a_second_one_detaches() {
     let m = Manager::start(jobtap());
     let interrupt = |pid: u32| run(Command::new("kill").args(["-INT", &pid.to_string()]));
     let start = |script: &str| {
@@ -123,7 +124,7 @@ fn control_c_in_run_cancels_the_job_and_a_second_one_detaches() {
     m.wait(&id, "exception");
     interrupt(twice.id());
     twice.wait().unwrap();
-    // It let go while the job was still ending.
+    // The command detached while the job was still in CLEANUP.
     assert_eq!(m.field(&id, "state"), "CLEANUP");
     m.wait(&id, "clean");
 }
@@ -181,7 +182,7 @@ fn output_files_are_named_by_template_and_labeled_per_task() {
 }
 
 #[test]
-fn input_comes_from_a_file_or_is_at_its_end() {
+fn input_comes_from_a_file_or_is_empty() {
     let m = Manager::start(jobtap());
     let here = temporary();
     std::fs::write(here.path().join("in.txt"), "from file\n").unwrap();
@@ -190,7 +191,7 @@ fn input_comes_from_a_file_or_is_at_its_end() {
     let id = m.jobtap("jobs -ano {id.f58}").ok();
     let log = m.jobtap(&format!("job eventlog -p input {id}")).ok();
     assert!(log.contains("redirect stream=\"stdin\""), "{log}");
-    // A submitted job has nobody to type.
+    // A submitted job has no client that sends input.
     let id = m.submit("cat");
     m.wait(&id, "clean");
     assert_eq!(m.field(&id, "returncode"), "0");
@@ -199,7 +200,7 @@ fn input_comes_from_a_file_or_is_at_its_end() {
     assert!(missing.stderr.contains("cannot open input file"), "{missing:?}");
 }
 
-/// The process that started a job's task.
+/// Returns the process that started a job's task.
 fn shepherd_of(m: &Manager, id: &str, pids: &Path) -> String {
     m.wait(id, "start");
     until("the task has told its parent", || {
@@ -209,7 +210,7 @@ fn shepherd_of(m: &Manager, id: &str, pids: &Path) -> String {
 }
 
 #[test]
-fn a_node_whose_shepherd_dies_with_jobs_is_drained_until_somebody_looked() {
+fn the_death_of_a_busy_shepherd_drains_its_node() {
     let directory = temporary();
     let mut m = Manager::start_in(
         jobtap(),
@@ -222,7 +223,7 @@ fn a_node_whose_shepherd_dies_with_jobs_is_drained_until_somebody_looked() {
         m.jobtap_args(&["resource", "drain", "-n", "-o", "{state} {reason} {nodelist}"]).ok()
     };
 
-    // Seen by the manager that is there.
+    // The shepherd dies while a manager runs.
     let first = directory.path().join("first");
     let lost = m.submit_args(&["-N1", "sh", "-c", &script(&first)]);
     let waits = m.submit("-N2 true");
@@ -240,14 +241,14 @@ fn a_node_whose_shepherd_dies_with_jobs_is_drained_until_somebody_looked() {
     assert_eq!(m.field(&waits, "state"), "SCHED");
     let why = m.jobtap(&format!("job why {waits}")).ok();
     assert!(why.ends_with(&format!("{node} (shepherd lost: jobs may run on)")), "{why}");
-    // The other node is served at once, this one when it is cleaned up.
+    // The other node runs jobs at once, this one when it has been undrained.
     assert_eq!(m.jobtap("run --urgency=20 -N1 true").code, 0);
     kill(task);
     m.jobtap(&format!("resource undrain {node}")).ok();
     m.wait(&waits, "clean");
     assert_eq!(m.field(&waits, "result"), "COMPLETED");
 
-    // Found by a manager that comes back.
+    // The shepherd dies while no manager runs.
     let second = directory.path().join("second");
     let lost = m.submit_args(&["-N1", "sh", "-c", &script(&second)]);
     let pids = shepherd_of(&m, &lost, &second);
@@ -262,7 +263,7 @@ fn a_node_whose_shepherd_dies_with_jobs_is_drained_until_somebody_looked() {
 }
 
 #[test]
-fn the_map_of_tasks_is_that_of_the_nodes() {
+fn the_taskmap_follows_the_nodes() {
     let directory = temporary();
     let hosts = ["--test-size=2".as_ref(), "--test-hosts=n[0-1]".as_ref()];
     let m = Manager::start_in(jobtap(), &directory.path().join("state"), &hosts);
@@ -321,7 +322,7 @@ fn tools_find_the_tasks_of_a_running_job() {
 
 #[test]
 fn jobs_do_not_inherit_ignored_signals() {
-    // As `nohup` and a shell that starts a command in the background leave it.
+    // `nohup`, or a shell that starts a command in the background, leaves signals ignored.
     let start = "trap '' HUP INT QUIT; exec \"$0\" start \"$@\"";
     for signal in ["HUP", "INT", "QUIT"] {
         let job = format!("kill -{signal} $$; echo it is ignored");

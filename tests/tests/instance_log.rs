@@ -1,5 +1,5 @@
-//! What the manager tells of itself: who changed it, when it ran, and its log.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+//! An administrator can see who changed the instance, when managers ran and how they ended, and the log.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -7,7 +7,7 @@ use std::process::Stdio;
 use jobtap_tests::{Manager, jobtap, run, spawn, temporary};
 use serde_json::Value;
 
-/// The audit's events: name, what was asked, and the result.
+/// Returns the events of the audit log: the name and the context.
 fn changes(m: &Manager) -> Vec<(String, Value)> {
     let lines = m.jobtap("audit -f json").ok();
     let events = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -17,14 +17,14 @@ fn changes(m: &Manager) -> Vec<(String, Value)> {
 }
 
 #[test]
-fn changes_are_kept_with_who_asked_and_what_came_of_it() {
+fn the_audit_log_records_who_asked_and_the_result() {
     let dir = temporary();
     let state = dir.path().join("state");
     let mut m = Manager::start_in(jobtap(), &state, &[]);
     m.jobtap("queue stop -m maintenance").ok();
     assert_eq!(m.jobtap("plugin load nosuch").code, 1);
     m.jobtap("queue status").ok();
-    // What a job's own log tells isn't told twice.
+    // The audit log doesn't repeat what a job's eventlog records.
     m.submit("true");
     m.stop();
     m.start_again();
@@ -41,7 +41,7 @@ fn changes_are_kept_with_who_asked_and_what_came_of_it() {
 }
 
 #[test]
-fn a_guest_neither_reads_nor_writes_the_audit() {
+fn a_guest_can_neither_read_nor_write_the_audit_log() {
     let m = Manager::start(jobtap());
     for words in ["audit", "startlog", "dmesg", "dmesg -C", "queue stop"] {
         let mut command = m.command(words.split_whitespace());
@@ -54,7 +54,7 @@ fn a_guest_neither_reads_nor_writes_the_audit() {
 }
 
 #[test]
-fn the_log_of_runs_tells_a_crash_from_an_end() {
+fn the_log_of_runs_distinguishes_a_crash_from_a_shutdown() {
     let dir = temporary();
     let state = dir.path().join("state");
     let mut m = Manager::start_in(jobtap(), &state, &[]);
@@ -78,7 +78,7 @@ fn the_log_of_runs_tells_a_crash_from_an_end() {
 }
 
 #[test]
-fn uptime_says_what_stands_still() {
+fn uptime_shows_stopped_and_disabled_queues() {
     let m = Manager::start(jobtap());
     let line = m.jobtap("uptime").ok();
     assert!(line.contains(" run ") && line.ends_with(",  depth 0,  size 1"), "{line}");
@@ -87,7 +87,7 @@ fn uptime_says_what_stands_still() {
 }
 
 #[test]
-fn dmesg_shows_follows_and_forgets_the_log() {
+fn dmesg_shows_watches_and_clears_the_log() {
     let m = Manager::start(jobtap());
     let reload = || m.jobtap("config reload").ok();
     let text = m.jobtap("dmesg").ok();
@@ -104,7 +104,7 @@ fn dmesg_shows_follows_and_forgets_the_log() {
     reload();
     let mut follow = spawn(follow.stdin(Stdio::null()).stdout(Stdio::piped()));
     let mut lines = BufReader::new(follow.stdout.take().unwrap()).lines().map(Result::unwrap);
-    // What was there, then what comes.
+    // First the lines that were there, then new ones.
     assert!(lines.next().unwrap().contains("configuration"));
     reload();
     assert!(lines.next().unwrap().contains("configuration"));

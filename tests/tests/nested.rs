@@ -1,5 +1,6 @@
-//! A manager that is itself a job of another one: what it has, for how long, and what is left of it.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+//! A manager that is itself a job of another manager has the resources of that job, ends with it, and leaves
+//! no process behind.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -8,14 +9,14 @@ use jobtap_tests::leftovers::processes_with;
 use jobtap_tests::{Manager, Output, clean, jobtap, run, send, temporary, until};
 use serde_json::Value;
 
-/// `jobtap start` with what a task of a job has in its environment.
+/// Runs `jobtap start` with the environment of a job's task.
 fn start_as_job(uri: &str, options: &[&str]) -> Output {
     let mut command = clean(jobtap());
     command.envs([("JOBTAP_URI", uri), ("JOBTAP_JOB_ID", "f3"), ("JOBTAP_JOB_SIZE", "1")]);
     run(command.arg("start").args(options).arg("true"))
 }
 
-/// Submits a manager as a job, which runs until it is ended, with these options of the job.
+/// Submits a manager as a job with these options; it runs until it is ended.
 fn submit_manager(m: &Manager, options: &[&str], statedir: &Path) -> String {
     let statedir = format!("--state-dir={}", statedir.display());
     let start = ["-n1", jobtap().to_str().unwrap(), "start", &statedir];
@@ -24,7 +25,7 @@ fn submit_manager(m: &Manager, options: &[&str], statedir: &Path) -> String {
     id
 }
 
-/// A command for the manager that a job is.
+/// Returns a function that runs commands against the manager that is this job.
 fn inside(m: &Manager, id: &str) -> impl Fn(&str) -> Output {
     let uri = m.field(id, "user.uri");
     move |words| run(clean(jobtap()).env("JOBTAP_URI", &uri).args(words.split_whitespace()))
@@ -35,19 +36,19 @@ fn resources(text: &str) -> Value {
 }
 
 #[test]
-fn a_manager_that_cannot_learn_what_its_job_has_does_not_take_the_whole_host() {
+fn an_unanswered_resource_request_fails_the_start() {
     let dead = "local:///nonexistent/jobtap";
     let refused = start_as_job(dead, &[]);
     assert_eq!(refused.code, 1, "{refused:?}");
     let text = "jobtap-start: job ƒ3: its resources can't be learned: no manager listens";
     assert!(refused.stderr.starts_with(text), "{refused:?}");
-    // Told what to use, it needs nobody.
+    // With configured resources the manager needs no answer from the outer one.
     start_as_job(dead, &["--test-size=1"]).ok();
 }
 
 #[test]
-fn a_manager_whose_job_started_late_has_the_later_end() {
-    // Any start is late.
+fn a_nested_manager_whose_job_started_late_ends_later() {
+    // With a percentage of 0 every start counts as late.
     let m = Manager::start_with(jobtap(), "[exec]\nmax-start-delay-percent = 0\n");
     let directory = temporary();
     let id = submit_manager(&m, &["-t10m"], &directory.path().join("inner"));
@@ -66,7 +67,7 @@ fn a_manager_whose_job_started_late_has_the_later_end() {
 }
 
 #[test]
-fn a_manager_follows_the_end_of_its_job() {
+fn a_nested_manager_follows_the_end_time_of_its_job() {
     let m = Manager::start(jobtap());
     let directory = temporary();
     let id = submit_manager(&m, &["-t10m"], &directory.path().join("inner"));
@@ -81,7 +82,7 @@ fn a_manager_follows_the_end_of_its_job() {
 }
 
 #[test]
-fn a_manager_whose_time_is_up_ends_in_order() {
+fn a_nested_manager_shuts_down_at_its_time_limit() {
     let m = Manager::start(jobtap());
     let directory = temporary();
     let dump = directory.path().join("dump.tar");
@@ -95,7 +96,7 @@ fn a_manager_whose_time_is_up_ends_in_order() {
 }
 
 #[test]
-fn what_is_left_of_a_manager_that_was_a_job_goes_with_it() {
+fn leftovers_of_a_nested_manager_end_with_its_job() {
     let m = Manager::start_with(jobtap(), "[exec]\nkill-timeout = 0.001\n");
     let directory = temporary();
     let other = m.submit("sleep 600");
@@ -118,15 +119,14 @@ fn what_is_left_of_a_manager_that_was_a_job_goes_with_it() {
     assert_eq!(m.field(&other, "state"), "RUN");
 }
 
-/// The innermost job: processes that left its process group, whose parents are gone, or that ignore SIGTERM.
+/// The innermost job: processes that left its process group, whose parents have exited, or that ignore SIGTERM.
 const STUBBORN: &str = "sleep 600 & setsid sleep 600 & setsid sh -c 'sleep 600 & sleep 600 &'
 (trap '' TERM; touch $TMPDIR/ready; sleep 600; sleep 600) &
 wait
 ";
 
-/// Starts an instance in a job of an instance in a job of an instance, each with a shepherd of its own, and
-/// waits until the job of the innermost runs. The outermost has `last` as the end of its command. Everything
-/// has `directory` as `TMPDIR`.
+/// Starts three nested instances, each with a shepherd of its own, and waits until the job of the innermost
+/// runs. `last` is the end of the outermost instance's initial program. All have `directory` as `TMPDIR`.
 fn three_levels(directory: &Path, last: &str) -> Child {
     let script = |name: &str, text: &str| std::fs::write(directory.join(name), text).unwrap();
     script("job", STUBBORN);
@@ -147,7 +147,7 @@ fn three_levels(directory: &Path, last: &str) -> Child {
     outermost
 }
 
-/// The state directories of instances that are left.
+/// Returns the state directories of instances that are left.
 fn instances(directory: &Path) -> Vec<String> {
     let names = std::fs::read_dir(directory).unwrap().flatten().map(|entry| entry.file_name());
     names
@@ -157,19 +157,19 @@ fn instances(directory: &Path) -> Vec<String> {
 }
 
 #[test]
-fn instances_in_instances_end_with_the_outermost() {
+fn nested_instances_end_with_the_outermost() {
     for _ in 0..8 {
         let directory = temporary();
         let mut outermost = three_levels(directory.path(), "exit 3");
         until("the outermost ends", || outermost.try_wait().unwrap().is_some());
         assert_eq!(outermost.wait().unwrap().code(), Some(3));
-        // The last of the manager itself may still be going.
+        // The manager's own process may take a moment to exit.
         until("no process is left", || processes_with(directory.path()).is_empty());
     }
 }
 
 #[test]
-fn instances_in_instances_end_when_the_outermost_is_killed() {
+fn nested_instances_end_when_the_outermost_is_killed() {
     let directory = temporary();
     let last = "while jobtap uptime; do sleep 0.1; done";
     let mut outermost = three_levels(directory.path(), last);
@@ -179,14 +179,14 @@ fn instances_in_instances_end_when_the_outermost_is_killed() {
 }
 
 #[test]
-fn jobs_of_a_nested_manager_that_is_killed_end() {
+fn jobs_of_a_killed_nested_manager_end() {
     let m = Manager::start_with(jobtap(), "[exec]\nkill-timeout = 0.2\n");
     let directory = temporary();
     let script =
         |name: &str, text: &str| std::fs::write(directory.path().join(name), text).unwrap();
     script("inner", "echo $$ >$TMPDIR/job; exec sleep 600\n");
     script("command", "echo $PPID >$TMPDIR/manager; jobtap submit sh $TMPDIR/inner; sleep 600\n");
-    // The outer job goes on when the inner manager doesn't.
+    // The outer job outlives the inner manager.
     script("outer", "$0 start sh $TMPDIR/command; sleep 600\n");
     let here = format!("TMPDIR={}", directory.path().display());
     let line = ["env", &here, "sh", "-c", ". $TMPDIR/outer", jobtap().to_str().unwrap()];

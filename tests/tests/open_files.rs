@@ -1,6 +1,6 @@
-//! A manager that may open few files: it serves as many connections and runs as many processes as it has
-//! room for, one after the other, and nothing of it is lost.
-#![allow(clippy::unwrap_used, missing_docs)]
+//! A manager with a low limit for open files serves as many connections and runs as many processes at once as
+//! the limit allows; the others wait for their turn, and nothing is lost.
+#![allow(clippy::unwrap_used)]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,9 +14,9 @@ use jobtap_tests::{Manager, clean, jobtap, run, spawn, temporary, until};
 use serde_json::json;
 use tempfile::TempDir;
 
-/// Programs that are jobtap, started as one that may open 64 files and allow itself 128, or 1024. They are
-/// written once, before any test starts a process: what another thread starts meanwhile would keep them open
-/// for writing for a moment, and then they can't be executed.
+/// Returns a script that runs jobtap with a soft limit of 64 open files and a hard limit of 128, or 1024. The
+/// scripts are written once, before any test starts a process: a process that another thread starts meanwhile
+/// would inherit the file while it is open for writing, and then the script can't be executed.
 fn limited_to(hard: u32) -> PathBuf {
     static PROGRAMS: OnceLock<()> = OnceLock::new();
     let program =
@@ -37,7 +37,7 @@ fn limited() -> PathBuf {
     limited_to(128)
 }
 
-/// A manager with so many nodes with so many cores each, and more of a configuration.
+/// Starts a manager with this many nodes, cores of each node, and additional configuration.
 fn nodes(directory: &TempDir, program: &Path, (nodes, cores): (u32, &str), more: &str) -> Manager {
     let last = nodes - 1;
     let hosts = format!(
@@ -50,12 +50,12 @@ fn nodes(directory: &TempDir, program: &Path, (nodes, cores): (u32, &str), more:
     Manager::start_in(program, &directory.path().join("state"), &options)
 }
 
-/// A manager with so many nodes, on which this script is run after jobs.
+/// Starts a manager with `count` nodes whose housekeeping runs this script.
 fn cluster(directory: &TempDir, count: u32, script: &str) -> Manager {
     cluster_with(directory, count, script, "")
 }
 
-/// The same, with more configuration.
+/// Like [`cluster`], with additional configuration.
 fn cluster_with(directory: &TempDir, count: u32, script: &str, more: &str) -> Manager {
     let command = json!(["sh", "-c", script]);
     let table = format!("{more}[job-manager.housekeeping]\ncommand = {command}\n");
@@ -63,7 +63,7 @@ fn cluster_with(directory: &TempDir, count: u32, script: &str, more: &str) -> Ma
 }
 
 #[test]
-fn who_comes_when_there_is_no_room_waits_until_somebody_goes() {
+fn excess_connections_wait_until_others_close() {
     let directory = temporary();
     let state = directory.path().join("state");
     let m = Manager::start_in(&limited(), &state, &[]);
@@ -78,7 +78,7 @@ fn who_comes_when_there_is_no_room_waits_until_somebody_goes() {
 }
 
 #[test]
-fn processes_of_plugins_wait_for_their_turn() {
+fn processes_of_plugins_wait_for_free_file_descriptors() {
     let directory = temporary();
     let there = directory.path().display();
     let script = format!(
@@ -97,7 +97,7 @@ fn processes_of_plugins_wait_for_their_turn() {
 }
 
 #[test]
-fn scripts_that_hang_leave_room_for_those_of_other_plugins() {
+fn hanging_scripts_leave_room_for_those_of_other_plugins() {
     let directory = temporary();
     let there = directory.path().display();
     let script = format!("while [ -d {there} ]; do sleep 0.05; done");
@@ -110,7 +110,7 @@ fn scripts_that_hang_leave_room_for_those_of_other_plugins() {
 }
 
 #[test]
-fn a_process_that_has_not_begun_can_be_ended() {
+fn a_process_that_has_not_started_can_be_killed() {
     let directory = temporary();
     let there = directory.path().display();
     let m = cluster(&directory, 20, &format!("while [ -d {there} ]; do sleep 0.05; done"));
@@ -122,7 +122,7 @@ fn a_process_that_has_not_begun_can_be_ended() {
 }
 
 #[test]
-fn scripts_of_plugins_begin_under_the_limit_that_the_manager_was_started_with() {
+fn scripts_of_plugins_get_the_managers_original_limit() {
     let directory = temporary();
     let limits = directory.path().join("limits");
     let m = cluster(&directory, 60, &format!("ulimit -Sn >> {}", limits.display()));
@@ -132,14 +132,14 @@ fn scripts_of_plugins_begin_under_the_limit_that_the_manager_was_started_with() 
 }
 
 #[test]
-fn what_the_manager_starts_has_the_limit_that_it_was_started_with() {
+fn child_processes_get_the_managers_original_limit() {
     let script = "jobtap run sh -c 'ulimit -Sn'; ulimit -Sn";
     let mut start = clean(&limited());
     assert_eq!(run(start.args(["start", "sh", "-c", script])).ok(), "64\n64");
 }
 
 #[test]
-fn jobs_run_with_more_tasks_than_a_task_may_open_files() {
+fn a_job_can_have_more_tasks_than_a_task_may_open_files() {
     let directory = temporary();
     let m = nodes(&directory, &limited_to(1024), (1, "0-199"), "");
     let there = directory.path().display();
@@ -150,7 +150,7 @@ fn jobs_run_with_more_tasks_than_a_task_may_open_files() {
 }
 
 #[test]
-fn a_job_with_more_tasks_than_there_is_room_for_is_refused_with_the_cure() {
+fn too_many_tasks_are_refused_with_the_remedy() {
     let directory = temporary();
     let m = nodes(&directory, &limited(), (1, "0-199"), "");
     let refused = m.jobtap("submit -n200 sleep 100");
@@ -160,7 +160,7 @@ fn a_job_with_more_tasks_than_there_is_room_for_is_refused_with_the_cure() {
 }
 
 #[test]
-fn a_job_that_runs_out_of_open_files_as_it_starts_leaves_no_task() {
+fn a_launch_that_runs_out_of_open_files_leaves_no_task() {
     let directory = temporary();
     let m = nodes(&directory, &limited(), (1, "0-199"), "");
     let runs = m.submit("-n30 sleep 100");
@@ -180,7 +180,7 @@ fn a_job_that_runs_out_of_open_files_as_it_starts_leaves_no_task() {
 }
 
 #[test]
-fn files_that_the_manager_inherits_are_not_passed_on() {
+fn inherited_open_files_are_not_passed_on() {
     let directory = temporary();
     let secret = directory.path().join("secret");
     fs::write(&secret, "").unwrap();
@@ -191,7 +191,7 @@ fn files_that_the_manager_inherits_are_not_passed_on() {
     fs::write(&config, format!("{perilog}\n[job-manager.prolog]\ncommand = {prolog}\n")).unwrap();
     let state = directory.path().join("state");
     let mut command = clean(Path::new("bash"));
-    // Two files: one among the first numbers, and one above those that the manager opens itself.
+    // Two descriptors: a low one, and one above all that the manager opens itself.
     command.args(["-c", "exec 5<$1 200<$1; shift; exec \"$@\"", "bash"]).arg(&secret);
     command.arg(jobtap()).arg("start").arg("-c").arg(&config).arg("--state-dir").arg(&state);
     command.args([

@@ -1,6 +1,6 @@
-//! Plugins in a running manager: loaded, asked, reloaded, configured, at work with processes, and what
-//! outlives a crash.
-#![allow(clippy::unwrap_used, missing_docs)]
+//! Plugins are loaded, queried, configured and reloaded while the manager runs and jobs go on. Their data
+//! survives a crash, and their processes end with them.
+#![allow(clippy::unwrap_used)]
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use std::process::Command;
 use jobtap_tests::{Manager, Output, Process, probe_manager, run, spawn, temporary, until};
 use serde_json::{Value, json};
 
-/// One with the plugin loaded at start.
+/// Starts a manager that loads the plugin `probe` at start.
 fn manager(more: &str) -> Manager {
     Manager::start_with(probe_manager(), &format!("{LOADED}{more}"))
 }
@@ -19,7 +19,7 @@ fn json(output: Output) -> Value {
     serde_json::from_str(&output.ok()).unwrap()
 }
 
-/// The complaint is one line, which ends so.
+/// Asserts that a command failed with one line that ends with `line`.
 #[track_caller]
 fn refused(output: Output, line: &str) {
     assert!(output.code == 1 && output.stderr.lines().count() == 1, "{output:?}");
@@ -30,20 +30,20 @@ fn call(m: &Manager, service: &str, payload: &Value) -> Output {
     m.jobtap_args(&["plugin", "call", service, &payload.to_string()])
 }
 
-/// A command in the name of another user.
+/// Runs a command as a guest.
 fn as_guest(m: &Manager, words: &str) -> Output {
     let mut command = m.command(words.split_whitespace());
     run(command.env("FLUX_HANDLE_USERID", "4242").env("FLUX_HANDLE_ROLEMASK", "2"))
 }
 
 fn is_alive(pid: &str) -> bool {
-    // A zombie has ended.
+    // A zombie has exited, though its entry is still there.
     let state = run(Command::new("ps").args(["-o", "state=", "-p", pid])).stdout;
     !matches!(state.trim(), "" | "Z")
 }
 
 #[test]
-fn a_plugin_is_loaded_with_its_configuration_and_tells_of_itself() {
+fn a_plugin_is_loaded_with_its_configuration() {
     let m = Manager::start_with(probe_manager(), "[plugins.probe]\ngreeting = \"hello\"\n");
     refused(m.jobtap("plugin query probe"), "probe-manager-jobtap: ERROR: probe: plugin not found");
     refused(
@@ -75,7 +75,7 @@ fn a_plugin_is_loaded_with_its_configuration_and_tells_of_itself() {
 }
 
 #[test]
-fn a_mistake_in_the_configuration_is_named_at_the_start() {
+fn a_start_with_a_bad_plugin_configuration_names_the_key() {
     let directory = temporary();
     let config = directory.path().join("config.toml");
     for (text, line) in [
@@ -105,7 +105,7 @@ fn a_mistake_in_the_configuration_is_named_at_the_start() {
 }
 
 #[test]
-fn owner_and_guest_ask_services_and_take_streams() {
+fn owner_and_guest_can_use_services_and_streams() {
     let m = manager("");
     assert_eq!(call(&m, "probe.add", &json!(5)).ok(), "5");
     refused(
@@ -117,7 +117,7 @@ fn owner_and_guest_ask_services_and_take_streams() {
         "probe-manager-jobtap: ERROR: Unknown service method 'job-manager.probe.nosuch'",
     );
     let wrong = m.jobtap_args(&["plugin", "call", "probe.add", "{"]);
-    assert!(wrong.code == 1 && wrong.stderr.contains("the payload is no JSON"), "{wrong:?}");
+    assert!(wrong.code == 1 && wrong.stderr.contains("the payload is not JSON"), "{wrong:?}");
 
     assert_eq!(as_guest(&m, "plugin call probe.whoami").ok(), "4242");
     for owners in ["plugin call probe.add 1", "plugin query probe", "plugin stats", "config get"] {
@@ -127,14 +127,14 @@ fn owner_and_guest_ask_services_and_take_streams() {
     }
 
     assert_eq!(as_guest(&m, "plugin call --stream probe.count 3").ok(), "1\n2\n3");
-    // The first answer is the only one that was asked for.
+    // Without --stream a command takes the first response only.
     assert_eq!(m.jobtap("plugin call probe.count 3").ok(), "1");
-    // A stream of one.
+    // A service without a stream sends one response.
     assert_eq!(m.jobtap("plugin call --stream probe.whoami").code, 0);
 }
 
 #[test]
-fn a_client_that_leaves_a_stream_disturbs_nobody() {
+fn a_disconnecting_client_does_not_disturb_a_stream() {
     let m = manager("");
     let mut endless = m.command(["plugin", "call", "--stream", "probe.count", "100000"]);
     endless.stdout(std::process::Stdio::piped());
@@ -149,7 +149,7 @@ fn a_client_that_leaves_a_stream_disturbs_nobody() {
 }
 
 #[test]
-fn a_removed_plugin_leaves_no_client_waiting() {
+fn removing_a_plugin_answers_its_waiting_clients() {
     let m = manager("");
     let mut endless = m.command(["plugin", "call", "--stream", "probe.count", "100000"]);
     endless.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
@@ -175,7 +175,7 @@ fn handlers_are_counted_and_a_slow_one_is_logged() {
     let handlers = stats["plugins"][0]["handlers"].as_array().unwrap();
     let validate = handlers.iter().find(|handler| handler["topic"] == "job.validate").unwrap();
     assert_eq!((&validate["calls"], &validate["handler"]), (&json!(1), &json!("validate")));
-    // Nanoseconds.
+    // The bounds are in nanoseconds.
     assert!(validate["p50"].as_u64().unwrap() >= 500_000_000);
     assert_eq!(validate["histogram"], json!([{"below": validate["p50"], "calls": 1}]));
     let timed = m.jobtap("plugin stats probe --histogram").ok();
@@ -199,7 +199,7 @@ fn a_plugin_that_keeps_panicking_is_shown_as_faulted() {
 }
 
 #[test]
-fn a_jobs_duration_is_changed_as_far_as_the_plugin_allows() {
+fn a_plugin_decides_about_changes_of_a_jobs_duration() {
     let m = manager("[plugins.probe]\nlongest-update = \"1h\"\n");
     let id = m.submit("-t 10m sleep 600");
     m.wait(&id, "start");
@@ -228,7 +228,7 @@ fn a_jobs_duration_is_changed_as_far_as_the_plugin_allows() {
     );
     error("123 duration=1m", "unknown job id");
     assert_eq!(m.jobtap(&format!("update {id}")).code, 2);
-    // Time that is up by the new duration ends the job.
+    // A new duration that has passed already ends the job.
     let soon = 900.0 - left() + 3.0;
     m.jobtap(&format!("update {id} duration={soon}s")).ok();
     m.wait(&id, "clean");
@@ -236,7 +236,7 @@ fn a_jobs_duration_is_changed_as_far_as_the_plugin_allows() {
 }
 
 #[test]
-fn a_new_configuration_is_taken_as_a_whole_or_not_at_all() {
+fn a_new_configuration_is_applied_whole_or_not_at_all() {
     let mut m = manager("[site]\ncolor = \"blue\"\n");
     let color = |m: &Manager| json(call(m, "probe.seen", &json!({})))["color"].clone();
     assert_eq!((color(&m), m.jobtap("config get site.color").ok()), (json!("blue"), "blue".into()));
@@ -329,13 +329,13 @@ fn a_prologs_process_decides_whether_the_job_starts() {
 }
 
 #[test]
-fn processes_report_their_end_and_no_more_than_the_limit() {
+fn processes_report_their_exit_and_bounded_output() {
     let m = manager("");
     let sh = |script: &str| call(&m, "probe.sh", &json!(script)).ok();
     assert_eq!(sh("echo hi; echo err >&2; exit 3"), "\"768 3 err\"");
     assert_eq!(sh("kill -9 $$"), "\"9 0 \"");
     assert_eq!(sh("head -c 3000000 /dev/zero"), "\"0 1048576 \"");
-    // What it leaves in the background is not waited for, though it has the pipes.
+    // A background process that inherited the pipes is not waited for.
     assert_eq!(sh("sleep 20 & echo hi"), "\"0 3 \"");
     refused(
         call(&m, "probe.exec", &json!("/no/such")),
@@ -347,7 +347,7 @@ fn processes_report_their_end_and_no_more_than_the_limit() {
     );
 }
 
-/// Has a process started by the plugin; gives its id.
+/// Makes the plugin start a long process, and returns that command and the id of the process.
 fn long_process(m: &Manager, directory: &Path) -> (Process, String) {
     let file = directory.join("pid");
     let script = format!("echo $$ > {0}.new; mv {0}.new {0}; exec sleep 600", file.display());
@@ -377,7 +377,7 @@ fn processes_end_with_their_plugin_and_with_the_manager() {
 }
 
 #[test]
-fn what_a_plugin_keeps_on_the_instance_outlives_a_crash() {
+fn instance_data_of_a_plugin_survives_a_crash() {
     let mut m = manager("");
     for (n, total) in [(5, "5"), (-2, "3")] {
         assert_eq!(call(&m, "probe.add", &json!(n)).ok(), total);

@@ -1,5 +1,5 @@
-//! Named queues from the shell: what the commands say, and what is left after a restart.
-#![allow(clippy::unwrap_used, missing_docs)]
+//! Named queues are enabled, started and listed from the shell; their state survives a restart.
+#![allow(clippy::unwrap_used)]
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use jobtap_tests::{Manager, Output, jobtap, run, spawn, temporary};
 
 const LONG: &str = "--setattr=system.exec.test.run_duration=600s";
 
-/// A queue, its virtual queue, and another one.
+/// A configuration with a queue, its virtual queue, and another queue.
 const QUEUES: &str = r#"
 [policy.jobspec.defaults.system]
 queue = "day"
@@ -26,7 +26,7 @@ fn fails(output: &Output, line: &str) {
     assert_eq!((output.code, output.stderr.trim_end()), (1, line), "{output:?}");
 }
 
-/// `config load` of this text.
+/// Runs `config load` with this text on standard input.
 fn load(m: &Manager, text: &str) -> Output {
     let mut command = m.command(["config", "load"]);
     let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -41,7 +41,7 @@ fn load(m: &Manager, text: &str) -> Output {
 }
 
 #[test]
-fn queues_are_enabled_and_started_one_by_one_or_all_together() {
+fn queues_are_enabled_and_started_singly_or_together() {
     let m = Manager::start_with(jobtap(), QUEUES);
     let ok = |words: &str| m.jobtap(&format!("queue {words}")).ok();
     assert_eq!(ok("start debug"), "debug: Scheduling is started");
@@ -70,7 +70,7 @@ fn queues_are_enabled_and_started_one_by_one_or_all_together() {
 }
 
 #[test]
-fn a_listing_has_state_limits_and_resources() {
+fn queue_list_shows_state_limits_and_resources() {
     let m = Manager::start_with(jobtap(), QUEUES);
     let list = |format: &str| m.jobtap_args(&["queue", "list", "-n", "-o", format]).ok();
     let state = "{queuem} p={parent} {scheduling} {started.ascii} {defaults.timelimit!F} \
@@ -91,7 +91,7 @@ fn a_listing_has_state_limits_and_resources() {
 }
 
 #[test]
-fn what_was_said_of_queues_outlives_the_manager() {
+fn the_state_of_queues_survives_a_restart() {
     let mut m = Manager::start_with(jobtap(), QUEUES);
     m.jobtap("queue start debug").ok();
     m.jobtap("queue stop -m repair day").ok();
@@ -120,7 +120,7 @@ fn a_configuration_with_a_mistake_is_refused_as_a_whole() {
 }
 
 #[test]
-fn queues_are_kept_apart_by_the_properties_of_their_nodes() {
+fn queues_use_only_nodes_with_their_properties() {
     let temporary = temporary();
     let file = temporary.path().join("config.toml");
     let config = r#"

@@ -1,24 +1,25 @@
-//! What a manager keeps, looked at, dumped and restored by the commands.
-#![allow(clippy::unwrap_used, missing_docs)]
+//! What a manager stores can be looked at, dumped, and restored into another manager, also from an archive of
+//! Flux.
+#![allow(clippy::unwrap_used)]
 
 use std::path::Path;
 use std::process::Command;
 
 use jobtap_tests::{Manager, Output, clean, jobtap, run, spawn, temporary};
 
-/// A command of a guest.
+/// Runs a command as a guest.
 fn guest(m: &Manager, words: &str) -> Output {
     let mut command: Command = m.command(words.split_whitespace());
     run(command.env("FLUX_HANDLE_USERID", "77").env("FLUX_HANDLE_ROLEMASK", "0x2"))
 }
 
-/// `kvs restore` of an archive.
+/// Runs `kvs restore` of an archive.
 fn restore(file: &Path, state: &Path) -> Output {
     let mut command = clean(jobtap());
     run(command.args(["kvs", "restore", "-v", "--state-dir"]).arg(state).arg(file))
 }
 
-/// An archive of a job that Flux ran (RFC 16), as `tar` packs it.
+/// Makes an archive of a job that Flux ran (RFC 16), packed by `tar`.
 fn archive_of_flux(dir: &Path, without: &str) -> std::path::PathBuf {
     let job = dir.join("job/0000/0001/e100/0000");
     std::fs::create_dir_all(job.join("guest/exec")).unwrap();
@@ -88,7 +89,7 @@ fn keys_are_those_of_rfc_16() {
 }
 
 #[test]
-fn a_job_of_flux_is_there_after_a_restore() {
+fn a_job_dumped_by_flux_can_be_restored() {
     let dir = temporary();
     let file = archive_of_flux(dir.path(), "");
     let state = dir.path().join("state");
@@ -107,7 +108,7 @@ fn a_job_of_flux_is_there_after_a_restore() {
 }
 
 #[test]
-fn a_job_that_is_broken_is_set_aside_and_named() {
+fn a_damaged_job_is_set_aside_and_reported() {
     let dir = temporary();
     let file = archive_of_flux(dir.path(), "eventlog");
     let state = dir.path().join("state");
@@ -123,7 +124,7 @@ fn a_job_that_is_broken_is_set_aside_and_named() {
 }
 
 #[test]
-fn a_dump_brings_jobs_queue_and_output_to_another_instance() {
+fn a_dump_moves_jobs_queues_and_output_to_an_instance() {
     let dir = temporary();
     let (first, second) = (dir.path().join("first.tar.bz2"), dir.path().join("second.tgz"));
     let content_dump = format!("content.dump={}", second.display());
@@ -169,7 +170,7 @@ fn a_damaged_archive_restores_nothing() {
 }
 
 #[test]
-fn the_journal_has_the_past_and_then_each_event_until_the_end() {
+fn the_events_journal_streams_past_and_new_events() {
     use std::io::{BufRead, BufReader};
     use std::process::Stdio;
     let mut m = Manager::start(jobtap());

@@ -1,35 +1,35 @@
-//! Commands about many jobs and about their end, as users and scripts see them.
-#![allow(missing_docs)]
+//! Commands that wait for jobs, or act on many of them, give users and scripts the documented output and exit
+//! codes.
 
 use std::process::{Command, Stdio};
 
 use jobtap_tests::{Manager, Output, jobtap, run, spawn, until};
 
-/// A job that ends at once.
+/// The options of a job that ends at once.
 const SHORT: &str = "--setattr=system.exec.test.run_duration=0.01s";
-/// A job that runs until it is canceled.
+/// The options of a job that runs until it is canceled.
 const LONG: &str = "--setattr=system.exec.test.run_duration=600s";
 
-/// A command of a guest.
+/// Runs a command as a guest.
 fn guest(m: &Manager, words: &str) -> Output {
     let mut command: Command = m.command(words.split_whitespace());
     run(command.env("FLUX_HANDLE_USERID", "77").env("FLUX_HANDLE_ROLEMASK", "0x2"))
 }
 
-/// A failure with this one line.
+/// Asserts that a command failed with this code and this one line.
 #[track_caller]
 fn fails(output: &Output, code: i32, line: &str) {
     assert_eq!((output.code, output.stderr.trim_end()), (code, line), "{output:?}");
 }
 
-/// Success with this on standard error.
+/// Asserts that a command succeeded with this line on standard error.
 #[track_caller]
 fn says(output: &Output, line: &str) {
     fails(output, 0, line);
 }
 
 #[test]
-fn memos_are_shown_in_listings_and_only_volatile_ones_are_lost() {
+fn memos_are_listed_and_only_volatile_ones_are_lost() {
     let mut m = Manager::start(jobtap());
     let id = m.submit("--urgency=hold true");
     m.wait(&id, "priority");
@@ -48,7 +48,7 @@ fn memos_are_shown_in_listings_and_only_volatile_ones_are_lost() {
 }
 
 #[test]
-fn purge_counts_until_it_is_forced() {
+fn purge_only_counts_jobs_without_force() {
     let m = Manager::start(jobtap());
     let ids: Vec<String> = (0..3).map(|_| m.submit(&format!("{SHORT} true"))).collect();
     for id in &ids {
@@ -70,7 +70,7 @@ fn purge_counts_until_it_is_forced() {
 }
 
 #[test]
-fn configured_limits_purge_by_themselves() {
+fn configured_limits_purge_jobs() {
     let m = Manager::start_with(jobtap(), "[job-manager]\ninactive-num-limit = 0\n");
     let id = m.submit(&format!("{SHORT} true"));
     until("the job is purged", || m.jobtap(&format!("jobs {id}")).code != 0);
@@ -81,7 +81,7 @@ fn configured_limits_purge_by_themselves() {
 }
 
 #[test]
-fn raiseall_and_killall_say_what_they_match_and_do_it_with_force() {
+fn raiseall_and_killall_act_only_with_force() {
     let m = Manager::start(jobtap());
     let held = m.submit("--urgency=hold true");
     let runs = m.submit_args(&["sh", "-c", "sleep 600"]);
@@ -102,7 +102,7 @@ fn raiseall_and_killall_say_what_they_match_and_do_it_with_force() {
 }
 
 #[test]
-fn wait_is_for_waitable_jobs_and_once() {
+fn wait_answers_once_for_each_waitable_job() {
     let m = Manager::start(jobtap());
     let good = m.submit(&format!("--flags=waitable {SHORT} true"));
     assert_eq!(m.jobtap(&format!("job wait {good}")).code, 0);
@@ -119,7 +119,7 @@ fn wait_is_for_waitable_jobs_and_once() {
 }
 
 #[test]
-fn wait_all_tells_about_each_failure_and_verbosely_about_success() {
+fn wait_all_reports_failures_and_with_verbose_successes() {
     let m = Manager::start(jobtap());
     let good = m.submit(&format!("--flags=waitable {SHORT} true"));
     let canceled = m.submit(&format!("--flags=waitable {LONG} true"));
@@ -137,12 +137,12 @@ fn wait_all_tells_about_each_failure_and_verbosely_about_success() {
 }
 
 #[test]
-fn who_gave_up_waiting_takes_no_result_from_others() {
+fn an_abandoned_wait_consumes_no_result() {
     let m = Manager::start(jobtap());
     let id = m.submit(&format!("--flags=waitable {LONG} true"));
     let mut waiter = m.command(["job", "wait", &id]);
     let mut waiter = spawn(waiter.stdin(Stdio::null()).stderr(Stdio::null()));
-    // This ends once the first waiter is there: then nothing is left for anybody else.
+    // Returns once the first waiter is registered, since no other waitable job is left then.
     assert_eq!(m.jobtap("job wait --all").code, 0);
     let wait = format!("job wait {id}");
     let taken = "jobtap-job: job id already has a waiter\n";
@@ -173,7 +173,7 @@ fn drain_and_idle_wait_for_jobs() {
 }
 
 #[test]
-fn the_manager_counts_what_it_keeps() {
+fn the_manager_counts_its_jobs() {
     let m = Manager::start(jobtap());
     let done = m.submit("true");
     m.wait(&done, "clean");
@@ -185,7 +185,7 @@ fn the_manager_counts_what_it_keeps() {
 }
 
 #[test]
-fn in_private_mode_a_guest_sees_only_what_is_his_own() {
+fn private_mode_shows_a_guest_only_their_own_jobs() {
     let m = Manager::start_with(jobtap(), "[exec.testexec]\nallow-guests = true\n");
     let theirs = m.submit(&format!("{LONG} true"));
     let own = guest(&m, &format!("submit {LONG} true")).ok();

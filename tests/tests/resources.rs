@@ -1,11 +1,11 @@
-//! Nodes from the shell: jobs of several shapes on several of them, and what becomes of jobs when nodes
-//! are drained, lost, reserved or without an executor, also over a `kill -9`.
-#![allow(clippy::unwrap_used, missing_docs)]
+//! Jobs get the resources that they request, on several nodes; nodes that are drained, lost, reserved or
+//! without an executor get no jobs, also after a `kill -9`.
+#![allow(clippy::unwrap_used)]
 
 use jobtap_tests::{Manager, Output, jobtap, temporary};
 use tempfile::TempDir;
 
-/// Three nodes of four cores; the third one has gpus.
+/// A configuration with three nodes of four cores, of which the third has GPUs.
 const NODES: &str = r#"
 [resource]
 noverify = true
@@ -17,7 +17,7 @@ hosts = "n2"
 gpus = "0-1"
 "#;
 
-/// A manager whose nodes are all on this host, and what goes with it.
+/// Starts a manager whose nodes are all on this host, and returns it with its directory.
 fn cluster() -> (Manager, TempDir) {
     let temporary = temporary();
     let file = temporary.path().join("nodes.toml");
@@ -31,7 +31,7 @@ fn fails(output: &Output, line: &str) {
     assert_eq!((output.code, output.stderr.trim_end()), (1, line), "{output:?}");
 }
 
-/// How many tasks a job had, and on how many nodes.
+/// Runs a job and returns how many tasks it had, and on how many nodes.
 #[track_caller]
 fn ran(m: &Manager, options: &str) -> (usize, String) {
     let output = m.jobtap(&format!("run {options} printenv FLUX_JOB_NNODES")).ok();
@@ -39,7 +39,7 @@ fn ran(m: &Manager, options: &str) -> (usize, String) {
 }
 
 #[test]
-fn jobs_ask_for_resources_in_each_way() {
+fn jobs_can_request_resources_in_every_shape() {
     let (m, _temporary) = cluster();
     assert_eq!(ran(&m, "--cores=6"), (6, "2".to_owned()));
     assert_eq!(ran(&m, "--cores=6 -N3"), (3, "3".to_owned()));
@@ -72,7 +72,7 @@ fn jobs_ask_for_resources_in_each_way() {
 }
 
 #[test]
-fn drained_lost_and_reserved_nodes_stay_so_after_a_kill() {
+fn drained_lost_and_reserved_nodes_survive_a_kill() {
     let (mut m, _temporary) = cluster();
     let stays = m.submit("-N1 --requires=host:n0 sleep 600");
     let dies = m.submit("-N2 --requires=host:n[1-2] sleep 600");
@@ -128,7 +128,7 @@ fn a_host_without_an_executor_is_named() {
 }
 
 #[test]
-fn nodes_that_are_idle_for_a_maintenance_are_listed_with_the_reason() {
+fn nodes_idle_for_a_reservation_are_listed_with_a_reason() {
     let (m, _temporary) = cluster();
     let list = |what: &str, format: &str| {
         m.jobtap_args(&["resource", what, "-n", "-o", format]).ok().replace('\n', "|")
@@ -141,7 +141,7 @@ fn nodes_that_are_idle_for_a_maintenance_are_listed_with_the_reason() {
     assert_eq!(now, "free n[0-1]|maintenance n2|allocated|down");
     assert_eq!(m.jobtap("resource info -s free").ok(), "2 Nodes, 8 Cores, 0 GPUs");
     assert_eq!(m.jobtap("resource info -s maintenance").ok(), "1 Node, 4 Cores, 2 GPUs");
-    // They are still there, so the count of what is available doesn't change.
+    // The nodes are still there, so the total doesn't change.
     let status = list("status", "{state} {nodelist}");
     assert_eq!(status, "avail n[0-2]|maintenance n2|reserved n[0-1]");
     let reasons = list("status", "{state} {reason}");
@@ -152,7 +152,7 @@ fn nodes_that_are_idle_for_a_maintenance_are_listed_with_the_reason() {
 }
 
 #[test]
-fn a_manager_that_is_a_job_has_what_the_job_has() {
+fn a_nested_manager_has_the_resources_of_its_job() {
     let (m, _temporary) = cluster();
     let exe = jobtap().to_str().unwrap();
     let inner = |options: &[&str], script: &str| {
@@ -162,7 +162,7 @@ fn a_manager_that_is_a_job_has_what_the_job_has() {
     let list = "jobtap resource list -s free -no '{nnodes} {ncores} {nodelist}'";
     assert_eq!(inner(&["-n1", "-c2", "--requires=hosts:n1"], list), "1 2 n1");
     assert_eq!(inner(&["-N1", "-n1", "-x", "--requires=hosts:n0"], list), "1 4 n0");
-    // It ends with its job, and its command is no task of that.
+    // The nested manager ends with its job, and its initial program is no task of that job.
     let end = "jobtap run -t1h true 2>&1; printenv FLUX_JOB_ID || echo none";
     let said = inner(&["-n1", "-t10m"], end);
     assert!(said.contains("exceeds remaining instance lifetime"), "{said}");

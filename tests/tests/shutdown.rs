@@ -1,5 +1,6 @@
-//! The end of a manager as those hear it whose requests wait for something, on their connection.
-#![allow(clippy::unwrap_used, missing_docs)]
+//! A manager shuts down in bounded time: waiting clients get a response, the jobs of a temporary instance are
+//! canceled, and nothing of the instance is left.
+#![allow(clippy::unwrap_used)]
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -10,7 +11,7 @@ use jobtap_tests::leftovers::processes_with;
 use jobtap_tests::{Manager, PATIENCE, clean, jobtap, run, send, temporary, until};
 use serde_json::{Value, json};
 
-/// A connection as the commands have it: a line a request, a line an answer.
+/// A connection to the manager: each request and each response is a line.
 struct Connection(BufReader<UnixStream>);
 
 impl Connection {
@@ -33,7 +34,7 @@ impl Connection {
 }
 
 #[test]
-fn who_waits_for_jobs_is_answered_when_the_manager_ends() {
+fn waiting_clients_are_answered_at_shutdown() {
     let mut m = Manager::start(jobtap());
     let id = m.submit("--urgency=hold --flags=waitable true");
     let id: u64 = m.jobtap(&format!("job id {id}")).ok().parse().unwrap();
@@ -42,7 +43,7 @@ fn who_waits_for_jobs_is_answered_when_the_manager_ends() {
     connection.ask(1, "job-manager.drain", &json!({}));
     connection.ask(2, "job-manager.wait", &json!({ "id": id }));
     connection.ask(10, "job-info.eventlog-watch", &json!({"id": id, "path": "eventlog"}));
-    // Taken in after the others: its answer says that they wait.
+    // Requests of a connection are taken in order: this response shows that the others wait.
     connection.ask(3, "job-list.job-stats", &json!({}));
     while connection.answer().unwrap()["id"] != 3 {}
     m.stop();
@@ -56,7 +57,7 @@ fn who_waits_for_jobs_is_answered_when_the_manager_ends() {
     assert_eq!(last[2], json!([11, "the manager is shutting down"]));
 }
 
-/// What a script prints in an instance on this state.
+/// Runs a script in an instance on this state directory, and returns what it prints.
 fn instance(statedir: &Path, keep: bool, script: &str) -> String {
     let mut command = clean(jobtap());
     if keep {
@@ -67,7 +68,7 @@ fn instance(statedir: &Path, keep: bool, script: &str) -> String {
 }
 
 #[test]
-fn what_runs_is_canceled_when_the_command_of_the_instance_ends() {
+fn running_jobs_are_canceled_when_the_initial_program_ends() {
     let statedir = temporary();
     let long = "--setattr=exec.test.run_duration=1h";
     let begin = format!(
@@ -84,7 +85,7 @@ fn what_runs_is_canceled_when_the_command_of_the_instance_ends() {
     );
 }
 
-/// `start` with a shell script, still to be given, in an instance that kills canceled jobs soon.
+/// Returns `start sh -c` without the script, for an instance that kills canceled jobs soon.
 fn start_script(folder: &Path) -> Command {
     let mut command = clean(jobtap());
     let start = ["start", "--conf=exec.kill-timeout=0.2", "sh", "-c"];
@@ -93,11 +94,11 @@ fn start_script(folder: &Path) -> Command {
 }
 
 #[test]
-fn nothing_is_left_of_a_temporary_instance_that_is_killed() {
+fn a_killed_temporary_instance_leaves_nothing_behind() {
     let directory = temporary();
     let mut command = start_script(directory.path());
     let job = "trap '' TERM; touch $TMPDIR/ready; sleep 600; sleep 600";
-    // The command itself ends when the manager does, or it would be what is left.
+    // The initial program ends with the manager; otherwise it would count as left behind.
     command.arg(format!("jobtap submit sh -c \"{job}\"; while jobtap uptime; do sleep 0.1; done"));
     let mut manager = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     until("the job runs", || directory.path().join("ready").exists());
@@ -109,10 +110,10 @@ fn nothing_is_left_of_a_temporary_instance_that_is_killed() {
 }
 
 #[test]
-fn a_manager_with_a_job_that_ignores_signals_ends_in_bounded_time() {
+fn shutdown_takes_bounded_time_if_jobs_ignore_signals() {
     let config = "[exec]\nkill-timeout = 0.2\n";
     let job = ["sh", "-c", "trap '' TERM; sleep 600; sleep 600"];
-    // A manager without a command leaves the job to the next one.
+    // A manager without an initial program leaves running jobs to the next manager.
     let mut m = Manager::start_with(jobtap(), config);
     let id = m.submit_args(&job);
     m.wait(&id, "start");
@@ -121,7 +122,7 @@ fn a_manager_with_a_job_that_ignores_signals_ends_in_bounded_time() {
     assert_eq!(m.field(&id, "state"), "RUN");
     m.jobtap(&format!("cancel {id}")).ok();
     m.wait(&id, "clean");
-    // With its command an instance ends its jobs.
+    // An instance with an initial program ends its jobs.
     let directory = temporary();
     let mut command = start_script(directory.path());
     command.arg(format!(

@@ -1,6 +1,6 @@
-//! A manager whose standard error is full, closed or never read goes on: what it can't say there is
-//! dropped and counted, and still in its log. Commands whose reader left end quietly.
-#![allow(clippy::unwrap_used, missing_docs)]
+//! A manager whose standard error is full, closed or never read goes on: it drops and counts the lines that it
+//! can't write, and keeps them in its log. Commands end quietly when the reader of their output exits.
+#![allow(clippy::unwrap_used)]
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -9,7 +9,7 @@ use std::process::{Child, Stdio};
 
 use jobtap_tests::{Output, clean, jobtap, run, temporary, until};
 
-/// A manager with this standard error, killed with the test.
+/// A manager with a given standard error, killed at the end of the test.
 struct Manager {
     process: Child,
     uri: String,
@@ -31,7 +31,7 @@ impl Manager {
         run(clean(jobtap()).env("JOBTAP_URI", &self.uri).args(words.split_whitespace()))
     }
 
-    /// Loads a configuration that the manager warns of with lines of this length.
+    /// Loads a configuration about which the manager logs warnings of this length.
     fn load_doubtful(&self, directory: &Path, length: usize) {
         let file = directory.join("doubtful.toml");
         let name = "x".repeat(length);
@@ -51,7 +51,7 @@ impl Drop for Manager {
     }
 }
 
-/// The whole configuration is in force, and the manager serves.
+/// Asserts that the configuration is in force and the manager answers requests.
 fn assert_serves(m: &Manager) {
     let config = m.jobtap("config get").ok();
     assert!(config.contains("queues"), "{config}");
@@ -64,7 +64,7 @@ fn assert_serves(m: &Manager) {
 }
 
 #[test]
-fn a_full_standard_error_ends_nothing() {
+fn a_full_standard_error_stops_nothing() {
     let directory = temporary();
     let full = File::options().write(true).open("/dev/full").unwrap();
     let m = Manager::start(&directory.path().join("state"), full.into());
@@ -74,11 +74,11 @@ fn a_full_standard_error_ends_nothing() {
 }
 
 #[test]
-fn a_standard_error_whose_reader_left_ends_nothing() {
+fn a_closed_standard_error_stops_nothing() {
     let directory = temporary();
     let (reader, writer) = std::io::pipe().unwrap();
     let m = Manager::start(&directory.path().join("state"), writer.into());
-    // As `head -1` does.
+    // Reads one line and closes the pipe, as `head -1` does.
     let mut first = String::new();
     BufReader::new(reader).read_line(&mut first).unwrap();
     m.load_doubtful(directory.path(), 20);
@@ -87,24 +87,24 @@ fn a_standard_error_whose_reader_left_ends_nothing() {
 }
 
 #[test]
-fn a_standard_error_that_nobody_reads_stops_nothing() {
+fn an_unread_standard_error_stops_nothing() {
     let directory = temporary();
     let (reader, writer) = std::io::pipe().unwrap();
     let mut m = Manager::start(&directory.path().join("state"), writer.into());
-    // Far more than the pipe holds: a writer that blocked would never answer again.
+    // Far more than the pipe can hold: a writer that blocked would never answer again.
     for _ in 0..6 {
         m.load_doubtful(directory.path(), 16_000);
     }
     m.jobtap("queue start --queue=a").ok();
     m.jobtap("run --queue=a true").ok();
-    // Nor does the manager's end wait for a reader.
+    // The shutdown doesn't wait for a reader either.
     run(std::process::Command::new("kill").arg(m.process.id().to_string()));
     until("the manager ends", || m.process.try_wait().unwrap().is_some());
     drop(reader);
 }
 
 #[test]
-fn commands_end_quietly_when_their_reader_left() {
+fn commands_end_quietly_when_their_reader_exits() {
     let directory = temporary();
     let m = Manager::start(&directory.path().join("state"), Stdio::null());
     let id = m.jobtap("submit --urgency=hold true").ok();

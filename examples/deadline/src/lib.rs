@@ -1,7 +1,7 @@
-//! `deadline`: the job with the earliest deadline goes first.
+//! `deadline`: the job with the earliest deadline starts first.
 //!
 //! A user says when a job must be done with `--setattr=deadline=SECONDS` (UNIX time). A job that
-//! says nothing is due some time after it was submitted. Each step of urgency above the default
+//! has none is due some time after it was submitted. Each step of urgency above the default
 //! moves the deadline a little earlier, each step below a little later.
 //!
 //! ```toml
@@ -12,7 +12,7 @@
 
 use jobtap_core::prelude::*;
 
-/// What a site can set.
+/// The plugin's settings.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub struct Settings {
@@ -43,7 +43,7 @@ impl Deadline {
         Ok(Self { settings: settings.into_inner() })
     }
 
-    /// A deadline that can't be met is refused while the user still looks.
+    /// Refuses a deadline that can't be met at submission, when the user can still correct it.
     #[on("job.validate")]
     fn validate(&self, job: &Job, cx: Cx<'_, JobValidate>) -> Result<(), Reject> {
         let Some(deadline) = asked(job)? else {
@@ -62,19 +62,20 @@ impl Deadline {
         Ok(())
     }
 
-    /// Deadlines are absolute, so the order never has to be computed again as time passes.
+    /// Computes the priority from the deadline. Deadlines are absolute, so priorities need not be computed
+    /// again as time passes.
     #[on("job.state.priority", "job.priority.get")]
     fn priority(&self, job: &Job) -> Priority {
         let due = asked(job).ok().flatten();
         let due = due.unwrap_or_else(|| job.t_submit().as_secs() + self.settings.default.as_secs());
         let steps = f64::from(job.urgency().value()) - f64::from(Urgency::DEFAULT.value());
         let due = due - steps * self.settings.urgency_step.as_secs();
-        // One below the maximum is the highest that is no expedited job's; 0 would hold the job.
+        // The maximum is reserved for expedited jobs, and 0 would hold the job.
         Priority::clamped((f64::from(u32::MAX) - 1.0 - due).max(1.0))
     }
 }
 
-/// The deadline that the user asked for, UNIX seconds.
+/// Returns the deadline that the user requested, in UNIX seconds.
 fn asked(job: &Job) -> Result<Option<f64>, Reject> {
     let Some(value) = job.jobspec().attribute("deadline") else {
         return Ok(None);
@@ -104,7 +105,7 @@ mod tests {
         TestJob::new().attribute("deadline", at).run_for(1.0)
     }
 
-    /// The order in which jobs that were submitted to a stopped queue are started.
+    /// Returns the order in which jobs that were submitted to a stopped queue start.
     fn order(m: &mut TestManager, jobs: Vec<TestJob>) -> Vec<usize> {
         m.scheduling(false).unwrap();
         let ids: Vec<JobId> = jobs.into_iter().map(|job| m.submit(job).unwrap()).collect();
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_met_is_refused() {
+    fn a_deadline_that_cannot_be_met_is_refused() {
         let mut m = manager();
         let refusal = |m: &mut TestManager, job: TestJob| m.submit(job).unwrap_err();
         let past = due_in(&m, -1.0);

@@ -1,4 +1,5 @@
-//! `perilog` in virtual time: Flux's order of events, its notes, what a crash or a reload leaves.
+//! `perilog` in virtual time: the order of events and the notes are Flux's, and a crash or a reload leaves no
+//! prolog or epilog open.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 
 mod restart;
@@ -24,7 +25,7 @@ fn conf(prolog: Value, epilog: Value) -> Value {
     json!({ "job-manager": tables })
 }
 
-/// The configuration that loads it.
+/// Returns a configuration that loads the plugin.
 fn loaded(mut config: Value) -> Value {
     config["job-manager"]["plugins"] = json!([{"load": "perilog.so"}]);
     config
@@ -57,7 +58,7 @@ fn signals(m: &TestManager) -> Vec<i32> {
     m.running_processes().flat_map(|(_, signals)| signals.to_vec()).collect()
 }
 
-/// Prologs and epilogs of a job with their status, by the event that ended them.
+/// Returns the prologs and epilogs of a job with their status, from the events that finished them.
 fn status(m: &TestManager, id: JobId, event: &str) -> i64 {
     let log = m.eventlog(id);
     let finish = log.iter().find(|entry| entry.name == event).unwrap();
@@ -101,7 +102,7 @@ fn the_script_knows_its_job() {
 }
 
 #[test]
-fn without_a_table_nothing_is_run() {
+fn without_a_table_no_script_is_run() {
     let mut m = manager(Value::Null, Value::Null);
     let id = m.submit(TestJob::new()).unwrap();
     m.finish(id, 0);
@@ -132,14 +133,14 @@ fn a_failed_prolog_without_an_epilog() {
     m.end_process("pro", WaitStatus::from_signal(9));
     after_alloc(&m, id, "prolog-start exception prolog-finish free clean");
     m.assert_exception(id, "prolog", "prolog killed by signal 9 on testhost0 (rank 0)");
-    // A shell tells of a signal by its exit code.
+    // A shell reports a signal by its exit code.
     let id = m.submit(TestJob::new()).unwrap();
     m.end_process("pro", code(137));
     m.assert_exception(id, "prolog", "prolog killed by signal 9 on testhost0 (rank 0)");
 }
 
 #[test]
-fn a_command_that_cannot_be_started_is_told_with_its_reason() {
+fn a_command_that_cannot_be_started_is_reported() {
     let table = |name: &str| json!({"command": [name], "per-rank": true});
     let mut m = manager_on(2, conf(table("pro"), table("epi")));
     let job = || TestJob::new().nodes(2).ntasks(2);
@@ -174,7 +175,7 @@ fn a_command_that_cannot_be_started_is_told_with_its_reason() {
 }
 
 #[test]
-fn one_that_is_run_once_names_the_hosts_of_rank_0() {
+fn a_single_script_names_the_host_of_rank_0() {
     let mut m = manager_on(2, conf(json!({"command": ["pro"]}), Value::Null));
     m.drain_nodes("0", "memory").unwrap();
     let id = m.submit(TestJob::new()).unwrap();
@@ -184,7 +185,7 @@ fn one_that_is_run_once_names_the_hosts_of_rank_0() {
 }
 
 #[test]
-fn a_failed_epilog_is_noted_and_no_more() {
+fn a_failed_epilog_is_recorded_without_effect() {
     let mut m = manager(Value::Null, json!({"command": ["epi"]}));
     let id = m.submit(TestJob::new()).unwrap();
     m.finish(id, 0);
@@ -202,7 +203,7 @@ fn a_cancel_during_the_prolog_asks_it_to_end() {
     m.cancel(id).unwrap();
     assert_eq!((running(&m), signals(&m)), (vec!["pro".to_owned()], vec![15]));
     assert_eq!(m.query_plugin("perilog").unwrap()["procs"][id.to_string()]["state"], "canceled");
-    // A second one changes nothing.
+    // A second exception changes nothing.
     m.cancel(id).unwrap();
     assert_eq!(signals(&m), [15]);
     m.end_process("pro", WaitStatus::from_signal(15));
@@ -231,7 +232,7 @@ fn a_canceled_prolog_that_ignores_sigterm_is_killed() {
 }
 
 #[test]
-fn a_prolog_that_takes_too_long() {
+fn a_prolog_over_its_time_limit_ends_the_job() {
     let mut m = manager(json!({"command": ["pro"], "timeout": "5m"}), Value::Null);
     let ends = m.submit(TestJob::new()).unwrap();
     m.advance(299.0);
@@ -239,7 +240,7 @@ fn a_prolog_that_takes_too_long() {
     assert_eq!((&procs["state"], &procs["remaining_time"]), (&json!("running"), &json!(1.0)));
     m.advance(2.0);
     assert_eq!(signals(&m), [15]);
-    // It ends well when asked to: it was not done all the same.
+    // A prolog that exits with 0 after SIGTERM was still interrupted.
     m.end_process("pro", code(0));
     m.assert_exception(ends, "prolog", "prolog timed out on testhost0 (rank 0)");
     m.assert_state(ends, State::Inactive);
@@ -278,7 +279,7 @@ fn an_epilog_is_canceled_where_the_site_says_so() {
     m.end_process("epi", WaitStatus::from_signal(15));
     m.assert_state(id, State::Inactive);
 
-    // The exception of a failed prolog is not the epilog's business.
+    // The exception of a failed prolog doesn't cancel the epilog.
     let id = m.submit(TestJob::new()).unwrap();
     m.end_process("pro", code(1));
     assert_eq!((running(&m), signals(&m)), (vec!["epi".to_owned()], vec![]));
@@ -337,7 +338,7 @@ fn per_rank_names_the_ranks_that_failed() {
 }
 
 #[test]
-fn per_rank_timeouts_name_only_who_was_late() {
+fn per_rank_timeouts_name_only_the_late_ranks() {
     let prolog = json!({"command": ["pro"], "per-rank": true, "timeout": 60});
     let mut m = manager_on(2, conf(prolog, Value::Null));
     let id = m.submit(TestJob::new().nodes(2).ntasks(2)).unwrap();
@@ -348,7 +349,7 @@ fn per_rank_timeouts_name_only_who_was_late() {
 }
 
 #[test]
-fn output_is_logged_but_for_what_is_ignored() {
+fn output_is_logged_except_ignored_lines() {
     use jobtap_core::plugin::Stream;
     let tables =
         json!({"prolog": {"command": ["pro"]}, "perilog": {"log-ignore": ["^debug:", "^$"]}});
@@ -367,7 +368,7 @@ fn output_is_logged_but_for_what_is_ignored() {
 }
 
 #[test]
-fn a_query_tells_the_configuration() {
+fn a_query_shows_the_configuration() {
     let mut m = manager(json!({"command": ["pro", "a"], "timeout": "90s"}), Value::Null);
     assert_eq!(
         m.query_plugin("perilog.so").unwrap()["conf"],
@@ -380,7 +381,7 @@ fn a_query_tells_the_configuration() {
 }
 
 #[test]
-fn a_new_configuration_concerns_later_starts_only() {
+fn a_new_configuration_affects_later_starts_only() {
     let mut m = both();
     let id = m.submit(TestJob::new()).unwrap();
     m.configure(conf(json!({"command": ["other"]}), Value::Null)).unwrap();
@@ -419,7 +420,7 @@ fn nodes_where_it_failed_are_drained_when_it_is_run_per_rank() {
 }
 
 #[test]
-fn one_that_is_run_once_drains_only_where_it_hangs() {
+fn a_single_script_drains_only_the_node_where_it_hangs() {
     let mut m = manager(json!({"command": ["pro"], "timeout": 60}), Value::Null);
     m.submit(TestJob::new()).unwrap();
     m.end_process("pro", code(1));

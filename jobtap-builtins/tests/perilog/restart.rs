@@ -1,4 +1,4 @@
-//! What a crash, a reload or a removal leaves of prologs and epilogs at work.
+//! Prologs and epilogs that run during a crash, a reload or a removal fail or begin again, as configured.
 
 use super::*;
 
@@ -35,7 +35,7 @@ fn reloaded_at_work_it_goes_by_on_restart() {
     after_alloc(&m, id, "prolog-start prolog-finish start");
 }
 
-/// Ends whatever runs until nothing does, and the tasks of jobs that run.
+/// Ends running scripts and tasks until none is left.
 fn run_out(m: &mut TestManager, id: JobId) {
     for _ in 0..20 {
         if m.is_dead() {
@@ -49,7 +49,7 @@ fn run_out(m: &mut TestManager, id: JobId) {
     }
 }
 
-/// What is open is closed again, and each prolog and epilog is there once.
+/// Asserts that every prolog and epilog was started once and finished.
 fn assert_whole(m: &TestManager, id: JobId) {
     let events = m.events(id);
     let count = |name: &str| events.iter().filter(|event| *event == name).count();
@@ -64,7 +64,7 @@ fn assert_whole(m: &TestManager, id: JobId) {
 #[test]
 fn killed_at_any_moment_it_closes_what_is_open() {
     type Story = fn(&mut TestManager, JobId);
-    let stories: [Story; 4] = [
+    let scenarios: [Story; 4] = [
         |m, id| run_out(m, id),
         |m, id| {
             if running(m) == ["pro"] {
@@ -83,26 +83,26 @@ fn killed_at_any_moment_it_closes_what_is_open() {
         },
     ];
     for on_restart in ["fail", "rerun"] {
-        for (index, story) in stories.iter().enumerate() {
+        for (index, scenario) in scenarios.iter().enumerate() {
             for steps in 0.. {
                 let prolog = json!({"command": ["pro"], "on-restart": on_restart});
                 let mut m = manager(prolog, json!({"command": ["epi"]}));
                 m.hold_scheduling().unwrap();
                 let id = m.submit(TestJob::new()).unwrap();
                 m.crash_in(steps);
-                // Refused when the manager dies over it.
+                // The submission fails when the manager crashes during it.
                 let _ = m.scheduling(true);
-                story(&mut m, id);
+                scenario(&mut m, id);
                 let died = m.is_dead();
                 if died {
                     m.crash_and_restart();
                     m.scheduling(true).unwrap();
-                    story(&mut m, id);
+                    scenario(&mut m, id);
                 }
-                assert!(running(&m).is_empty(), "story {index}, {steps} steps");
+                assert!(running(&m).is_empty(), "scenario {index}, {steps} steps");
                 assert_whole(&m, id);
                 if !died {
-                    // It has been killed at every moment of the story.
+                    // The manager has crashed at every step of the scenario.
                     break;
                 }
             }

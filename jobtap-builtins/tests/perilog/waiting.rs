@@ -1,4 +1,4 @@
-//! Scripts that wait for their turn: no time of theirs runs, and no node is blamed for them.
+//! The time limit of a script that waits for its turn doesn't run, and its node is not drained.
 
 use jobtap_core::job::WaitStatus;
 use jobtap_core::prelude::*;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{after_alloc, code, conf, drained, manager_on};
 
-/// Four nodes, and a job on all of them, whose scripts are run one after the other.
+/// Starts a manager with a job on four nodes, whose scripts run one after the other.
 fn one_by_one(config: Value) -> (TestManager, JobId) {
     let mut m = manager_on(4, config);
     m.limit_processes(1);

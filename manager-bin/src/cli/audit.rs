@@ -1,5 +1,5 @@
-//! `audit`: who changed the instance, when, and with what result; and `startlog`: when managers were started
-//! and ended, from the same log.
+//! `audit`: prints who changed the instance, when, and with what result. `startlog`: prints when managers
+//! started and finished, from the same eventlog.
 
 use std::process::ExitCode;
 
@@ -23,7 +23,7 @@ use crate::rpc::services::kvs::Lookup;
 pub(crate) struct AuditArgs {
     #[command(flatten)]
     format: FormatArgs,
-    /// Only events of these names, such as config-load or queue-stop
+    /// Print only events with these names, such as config-load or queue-stop
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 }
@@ -32,13 +32,13 @@ pub(crate) struct AuditArgs {
 #[derive(Debug, clap::Args)]
 #[command(infer_long_args = true)]
 pub(crate) struct StartlogArgs {
-    /// Exit with 1 if the run before this one crashed
+    /// Exit with 1 if the previous run crashed
     #[arg(long)]
     check: bool,
     /// Print nothing
     #[arg(long)]
     quiet: bool,
-    /// Print the version of each run, too
+    /// Print the version of each run
     #[arg(short = 'v', long)]
     show_version: bool,
 }
@@ -69,7 +69,7 @@ pub(crate) fn startlog(args: StartlogArgs) -> ExitCode {
             });
             session::print(&lines.collect::<String>())?;
         }
-        // The last run is that of the manager that responds, and has no end yet.
+        // The last run is that of the manager that responds, and hasn't finished yet.
         let crashed = runs.iter().rev().nth(1).is_some_and(|run| run.end.is_none());
         Ok(u8::from(args.check && crashed))
     })
@@ -78,7 +78,7 @@ pub(crate) fn startlog(args: StartlogArgs) -> ExitCode {
 async fn events(client: &Client) -> Result<Vec<EventEntry>, CliError> {
     let found = match client.call(Lookup { key: KEY.to_owned() }).await {
         Ok(found) => found,
-        // The first event of the log is not stored yet.
+        // No event has been stored yet.
         Err(RpcError { errno: ENOENT, .. }) => return Ok(Vec::new()),
         Err(error) => return Err(error.into()),
     };
@@ -87,7 +87,7 @@ async fn events(client: &Client) -> Result<Vec<EventEntry>, CliError> {
         .map_err(|error| CliError::failure(format!("{KEY}: {error}")))
 }
 
-/// One run of a manager on this state directory.
+/// A run of a manager on this state directory.
 #[derive(Debug, PartialEq)]
 struct Run {
     start: Timestamp,
@@ -95,6 +95,7 @@ struct Run {
     version: String,
 }
 
+/// The runs between the events `start` and `finish`.
 fn runs(events: &[EventEntry]) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     for event in events {
@@ -133,7 +134,7 @@ impl Run {
     }
 }
 
-/// A time as `2026-01-02 03:04`.
+/// Formats a time as `2026-01-02 03:04`.
 fn minute(at: Timestamp, zone: &TimeZone) -> String {
     let instant = Instant::from_second(at.as_secs() as i64).unwrap_or(Instant::UNIX_EPOCH);
     instant.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M").to_string()
@@ -144,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_without_an_end_has_crashed_or_goes_on() {
+    fn a_run_that_has_not_finished_has_crashed_or_is_running() {
         let log = "{\"timestamp\":60.0,\"name\":\"start\",\"context\":{\"core_version\":\"1.2\"}}\n\
                    {\"timestamp\":120.0,\"name\":\"finish\"}\n\
                    {\"timestamp\":180.0,\"name\":\"start\"}\n\

@@ -1,4 +1,4 @@
-//! `bench`: what a job costs on this machine.
+//! `bench`: measures the memory and time that jobs take on this machine.
 
 use std::process::ExitCode;
 
@@ -12,17 +12,17 @@ const COMMAND: &str = "bench";
 /// Options of `bench`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct BenchArgs {
-    /// What to measure; everything if left out
+    /// What to measure [default: everything]
     #[arg(value_name = "PART")]
     parts: Vec<Part>,
-    /// How many jobs go through the manager, a measurement each
+    /// Numbers of jobs to submit, each in a measurement of its own
     #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = number,
           default_value = "10k,100k,1M")]
     jobs: Vec<u64>,
-    /// How many jobs wait, in the measurements of memory and restart
+    /// Number of pending jobs in the measurements of memory and restart
     #[arg(long, value_name = "N", value_parser = number, default_value = "100k")]
     pending: u64,
-    /// How many jobs are inactive in the measurement of a restart
+    /// Number of inactive jobs in the measurement of restart
     #[arg(long, value_name = "N", value_parser = number, default_value = "1M")]
     inactive: u64,
 }
@@ -32,9 +32,9 @@ pub(crate) struct BenchArgs {
 enum Part {
     /// Memory of a pending job
     Memory,
-    /// From submission to the end, over the socket
+    /// Time from submission to inactive, over the socket
     Throughput,
-    /// A start with many stored jobs
+    /// Time of a start with many stored jobs
     Restart,
 }
 
@@ -44,11 +44,11 @@ impl From<BenchError> for CliError {
     }
 }
 
-/// Runs the measurements, and prints the result of each as soon as it is known.
+/// Runs the measurements and prints the result of each when it is done.
 pub(crate) fn run(args: BenchArgs) -> ExitCode {
     session::run(COMMAND, Family::Script, async move {
         let wanted = |part| args.parts.is_empty() || args.parts.contains(&part);
-        // First: memory that other measurements do not free would hide that of the jobs.
+        // Memory first: other measurements leave free memory in the allocator, which would hide that of jobs.
         if wanted(Part::Memory) {
             memory(args.pending)?;
         }
@@ -110,7 +110,7 @@ async fn restart(inactive: u64, pending: u64) -> Result<(), CliError> {
     ))
 }
 
-/// A count, also as `10k` or `1M`.
+/// Parses a count such as `500`, `10k` or `1M`.
 fn number(text: &str) -> Result<u64, String> {
     let (digits, scale) = match text.strip_suffix(['k', 'K']) {
         Some(digits) => (digits, 1_000),
@@ -125,14 +125,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_jobs_are_measured_several_times() {
+    fn measurements_of_few_jobs_are_repeated() {
         for (jobs, runs) in [(1, 9), (10_000, 9), (20_000, 5), (50_000, 1), (1_000_000, 1)] {
             assert_eq!(throughput::runs(jobs), runs, "{jobs}");
         }
     }
 
     #[test]
-    fn a_count_may_be_short() {
+    fn counts_accept_the_suffixes_k_and_m() {
         let read: Vec<u64> = ["7", "10k", "1M"].iter().map(|text| number(text).unwrap()).collect();
         assert_eq!(read, [7, 10_000, 1_000_000]);
         for text in ["", "0", "k", "1G", "-1", "99999999999999M"] {

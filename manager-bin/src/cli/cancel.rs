@@ -1,4 +1,4 @@
-//! `cancel`: cancels jobs by id, or all that the options select.
+//! `cancel`: cancels jobs by id, or all jobs that the options select.
 
 use std::process::ExitCode;
 
@@ -18,7 +18,7 @@ const COMMAND: &str = "cancel";
 #[derive(Debug, clap::Args)]
 #[command(args_override_self = true)]
 pub(crate) struct CancelArgs {
-    /// Cancel all jobs of the user
+    /// Cancel all active jobs of the user
     #[arg(long)]
     all: bool,
     /// Cancel jobs in these states: depend, priority, sched, run, pending, running, active
@@ -27,16 +27,16 @@ pub(crate) struct CancelArgs {
     /// Cancel jobs of this user (a name, a number or "all")
     #[arg(short = 'u', long, value_name = "USER")]
     user: Option<String>,
-    /// Only say how many jobs would be canceled
+    /// Only print how many jobs would be canceled
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Don't say how many jobs were canceled
+    /// Don't print how many jobs were canceled
     #[arg(short = 'q', long)]
     quiet: bool,
-    /// Why they are canceled
+    /// Note of the exception
     #[arg(short = 'm', long, value_name = "NOTE")]
     message: Option<String>,
-    /// The jobs
+    /// Job ids
     #[arg(value_name = "JOBID")]
     ids: Vec<JobId>,
 }
@@ -106,7 +106,7 @@ fn summary(count: u64, errors: u64, dry_run: bool) -> String {
     }
 }
 
-/// The states to cancel; all active ones if none are named.
+/// The states of the jobs to cancel. Without `--states` all active states.
 fn states(lists: &[String]) -> Result<StateSet, CliError> {
     let mut set = StateSet::EMPTY;
     for name in lists.iter().flat_map(|list| list.split(',')).filter(|name| !name.is_empty()) {
@@ -115,10 +115,11 @@ fn states(lists: &[String]) -> Result<StateSet, CliError> {
         let cancelable = State::ALL
             .into_iter()
             .filter(|state| !matches!(state, State::New | State::Cleanup | State::Inactive));
+        // RUNNING includes CLEANUP, which isn't accepted by itself.
         let exact = matches!(name.to_ascii_lowercase().as_str(), "running" | "ru" | "active" | "a");
         let allowed = cancelable.fold(StateSet::EMPTY, |set, state| set | state.into());
-        let foreign = named.state_bits() & !allowed.state_bits() != 0 && !exact;
-        if foreign || named.is_empty() || named.result_bits() != 0 {
+        let excluded = named.state_bits() & !allowed.state_bits() != 0 && !exact;
+        if excluded || named.is_empty() || named.result_bits() != 0 {
             return Err(invalid());
         }
         set |= named;
@@ -146,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_summary_counts_in_words() {
+    fn the_summary_uses_singular_and_plural() {
         assert_eq!(summary(1, 0, false), "Canceled 1 job (0 errors)");
         assert_eq!(summary(2, 1, false), "Canceled 2 jobs (1 error)");
         assert_eq!(summary(3, 0, true), "Would cancel 3 jobs");
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn states_are_those_that_can_be_canceled() {
+    fn only_states_of_cancelable_jobs_are_accepted() {
         let set = |text: &str| states(&[text.to_owned()]);
         assert_eq!(set("").unwrap(), StateSet::ACTIVE);
         assert_eq!(set("pending").unwrap(), StateSet::PENDING);

@@ -1,4 +1,4 @@
-//! `config`: shows the manager's configuration, or replaces it.
+//! `config`: prints, replaces or changes the manager's configuration.
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -28,35 +28,34 @@ pub(crate) struct ConfigArgs {
 /// One line per subcommand.
 #[derive(Debug, clap::Subcommand)]
 enum ConfigCommand {
-    /// Show the configuration, or one value of it
+    /// Print the configuration, or a value of it
     Get(GetArgs),
-    /// Put another one in its place
+    /// Replace the configuration
     Load(LoadArgs),
-    /// Read the files and options of the manager's start again
+    /// Load the configuration files and options of the manager's start again
     Reload,
     /// Change one value
     Set(SetArgs),
-    /// Take one value away
+    /// Remove one value
     Unset(UnsetArgs),
 }
 
 /// Options and arguments of `config get`.
 #[derive(Debug, clap::Args)]
 struct GetArgs {
-    /// What it must be: string, integer, real, boolean, object, array, any, fsd, fsd-integer,
-    /// fsd-real
+    /// Required type: string, integer, real, boolean, object, array, any, fsd, fsd-integer, fsd-real
     #[arg(short = 't', long = "type", value_name = "TYPE")]
     kind: Option<String>,
-    /// Say nothing when it is not set
+    /// Print no error if the value is not set
     #[arg(short = 'q', long)]
     quiet: bool,
-    /// Print this when it is not set
+    /// Print this if the value is not set
     #[arg(short = 'd', long, value_name = "VALUE")]
     default: Option<String>,
-    /// Look in this file or directory instead of asking the manager
+    /// Read this file or directory instead of the manager's configuration
     #[arg(short = 'c', long, value_name = "PATH")]
     config_path: Option<PathBuf>,
-    /// Dotted name; the whole configuration if left out
+    /// Dotted name [default: the whole configuration]
     #[arg(value_name = "KEY")]
     key: Option<String>,
 }
@@ -64,7 +63,7 @@ struct GetArgs {
 /// Arguments of `config load`.
 #[derive(Debug, clap::Args)]
 struct LoadArgs {
-    /// A TOML or JSON file, or a directory of them; stdin if left out
+    /// TOML or JSON file, or a directory of such files [default: stdin]
     #[arg(value_name = "PATH")]
     path: Option<PathBuf>,
 }
@@ -72,13 +71,13 @@ struct LoadArgs {
 /// Options and arguments of `config set`.
 #[derive(Debug, clap::Args)]
 struct SetArgs {
-    /// What VALUE is, as for get; without, JSON or else a string
+    /// Type of VALUE, as for get; without it, VALUE is JSON or a string
     #[arg(short = 't', long = "type", value_name = "TYPE")]
     kind: Option<String>,
     /// Dotted name
     #[arg(value_name = "KEY")]
     key: String,
-    /// What it becomes
+    /// New value
     #[arg(value_name = "VALUE", allow_hyphen_values = true)]
     value: String,
 }
@@ -106,10 +105,11 @@ pub(crate) fn run(args: ConfigArgs) -> ExitCode {
     })
 }
 
-async fn change(what: &str, request: impl Service) -> Result<u8, CliError> {
+/// Sends a request that changes the configuration. Errors name the subcommand.
+async fn change(subcommand: &str, request: impl Service) -> Result<u8, CliError> {
     let client = Client::connect().await?;
-    let answer = client.call(request).await;
-    answer.map_err(|error| CliError::failure(format!("{what}: {error}")))?;
+    let response = client.call(request).await;
+    response.map_err(|error| CliError::failure(format!("{subcommand}: {error}")))?;
     Ok(0)
 }
 
@@ -120,20 +120,20 @@ async fn set(args: &SetArgs) -> Result<u8, CliError> {
     })?;
     let nested = config::nest(&args.key, value)
         .ok_or_else(|| CliError::failure(format!("set: {} is not a dotted name", args.key)))?;
-    let mut whole = Client::connect().await?.call(Get {}).await?;
-    config::merge(&mut whole, nested);
-    change("set", Load(whole)).await
+    let mut config = Client::connect().await?.call(Get {}).await?;
+    config::merge(&mut config, nested);
+    change("set", Load(config)).await
 }
 
 async fn unset(args: &UnsetArgs) -> Result<u8, CliError> {
-    let mut whole = Client::connect().await?.call(Get {}).await?;
-    if !remove(&mut whole, &args.key) {
+    let mut config = Client::connect().await?.call(Get {}).await?;
+    if !remove(&mut config, &args.key) {
         return Err(CliError::failure(format!("{} is not set", args.key)));
     }
-    change("unset", Load(whole)).await
+    change("unset", Load(config)).await
 }
 
-/// Removes the value at a dotted name, and returns whether there was one.
+/// Removes the value with a dotted name. Returns false if there was none.
 fn remove(config: &mut Value, key: &str) -> bool {
     let (table, name) = match key.rsplit_once('.') {
         Some((path, name)) => {
@@ -180,7 +180,7 @@ fn find<'a>(config: &'a Value, key: &str) -> Option<&'a Value> {
     key.split('.').try_fold(config, |inner, part| inner.get(part))
 }
 
-/// The types that a value can be requested to have.
+/// The types of `--type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Any,
@@ -227,7 +227,8 @@ impl Kind {
         self.show(&value).map(|_| value)
     }
 
-    /// The value as it is printed, if it has this type.
+    /// The text of a value, which is a string without quotes or JSON. `None` if the value doesn't have this
+    /// type.
     fn show(self, value: &Value) -> Option<String> {
         let fsd = || value.as_str().and_then(|text| text.parse::<Fsd>().ok());
         let bare = || value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -258,14 +259,14 @@ mod tests {
     }
 
     #[test]
-    fn strings_are_printed_bare_and_the_rest_as_json() {
+    fn strings_are_printed_without_quotes() {
         assert_eq!(show("any", json!("a b")).unwrap(), "a b");
         assert_eq!(show("any", json!({"a": [1]})).unwrap(), r#"{"a":[1]}"#);
         assert_eq!(show("boolean", json!(true)).unwrap(), "true");
     }
 
     #[test]
-    fn a_value_must_be_of_the_kind_that_is_asked_for() {
+    fn a_value_must_have_the_requested_type() {
         assert_eq!(show("integer", json!(1.5)), None);
         assert_eq!(show("string", json!(1)), None);
         assert_eq!(show("fsd", json!("1.5m")).unwrap(), "1.5m");
@@ -276,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_becomes_a_value_of_the_kind_that_is_asked_for() {
+    fn a_text_is_parsed_as_the_requested_type() {
         let read = |kind: &str, text: &str| kind.parse::<Kind>().unwrap().read(text);
         assert_eq!(read("any", "5"), Some(json!(5)));
         assert_eq!(read("any", "5m"), Some(json!("5m")));
@@ -287,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_taken_out_by_its_name() {
+    fn a_value_is_removed_by_its_dotted_name() {
         let mut config = json!({"a": {"b": 1, "c": 2}, "d": 3});
         assert!(remove(&mut config, "a.b") && remove(&mut config, "d"));
         assert!(!remove(&mut config, "a.x") && !remove(&mut config, "x.y"));
@@ -295,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_paths() {
+    fn a_value_is_found_by_its_dotted_name() {
         let config = json!({"a": {"b": 1}});
         assert_eq!(find(&config, "a.b"), Some(&json!(1)));
         assert_eq!(find(&config, "a.c"), None);

@@ -1,4 +1,4 @@
-//! `dmesg`: the manager's log.
+//! `dmesg`: prints or clears the manager's log.
 
 use std::process::ExitCode;
 
@@ -21,25 +21,25 @@ const COMMAND: &str = "dmesg";
 #[derive(Debug, clap::Args)]
 #[command(infer_long_args = true)]
 pub(crate) struct DmesgArgs {
-    /// Only clear the log
+    /// Clear the log without printing it
     #[arg(short = 'C', long)]
     clear: bool,
     /// Print the log, then clear it
     #[arg(short = 'c', long)]
     read_clear: bool,
-    /// Go on with new lines as they come
+    /// Print the log and then new lines as they are logged
     #[arg(short = 'f', long)]
     follow: bool,
-    /// Only new lines as they come
+    /// Print only new lines as they are logged
     #[arg(short = 'n', long)]
     new: bool,
-    /// Times for people
+    /// Print times in a readable form
     #[arg(short = 'H', long)]
     human: bool,
-    /// With --human, the time since the line before
+    /// With --human, print the time since the previous line
     #[arg(short = 'd', long)]
     delta: bool,
-    /// always, never or auto
+    /// Colour lines: always, never or auto
     #[arg(short = 'L', long, value_name = "WHEN", num_args = 0..=1, require_equals = true,
           default_value = "auto", default_missing_value = "always")]
     color: String,
@@ -56,9 +56,9 @@ async fn dmesg(client: &Client, args: &DmesgArgs) -> Result<u8, CliError> {
     }
     let mut printer = Printer::new(args)?;
     if !args.clear && (args.follow || args.new) {
-        let mut answers = client.stream(Dmesg { nobacklog: args.new }).await?;
-        while let Some(answer) = answers.next().await {
-            answer?.into_lines().iter().try_for_each(|line| printer.print(line))?;
+        let mut responses = client.stream(Dmesg { nobacklog: args.new }).await?;
+        while let Some(response) = responses.next().await {
+            response?.into_lines().iter().try_for_each(|line| printer.print(line))?;
         }
         return Ok(0);
     }
@@ -72,10 +72,12 @@ async fn dmesg(client: &Client, args: &DmesgArgs) -> Result<u8, CliError> {
     Ok(0)
 }
 
+/// Prints the lines of the log.
 struct Printer {
     formatter: Formatter<LocalZone>,
     delta: bool,
     color: bool,
+    /// The time of the previous line.
     last: Option<Timestamp>,
 }
 
@@ -110,7 +112,7 @@ impl Printer {
         let (source, message) = text.split_once(": ").unwrap_or(("", text));
         let time_color = if time.dated { "1;32" } else { "32" };
         let message_color = match source.rsplit('.').next().unwrap_or_default() {
-            grave if grave.starts_with("err") => "1;31",
+            error if error.starts_with("err") => "1;31",
             warning if warning.starts_with("warning") => "1;33",
             _ => "0",
         };
@@ -135,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_absolute_or_for_people() {
+    fn times_are_absolute_or_human_readable() {
         let text = "job-manager.err[0]: bad: worse";
         assert_eq!(lines(false, false, false)[0], format!("2023-11-14T21:02:39.250000Z {text}"));
         let human = lines(true, false, false);

@@ -1,4 +1,4 @@
-//! `job-exec-override`: starts and finishes a simulated job by hand (`exec.test.override`).
+//! `job-exec-override`: posts the events `start` and `finish` of a simulated job with `exec.test.override`.
 
 use std::process::ExitCode;
 
@@ -20,18 +20,18 @@ pub(crate) struct OverrideArgs {
 /// One line per subcommand.
 #[derive(Debug, clap::Subcommand)]
 enum OverrideCommand {
-    /// Let the job start
+    /// Post the event start
     Start {
-        /// The job
+        /// Job id
         #[arg(value_name = "JOBID")]
         id: JobId,
     },
-    /// Let the job end
+    /// Post the event finish
     Finish {
-        /// The job
+        /// Job id
         #[arg(value_name = "JOBID")]
         id: JobId,
-        /// Its wait status
+        /// Wait status of the job
         #[arg(value_name = "STATUS")]
         status: i32,
     },

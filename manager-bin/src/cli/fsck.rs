@@ -1,4 +1,4 @@
-//! `fsck`: checks the store of a manager that is not running, and repairs it on request.
+//! `fsck`: checks the store of a manager that isn't running, and can repair it.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -11,25 +11,25 @@ use crate::store;
 
 const COMMAND: &str = "fsck";
 
-/// Exit code: the store is damaged.
+/// The exit code if the store is damaged.
 const DAMAGED: u8 = 1;
-/// Exit code: damage is repaired, and data was dropped for that.
+/// The exit code if the store was repaired, for which data was removed.
 const REPAIRED: u8 = 3;
 
 /// Options of `fsck`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The exit code is 0 when nothing is damaged, 1 when something is or the store \
-                        can't be checked, 3 when it was repaired."
+    after_help = "The exit code is 0 if nothing is damaged, 1 if something is damaged or the store \
+                  can't be checked, and 3 if the store was repaired."
 )]
 pub(crate) struct FsckArgs {
-    /// The state directory
+    /// State directory
     #[arg(long, value_name = "DIR", conflicts_with = "dir")]
     state_dir: Option<PathBuf>,
-    /// Drop what is damaged, say what that was, and keep the database as it was beside the new one
+    /// Remove and report what is damaged; the old database is kept beside the new one
     #[arg(long)]
     repair: bool,
-    /// The state directory
+    /// State directory
     #[arg(value_name = "DIR", required_unless_present = "state_dir")]
     dir: Option<PathBuf>,
 }
@@ -43,7 +43,7 @@ fn fsck(args: FsckArgs) -> Result<u8, CliError> {
     let dir = args.state_dir.or(args.dir).unwrap_or_default();
     let store = dir.join("store");
     if !store.is_dir() {
-        // Before the state directory is opened, which would create one that does not exist.
+        // Checked before the state directory is opened, which would create a missing one.
         let text = format!("{} holds no state of a manager", dir.display());
         return Err(CliError::failure(text));
     }
@@ -57,11 +57,11 @@ fn fsck(args: FsckArgs) -> Result<u8, CliError> {
 fn check(store: &Path) -> Result<u8, CliError> {
     let damages = store::check(store).map_err(CliError::failure)?;
     if damages.is_empty() {
-        return print_whole(store);
+        return print_undamaged(store);
     }
     let lines: String = damages.iter().map(|damage| format!("{damage}\n")).collect();
     let hint = match damages.iter().all(store::Damage::is_repairable) {
-        true => "`fsck --repair` drops what may be lost and keeps the rest",
+        true => "`fsck --repair` removes what is damaged and keeps the rest",
         false => "this can't be repaired: restore the store from a backup",
     };
     session::print(&format!("{lines}{} is damaged: {hint}\n", store.display()))?;
@@ -70,13 +70,13 @@ fn check(store: &Path) -> Result<u8, CliError> {
 
 fn repair(store: &Path) -> Result<u8, CliError> {
     let Some(repaired) = store::repair(store).map_err(CliError::failure)? else {
-        return print_whole(store);
+        return print_undamaged(store);
     };
     session::print(&format!("{repaired}\n{} is repaired\n", store.display()))?;
     Ok(REPAIRED)
 }
 
-fn print_whole(store: &Path) -> Result<u8, CliError> {
+fn print_undamaged(store: &Path) -> Result<u8, CliError> {
     session::print(&format!("{}: nothing is damaged\n", store.display()))?;
     Ok(0)
 }

@@ -1,4 +1,5 @@
-//! `housekeeping`: lists or signals the scripts that clean nodes after jobs.
+//! `housekeeping`: lists and signals the housekeeping of jobs, which runs on their nodes before other jobs
+//! get these.
 
 use std::borrow::Cow;
 use std::process::ExitCode;
@@ -9,9 +10,10 @@ use jobtap_core::resource::{Hostlist, Idset, ResourceSet};
 use super::format::{FieldValue, Row};
 use super::ids::show_id;
 use super::message::CliError;
-use super::resource::{FormArgs, included, now, resources};
+use super::resource::{ListingArgs, included, resources};
 use super::session;
 use super::usage::Family;
+use super::when::now;
 use crate::client::{Client, RpcError};
 use crate::rpc::errno::ENOSYS;
 use crate::rpc::services::plugin::{HousekeepingKill, HousekeepingList, Run};
@@ -22,7 +24,7 @@ const COMMAND: &str = "housekeeping";
 /// The builtin formats: name, description, format.
 const FORMATS: &[(&str, &str, &str)] = &[(
     "default",
-    "Jobs whose nodes are cleaned",
+    "Jobs whose housekeeping is running",
     "{id.f58:>12} {nnodes:>6} {pending.nnodes:>7} {runtime!F:>8} {nodelist}",
 )];
 
@@ -53,9 +55,9 @@ pub(crate) struct HousekeepingArgs {
 /// One line per subcommand.
 #[derive(Debug, clap::Subcommand)]
 enum HousekeepingCommand {
-    /// List jobs whose nodes are cleaned
+    /// List jobs whose housekeeping is running
     List(ListArgs),
-    /// Send a signal to what cleans nodes
+    /// Send a signal to running housekeeping
     Kill(KillArgs),
 }
 
@@ -63,8 +65,8 @@ enum HousekeepingCommand {
 #[derive(Debug, clap::Args)]
 struct ListArgs {
     #[command(flatten)]
-    form: FormArgs,
-    /// Only these hosts or ranks
+    listing: ListingArgs,
+    /// List only jobs on these hosts or ranks
     #[arg(short = 'i', long, value_name = "HOSTS|RANKS")]
     include: Option<String>,
 }
@@ -72,16 +74,16 @@ struct ListArgs {
 /// Options of `housekeeping kill`.
 #[derive(Debug, clap::Args)]
 struct KillArgs {
-    /// On these hosts or ranks
+    /// Signal housekeeping on these hosts or ranks
     #[arg(short = 't', long, value_name = "HOSTS|RANKS")]
     targets: Option<String>,
-    /// After this job
+    /// Signal the housekeeping of this job
     #[arg(short = 'j', long, value_name = "JOBID")]
     jobid: Option<String>,
-    /// Everywhere
+    /// Signal all housekeeping
     #[arg(long)]
     all: bool,
-    /// The signal's number
+    /// Number of the signal
     #[arg(short = 's', long, value_name = "N", default_value_t = 15)]
     signal: i32,
 }
@@ -94,33 +96,35 @@ pub(crate) fn run(args: HousekeepingArgs) -> ExitCode {
     })
 }
 
-/// Without a configuration the plugin is not loaded, and nothing runs.
-fn if_configured<T: Default>(answer: Result<T, RpcError>) -> Result<T, CliError> {
-    match answer {
+/// Turns the error that the plugin isn't loaded into an empty response: without a configuration of
+/// housekeeping, none is running.
+fn if_configured<T: Default>(response: Result<T, RpcError>) -> Result<T, CliError> {
+    match response {
         Err(error) if error.errno == ENOSYS => Ok(T::default()),
-        answer => answer.map_err(|error| CliError::failure(error.to_string())),
+        response => response.map_err(|error| CliError::failure(error.to_string())),
     }
 }
 
+/// The resources of the instance.
 async fn nodes(client: &Client) -> Result<ResourceSet, CliError> {
     let status = client.call(GetStatus {}).await;
     resources("R", &status.map_err(|error| CliError::failure(error.to_string()))?.r)
 }
 
 async fn list(client: &Client, args: &ListArgs) -> Result<u8, CliError> {
-    let Some(listing) = args.form.listing::<Cleaned>(COMMAND, FORMATS)? else {
+    let Some(listing) = args.listing.listing::<Housekeeping>(COMMAND, FORMATS)? else {
         return Ok(0);
     };
-    let told = if_configured(client.call(HousekeepingList {}).await)?;
+    let response = if_configured(client.call(HousekeepingList {}).await)?;
     let all = nodes(client).await?;
-    let wanted = args.include.as_deref().map(|text| included(text, &all)).transpose()?;
-    let mut rows: Vec<Cleaned> = told
+    let selected = args.include.as_deref().map(|text| included(text, &all)).transpose()?;
+    let mut rows: Vec<Housekeeping> = response
         .running
         .iter()
-        .filter_map(|(id, run)| Cleaned::of(id.parse().ok()?, run, &all))
+        .filter_map(|(id, run)| Housekeeping::of(id.parse().ok()?, run, &all))
         .collect();
     rows.retain(|row| {
-        wanted.as_ref().is_none_or(|wanted| row.allocated.ranks().intersects(wanted))
+        selected.as_ref().is_none_or(|ranks| row.allocated.ranks().intersects(ranks))
     });
     listing.print(rows)?;
     Ok(0)
@@ -136,7 +140,7 @@ async fn kill(client: &Client, args: &KillArgs) -> Result<u8, CliError> {
     let job = args.jobid.as_deref().map(str::parse::<JobId>).transpose();
     let job = job.map_err(|error| CliError::failure(error.to_string()))?;
     let ranks = match &args.targets {
-        Some(targets) => Some(targeted(targets, &nodes(client).await?)?.to_string()),
+        Some(targets) => Some(target_ranks(targets, &nodes(client).await?)?.to_string()),
         None => None,
     };
     let request = HousekeepingKill { signum: args.signal, jobid: job, ranks };
@@ -144,8 +148,8 @@ async fn kill(client: &Client, args: &KillArgs) -> Result<u8, CliError> {
     Ok(0)
 }
 
-/// Reads a text as ranks, else as hosts, each of which must be there.
-fn targeted(text: &str, all: &ResourceSet) -> Result<Idset, CliError> {
+/// Parses a text as ranks or, if it isn't an idset, as hosts. All hosts must exist.
+fn target_ranks(text: &str, all: &ResourceSet) -> Result<Idset, CliError> {
     if let Ok(ranks) = text.parse::<Idset>() {
         return Ok(ranks);
     }
@@ -159,15 +163,17 @@ fn targeted(text: &str, all: &ResourceSet) -> Result<Idset, CliError> {
     }
 }
 
-/// A row of the list: the nodes that are cleaned after one job.
-struct Cleaned {
+/// A line of `housekeeping list`: a job whose housekeeping is running.
+struct Housekeeping {
     id: JobId,
     started: f64,
+    /// The resources that the job had.
     allocated: ResourceSet,
+    /// Those on which housekeeping hasn't finished.
     pending: ResourceSet,
 }
 
-impl Cleaned {
+impl Housekeeping {
     fn of(id: JobId, run: &Run, all: &ResourceSet) -> Option<Self> {
         let part = |ranks: &str| Some(all.with_ranks(&ranks.parse().ok()?));
         let (allocated, pending) = (part(&run.allocated)?, part(&run.pending)?);
@@ -175,7 +181,7 @@ impl Cleaned {
     }
 }
 
-impl Row for Cleaned {
+impl Row for Housekeeping {
     fn heading(name: &str) -> Option<Cow<'static, str>> {
         let heading = HEADINGS.iter().find(|(field, _)| *field == name);
         heading.map(|(_, heading)| Cow::Borrowed(*heading))
@@ -211,20 +217,23 @@ mod tests {
     }
 
     #[test]
-    fn targets_are_ranks_or_hosts_that_are_there() {
-        assert_eq!(targeted("1-2", &all()).unwrap().to_string(), "1-2");
-        assert_eq!(targeted("n[0,3]", &all()).unwrap().to_string(), "0,3");
-        assert_eq!(targeted("n9", &all()).unwrap_err().text, "didn't find n9 in instance hostlist");
+    fn targets_are_ranks_or_existing_hosts() {
+        assert_eq!(target_ranks("1-2", &all()).unwrap().to_string(), "1-2");
+        assert_eq!(target_ranks("n[0,3]", &all()).unwrap().to_string(), "0,3");
         assert_eq!(
-            targeted("n[", &all()).unwrap_err().text,
+            target_ranks("n9", &all()).unwrap_err().text,
+            "didn't find n9 in instance hostlist"
+        );
+        assert_eq!(
+            target_ranks("n[", &all()).unwrap_err().text,
             "--targets must be a valid Idset or Hostlist"
         );
     }
 
     #[test]
-    fn a_line_tells_what_is_still_at_work() {
+    fn a_line_shows_the_nodes_that_have_not_finished() {
         let run = Run { t_start: 1.0, pending: "2-3".to_owned(), allocated: "1-3".to_owned() };
-        let row = Cleaned::of(JobId::new(5), &run, &all()).unwrap();
+        let row = Housekeeping::of(JobId::new(5), &run, &all()).unwrap();
         let text = |name: &str| match row.field(name) {
             Some(FieldValue::Text(text)) => text,
             Some(FieldValue::Int(number)) => number.to_string(),

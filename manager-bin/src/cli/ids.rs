@@ -1,9 +1,12 @@
-//! Job ids as they are printed: `ƒ2oLkTLb`, or `f2oLkTLb` where `ƒ` cannot be shown.
+//! Job ids on the command line and in output, where they are `ƒ2oLkTLb`, or `f2oLkTLb` in locales without
+//! `ƒ`.
 
 use std::ffi::OsString;
 use std::sync::OnceLock;
 
-use jobtap_core::job::{Encoding, JobId};
+use jobtap_core::job::{Encoding, JobId, JobIdError};
+
+use super::message::CliError;
 
 /// Whether ids are shown with `ƒ` or with its ASCII substitute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +24,7 @@ impl IdStyle {
         *STYLE.get_or_init(|| IdStyle::from_variables(|name| std::env::var_os(name)))
     }
 
-    /// The style for an environment: Unicode in a UTF-8 locale, unless the user forbids it.
+    /// The style for an environment: Unicode in a UTF-8 locale, unless `FLUX_F58_FORCE_ASCII` is set.
     fn from_variables(variable: impl Fn(&str) -> Option<OsString>) -> Self {
         if variable("FLUX_F58_FORCE_ASCII").is_some() {
             return IdStyle::Ascii;
@@ -55,6 +58,29 @@ pub(crate) fn show_id(id: JobId) -> String {
     IdStyle::current().show(id)
 }
 
+/// A job that the command line names: its id, and the text that the user typed for it, which messages repeat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) id: JobId,
+    pub(crate) typed: String,
+}
+
+impl Target {
+    /// Parses an id in any encoding. The error is that of Flux's compiled commands; the script commands use
+    /// the [`FromStr`](std::str::FromStr) implementation, whose error clap reports as a usage error.
+    pub(crate) fn parse(text: &str) -> Result<Self, CliError> {
+        text.parse().map_err(|_| CliError::failure(format!("error parsing jobid: \"{text}\"")))
+    }
+}
+
+impl std::str::FromStr for Target {
+    type Err = JobIdError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(Target { id: text.parse()?, typed: text.to_owned() })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn the_locale_decides_in_the_order_of_its_variables() {
+    fn the_first_set_locale_variable_selects_the_style() {
         assert_eq!(style(&[]), IdStyle::Ascii);
         assert_eq!(style(&[("LANG", "en_US.UTF-8")]), IdStyle::Unicode);
         assert_eq!(style(&[("LANG", "de_DE.utf8@euro")]), IdStyle::Unicode);
@@ -76,13 +102,13 @@ mod tests {
     }
 
     #[test]
-    fn the_user_can_force_ascii() {
+    fn flux_f58_force_ascii_selects_ascii() {
         let forced = style(&[("LANG", "C.UTF-8"), ("FLUX_F58_FORCE_ASCII", "1")]);
         assert_eq!(forced, IdStyle::Ascii);
     }
 
     #[test]
-    fn ids_differ_in_the_first_letter_only() {
+    fn styles_differ_only_in_the_first_letter() {
         let id = JobId::new(68_484_595_712);
         assert_eq!(IdStyle::Unicode.show(id), "ƒ2oLkTLb");
         assert_eq!(IdStyle::Ascii.show(id), "f2oLkTLb");

@@ -1,6 +1,6 @@
-//! The commands: a file or folder for each, and what several of them share.
+//! The commands: a file or a folder for each, and the modules that several of them use (`format`, `ids`,
+//! `message`, `optional_values`, `session`, `usage`, `when`).
 
-mod attached;
 mod audit;
 mod bench;
 mod build;
@@ -19,6 +19,7 @@ mod kvs;
 mod message;
 mod module;
 mod new;
+mod optional_values;
 mod pgrep;
 mod plugin;
 mod post_event;
@@ -43,7 +44,7 @@ use crate::exec::{SHEPHERD_ARGUMENT, shepherd_main};
 use crate::limited;
 use usage::Family;
 
-/// The program's command line.
+/// The command line of the program.
 #[derive(Debug, Parser)]
 #[command(
     name = version::name(),
@@ -66,11 +67,11 @@ enum Command {
     Submit(submit::SubmitCommand),
     /// Submit a job for each of many inputs
     Bulksubmit(bulksubmit::BulkSubmitCommand),
-    /// Submit a job, show its output and wait for its end
+    /// Submit a job, show its output and exit with its exit code
     Run(run::RunCommand),
     /// List jobs
-    Jobs(jobs::JobsArgs),
-    /// Look at one job or change it
+    Jobs(jobs::options::JobsArgs),
+    /// Inspect and change single jobs
     Job(job::JobArgs),
     /// Cancel jobs
     Cancel(cancel::CancelArgs),
@@ -78,74 +79,76 @@ enum Command {
     Pgrep(pgrep::PgrepArgs),
     /// Cancel jobs by name or in a range of ids
     Pkill(pgrep::PkillArgs),
-    /// Copy the output of jobs until they are done
+    /// Print the output of jobs until they are inactive
     Watch(watch::WatchArgs),
-    /// Look at the queue, start or stop it
+    /// List, enable, disable, start and stop queues
     Queue(queue::QueueArgs),
     /// Change a job after its submission
     Update(update::UpdateArgs),
-    /// Look at plugins, load, remove or ask them
+    /// List, load, remove and query plugins
     #[command(alias = "jobtap")]
     Plugin(plugin::PluginArgs),
-    /// Write an event of one's own into a job's log
+    /// Post an event to the eventlog of a job
     PostJobEvent(post_event::PostEventArgs),
-    /// Begin or end a simulated job that waits for it
+    /// Post the events start and finish of a simulated job
     JobExecOverride(exec_override::OverrideArgs),
-    /// Show resources, drain and undrain nodes
+    /// List resources, drain and undrain nodes
     Resource(resource::ResourceArgs),
-    /// List what cleans nodes after jobs, or end it
+    /// List and signal the housekeeping of jobs
     Housekeeping(housekeeping::HousekeepingArgs),
-    /// Show or replace the manager's configuration
+    /// Print, replace or change the manager's configuration
     Config(config::ConfigArgs),
-    /// Look at stored keys, dump and restore them
+    /// Read, dump and restore stored keys
     Kvs(kvs::KvsArgs),
-    /// Write everything that the manager keeps to an archive
+    /// Write all stored keys to an archive
     Dump(kvs::DumpArgs),
     /// Check the store of a manager that isn't running
     Fsck(fsck::FsckArgs),
-    /// Start the manager again
+    /// Restart the manager, or print its statistics
     Module(module::ModuleArgs),
-    /// Show the manager's log
+    /// Print the manager's log
     Dmesg(dmesg::DmesgArgs),
-    /// Show who changed the instance, when and with what result
+    /// Print who changed the instance, when, and with what result
     Audit(audit::AuditArgs),
-    /// Show when managers ran on this state
+    /// Print when managers started and finished
     Startlog(audit::StartlogArgs),
-    /// Show how long the manager has been there
+    /// Show manager uptime
     Uptime(uptime::UptimeArgs),
-    /// Measure what a job costs on this machine
+    /// Measure the memory and time that jobs take on this machine
     Bench(bench::BenchArgs),
     /// Build a manager with chosen plugins
     Build(build::BuildArgs),
-    /// Begin a plugin or a manager
+    /// Create the crate of a plugin, or the manifest of a manager
     New(new::NewArgs),
 }
 
-/// The commands that report a wrong command line as Flux's compiled commands do; see [`Family`].
+/// The commands that report usage errors as Flux's compiled commands do; see [`Family`].
 const COMPILED: &[&str] = &[
     "start", "job", "config", "dmesg", "dump", "fsck", "kvs", "module", "audit", "startlog",
     "uptime",
 ];
 
-/// Runs the manager's command line; what a custom manager's `main` calls.
+/// Runs the command line of the program. The `main` of a manager calls it.
 pub fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
+    // The manager starts itself with these first arguments as a process of another kind.
     match arguments.next() {
         Some(first) if first == SHEPHERD_ARGUMENT => return shepherd_main(arguments),
         Some(first) if first == limited::ARGUMENT => return limited::main(arguments),
         _ => {}
     }
     let top = CommandLine::command();
-    let words = attached::with_equals(&top, std::env::args_os().collect());
+    // `-Lalways` has to become `-L=always` before clap sees it.
+    let words = optional_values::with_equals(&top, std::env::args_os().collect());
     let matches = top.try_get_matches_from(words);
     match matches.and_then(|matches| CommandLine::from_arg_matches(&matches)) {
         Ok(line) => dispatch(line.command),
-        Err(error) => refuse(&error),
+        Err(error) => report_usage(&error),
     }
 }
 
-/// As [`main`], for a manager that `jobtap build` made. `composition` is the text that it wrote beside the
-/// code.
+/// Like [`main`], for a manager that `jobtap build` has made. `composition` is the text that `jobtap build`
+/// has written beside the code.
 pub fn main_of(composition: &'static str) -> ExitCode {
     match crate::build::declare(composition) {
         Ok(()) => main(),
@@ -190,12 +193,13 @@ fn dispatch(command: Command) -> ExitCode {
     }
 }
 
-/// Reports a wrong command line, or prints help.
-fn refuse(error: &clap::Error) -> ExitCode {
+/// Reports a usage error, or prints help.
+fn report_usage(error: &clap::Error) -> ExitCode {
     let words: Vec<String> =
         std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     let program = usage::program_name(words.first().map(AsRef::as_ref));
     let command = words.get(1).map_or("", String::as_str);
+    // The usages contain the name by which the program was started. `build` propagates it to subcommands.
     let mut top = CommandLine::command().bin_name(&program);
     top.build();
     match (command, top.find_subcommand(command)) {

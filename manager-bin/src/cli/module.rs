@@ -1,5 +1,5 @@
-//! `module`: the operations on Flux's modules that have a meaning here. The manager is one program, so its
-//! parts are restarted together.
+//! `module`: the operations on Flux's modules that this manager supports. Its parts aren't modules: they are
+//! restarted together.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -17,7 +17,7 @@ const COMMAND: &str = "module";
 
 /// The module whose reload restarts the manager.
 const MANAGER: &str = "job-manager";
-/// Modules that are parts of the manager here.
+/// Modules of Flux that are parts of this manager.
 const PARTS: &[&str] = &[
     "job-exec",
     "job-info",
@@ -28,8 +28,8 @@ const PARTS: &[&str] = &[
     "resource",
     "sched-simple",
 ];
-/// How often it is checked whether the manager is back.
-const POLL: Duration = Duration::from_millis(20);
+/// The interval between attempts to connect to the restarting manager.
+const RETRY: Duration = Duration::from_millis(20);
 
 /// Arguments of `module`.
 #[derive(Debug, clap::Args)]
@@ -41,25 +41,25 @@ pub(crate) struct ModuleArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum ModuleCommand {
-    /// Start the manager again, on the jobs that it has: `module reload job-manager`
+    /// Restart the manager, whose jobs continue: `module reload job-manager`
     Reload(ReloadArgs),
-    /// Show how much there is of what a module keeps
+    /// Print the statistics of a module
     Stats(StatsArgs),
 }
 
 /// Options of `module stats`.
 #[derive(Debug, clap::Args)]
 struct StatsArgs {
-    /// Print this number alone; a dotted name leads into objects
+    /// Print only the value with this dotted name
     #[arg(short = 'p', long, value_name = "OBJ.NAME")]
     parse: Option<String>,
-    /// Print it as int or double
+    /// Print the number as int or double
     #[arg(short = 't', long = "type", value_name = "TYPE", value_parser = ["int", "double"])]
     kind: Option<String>,
-    /// Multiply it by this
+    /// Multiply the number by this factor
     #[arg(short = 's', long, value_name = "N", default_value_t = 1.0)]
     scale: f64,
-    /// job-manager
+    /// Module, which must be job-manager
     #[arg(value_name = "MODULE")]
     module: String,
 }
@@ -67,13 +67,13 @@ struct StatsArgs {
 /// Options of `module reload`.
 #[derive(Debug, clap::Args)]
 struct ReloadArgs {
-    /// Also what isn't loaded; all is, here
+    /// Accepted without effect: all modules are loaded
     #[arg(short = 'f', long)]
     force: bool,
-    /// job-manager, or a part that goes with it
+    /// Module; job-manager restarts the manager, its other parts aren't restarted
     #[arg(value_name = "MODULE")]
     module: String,
-    /// Arguments of the module
+    /// Arguments of the module, which aren't supported
     #[arg(value_name = "ARGS", trailing_var_arg = true)]
     arguments: Vec<String>,
 }
@@ -89,21 +89,21 @@ pub(crate) fn run(args: ModuleArgs) -> ExitCode {
 async fn stats(client: &Client, args: &StatsArgs) -> Result<u8, CliError> {
     let name = &*args.module;
     if name != MANAGER {
-        let text = format!("stats {name}: only {MANAGER} counts what it keeps");
+        let text = format!("stats {name}: only {MANAGER} has statistics");
         return Err(CliError::failure(text));
     }
     let all = client.call(GetStats {}).await?;
     let text = match &args.parse {
         None => all.to_string(),
-        Some(path) => one(&all, path, args)
+        Some(path) => select(&all, path, args)
             .ok_or_else(|| CliError::failure(format!("stats {name}: there is no number {path}")))?,
     };
     session::print(&format!("{text}\n"))?;
     Ok(0)
 }
 
-/// The value at a dotted path: a number in the requested form, any other value as JSON.
-fn one(all: &Value, path: &str, args: &StatsArgs) -> Option<String> {
+/// The text of the value with a dotted name: a number in the requested form, any other value as JSON.
+fn select(all: &Value, path: &str, args: &StatsArgs) -> Option<String> {
     let found = path.split('.').try_fold(all, |value, key| value.get(key))?;
     let Some(number) = found.as_f64() else {
         return Some(found.to_string());
@@ -121,7 +121,7 @@ async fn reload(client: Client, args: ReloadArgs) -> Result<u8, CliError> {
     let name = &*args.module;
     let refuse = |text: &str| Err(CliError::failure(format!("reload {name}: {text}")));
     if !args.arguments.is_empty() {
-        return refuse("there are no arguments to a module: use the configuration");
+        return refuse("modules have no arguments: use the configuration");
     }
     match name {
         MANAGER => restart(client).await,
@@ -132,26 +132,27 @@ async fn reload(client: Client, args: ReloadArgs) -> Result<u8, CliError> {
 
 /// Requests the restart and waits until the manager responds again.
 async fn restart(client: Client) -> Result<u8, CliError> {
-    let before = since(&client).await;
+    // The manager keeps its process id and its socket, so that only its start time tells the restart.
+    let before = start_time(&client).await;
     let pid = client.call(Restart {}).await?.pid.and_then(Pid::from_raw);
     drop(client);
     loop {
         if let Ok(client) = Client::connect().await
-            && let Some(now) = since(&client).await
+            && let Some(now) = start_time(&client).await
             && Some(now) != before
         {
             return Ok(0);
         }
         if pid.is_none_or(|pid| test_kill_process(pid).is_err()) {
-            let text = "reload job-manager: it has ended: see what it wrote";
+            let text = "reload job-manager: the manager has exited: see its standard error";
             return Err(CliError::failure(text));
         }
-        tokio::time::sleep(POLL).await;
+        tokio::time::sleep(RETRY).await;
     }
 }
 
-/// When the manager was started.
-async fn since(client: &Client) -> Option<f64> {
+/// The time at which the manager was started.
+async fn start_time(client: &Client) -> Option<f64> {
     client.call(GetUptime {}).await.ok().map(|uptime| uptime.starttime)
 }
 
@@ -162,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_is_found_by_its_name() {
+    fn a_number_is_selected_by_its_dotted_name() {
         let all = json!({"journal": {"listeners": 2}, "active_jobs": 3});
         let args = |kind: Option<&str>, scale| StatsArgs {
             parse: None,
@@ -170,10 +171,10 @@ mod tests {
             scale,
             module: MANAGER.to_owned(),
         };
-        let one = |path: &str, kind, scale| one(&all, path, &args(kind, scale));
-        assert_eq!(one("journal.listeners", None, 1.0).unwrap(), "2");
-        assert_eq!(one("active_jobs", Some("int"), 0.5).unwrap(), "1");
-        assert_eq!(one("active_jobs", Some("double"), 1.0).unwrap(), "3.000000");
-        assert_eq!(one("nosuch", None, 1.0), None);
+        let select = |path: &str, kind, scale| select(&all, path, &args(kind, scale));
+        assert_eq!(select("journal.listeners", None, 1.0).unwrap(), "2");
+        assert_eq!(select("active_jobs", Some("int"), 0.5).unwrap(), "1");
+        assert_eq!(select("active_jobs", Some("double"), 1.0).unwrap(), "3.000000");
+        assert_eq!(select("nosuch", None, 1.0), None);
     }
 }

@@ -1,4 +1,4 @@
-//! `new`: begins a plugin or a manager.
+//! `new`: creates the crate of a plugin, or the manifest of a manager.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -17,26 +17,26 @@ pub(crate) struct NewArgs {
 /// One line per subcommand.
 #[derive(Debug, clap::Subcommand)]
 enum NewCommand {
-    /// Make the crate of a plugin, with tests, CI and the SDK, in the directory NAME
+    /// Create the crate of a plugin, with tests, CI and the SDK, in the directory NAME
     Plugin(Name),
-    /// Make the manifest of a manager, for `build`, in the directory NAME
+    /// Create the manifest of a manager, for `build`, in the directory NAME
     Manager(Name),
 }
 
 #[derive(Debug, clap::Args)]
 struct Name {
-    /// Its name, as crates have one
+    /// Name, which must be a valid name of a crate
     #[arg(value_name = "NAME")]
     name: String,
 }
 
 /// Runs the command.
 pub(crate) fn run(args: NewArgs) -> ExitCode {
-    let made = match &args.command {
+    let created = match &args.command {
         NewCommand::Plugin(Name { name }) => build::new_plugin(name, Path::new(name)),
         NewCommand::Manager(Name { name }) => build::new_manager(name, Path::new(name)),
     };
-    match made.map_err(CliError::from) {
+    match created.map_err(CliError::from) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             session::note(&Prog::current().error("new", &error.text));

@@ -1,4 +1,4 @@
-//! `pgrep` and `pkill`: jobs found by their name or in a range of ids, listed or canceled.
+//! `pgrep` and `pkill`: list or cancel jobs by name or in a range of ids.
 
 use std::io;
 use std::process::ExitCode;
@@ -10,8 +10,8 @@ use super::format::{RenderOptions, Template, render};
 use super::ids::show_id;
 use super::job::EventStream;
 use super::jobs::fetch::fetch;
+use super::jobs::options::{FORMATS as JOB_FORMATS, JobsArgs, Setting};
 use super::jobs::row::JobRow;
-use super::jobs::{FORMATS as JOB_FORMATS, JobsArgs, Setting};
 use super::message::{CliError, Prog, Streams, plural};
 use super::session;
 use super::usage::Family;
@@ -20,34 +20,34 @@ use crate::rpc::services::job_manager::Raise;
 
 const PGREP: &str = "pgrep";
 const PKILL: &str = "pkill";
-/// How many jobs are searched without an option.
+/// The number of jobs that are searched without `--max-entries`.
 const MAX_ENTRIES: u64 = 1000;
 
-/// The options that select jobs, and the expressions to match.
+/// The options that select jobs, and the expressions that jobs must match.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Selection {
-    /// Jobs in all states
+    /// Search jobs in all states
     #[arg(short = 'a')]
     all: bool,
-    /// Jobs of all users
+    /// Search jobs of all users
     #[arg(short = 'A')]
     all_users: bool,
-    /// Jobs of this user (a name, a number or "all")
+    /// Search jobs of this user (a name, a number or "all")
     #[arg(short = 'u', long, value_name = "USER")]
     user: Option<String>,
-    /// Jobs in these states or with these results
+    /// Search jobs in these states or with these results
     #[arg(short = 'f', long, value_name = "STATE|RESULT,..")]
     filter: Option<String>,
-    /// Jobs of these queues
+    /// Search jobs of these queues
     #[arg(short = 'q', long, value_name = "QUEUE,..")]
     queue: Option<String>,
-    /// At most this many of the jobs that match
+    /// Select at most N of the matching jobs
     #[arg(short = 'c', long, value_name = "N")]
     count: Option<usize>,
-    /// Look at this many jobs at most; 0 for all [default: 1000]
+    /// Search at most N jobs; 0 for all [default: 1000]
     #[arg(long, value_name = "N")]
     max_entries: Option<u64>,
-    /// A regular expression that is in the job's name, name:REGEX, or a range ID1..ID2
+    /// Regular expression that the name matches, name:REGEX, or a range of ids ID1..ID2
     #[arg(value_name = "EXPRESSION", required = true)]
     expressions: Vec<String>,
 }
@@ -72,12 +72,12 @@ pub(crate) struct PgrepArgs {
 pub(crate) struct PkillArgs {
     #[command(flatten)]
     selection: Selection,
-    /// Wait for the end of the canceled jobs
+    /// Wait until the canceled jobs are inactive
     #[arg(long)]
     wait: bool,
 }
 
-/// What is looked for.
+/// The parsed expressions. A job must match all of them.
 #[derive(Debug, Default)]
 struct Wanted {
     name: Option<Regex>,
@@ -86,22 +86,22 @@ struct Wanted {
 
 impl Wanted {
     fn parse(expressions: &[String]) -> Result<Self, CliError> {
-        let wrong = |text: &str| CliError::usage(format!("expression error: {text}"));
+        let invalid = |text: &str| CliError::usage(format!("expression error: {text}"));
         let mut wanted = Self::default();
         for expression in expressions {
             if let Some(ids) = range(expression) {
                 if wanted.ids.replace(ids).is_some() {
-                    return Err(wrong("Only one range of ids can be provided"));
+                    return Err(invalid("Only one range of ids can be provided"));
                 }
                 continue;
             }
             let pattern = expression.strip_prefix("name:").unwrap_or(expression);
             let regex = Regex::new(pattern).map_err(|error| {
                 let text = error.to_string();
-                wrong(text.lines().last().unwrap_or_default().trim_start_matches("error: "))
+                invalid(text.lines().last().unwrap_or_default().trim_start_matches("error: "))
             })?;
             if wanted.name.replace(regex).is_some() {
-                return Err(wrong("Only one pattern can be provided"));
+                return Err(invalid("Only one pattern can be provided"));
             }
         }
         Ok(wanted)
@@ -113,7 +113,7 @@ impl Wanted {
     }
 }
 
-/// Parses `ID1..ID2` as a range of ids, any other text as a regular expression.
+/// Parses a range of ids `ID1..ID2`. Returns `None` for any other text, which is a regular expression.
 fn range(expression: &str) -> Option<(JobId, JobId)> {
     let (first, last) = expression.split_once("..")?;
     Some((first.parse().ok()?, last.parse().ok()?))
@@ -129,7 +129,7 @@ pub(crate) fn grep(args: PgrepArgs) -> ExitCode {
         let wanted = Wanted::parse(&args.selection.expressions)?;
         let client = Client::connect().await?;
         let jobs = find(&args.selection, &wanted, &setting, &client).await?;
-        // Without a header: ids alone are read by other commands.
+        // The default format has no header, since its ids are read by other commands.
         let header = !args.no_header && chosen != "default" && !jobs.is_empty();
         let options = RenderOptions { header, zone: setting.view.zone.clone() };
         let table = render(&template, &jobs, &options).map_err(CliError::failure)?;
@@ -164,7 +164,7 @@ pub(crate) fn kill(args: PkillArgs) -> ExitCode {
         if args.wait {
             for id in &canceled {
                 let mut events = EventStream::open(&client, *id, "eventlog", false).await?;
-                // The log ends with the job.
+                // The eventlog ends when the job is inactive.
                 while events.next().await.transpose()?.is_some() {}
             }
         }
@@ -172,8 +172,9 @@ pub(crate) fn kill(args: PkillArgs) -> ExitCode {
     })
 }
 
+/// The setting with the formats of `pgrep`: the default format of `jobs` is called `full` here.
 fn setting() -> Result<Setting, CliError> {
-    let mut formats = vec![("default", "The ids alone", "{id.f58}")];
+    let mut formats = vec![("default", "Only the ids", "{id.f58}")];
     formats.extend(JOB_FORMATS.iter().filter_map(|(name, what, format)| match *name {
         "default" => Some(("full", *what, *format)),
         "long" | "deps" => Some((*name, *what, *format)),
@@ -182,7 +183,7 @@ fn setting() -> Result<Setting, CliError> {
     Setting::current(PGREP, &formats)
 }
 
-/// The jobs that match.
+/// The jobs that match the expressions.
 async fn find<'a>(
     selection: &Selection,
     wanted: &Wanted,
@@ -196,7 +197,7 @@ async fn find<'a>(
         filter: selection.filter.clone(),
         queue: selection.queue.clone(),
         count: Some(selection.max_entries.unwrap_or(MAX_ENTRIES)),
-        // Without the warning that there are more: their number is an option of this command.
+        // Suppresses the warning about more jobs, which refers to an option of `jobs`.
         no_header: true,
         ..JobsArgs::default()
     };
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_expression_is_a_usage_error() {
+    fn an_invalid_expression_is_a_usage_error() {
         let error = wanted(&["a", "b"]).unwrap_err();
         assert_eq!(error.text, "expression error: Only one pattern can be provided");
         assert_eq!(error.code, 2);

@@ -1,4 +1,4 @@
-//! `post-job-event`: posts an event to a job's eventlog, by the plugin `.post-event`.
+//! `post-job-event`: posts an event to the eventlog of a job, with the builtin plugin `.post-event`.
 
 use std::process::ExitCode;
 
@@ -13,19 +13,19 @@ use crate::daemon::config::{merge, nest};
 use crate::rpc::errno::ENOENT;
 use crate::rpc::services::plugin::PostEvent;
 
-/// The name of the command in messages: that of Flux, which scripts look for.
+/// The name of the command in messages: Flux's, since scripts look for it.
 const COMMAND: &str = "job-post-event";
 
 /// Arguments of `post-job-event`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PostEventArgs {
-    /// The job
+    /// Job id
     #[arg(value_name = "JOBID")]
     id: String,
     /// Name of the event
     #[arg(value_name = "NAME")]
     name: String,
-    /// Its context; a dotted KEY nests, VAL is JSON or a string
+    /// Context of the event; a dotted KEY nests, VAL is JSON or a string
     #[arg(value_name = "KEY=VAL")]
     context: Vec<String>,
 }
@@ -39,30 +39,30 @@ pub(crate) fn run(args: PostEventArgs) -> ExitCode {
             .map_err(|_| CliError::failure(format!("{} is not a valid Flux jobid", args.id)))?;
         let context = context(&args.context)?;
         let posted = client.call(PostEvent { id, name: args.name, context }).await;
-        posted.map(|_| 0u8).map_err(|error| told(error, &args.id))
+        posted.map(|_| 0u8).map_err(|error| refused(error, &args.id))
     })
 }
 
-/// The message for a refusal, with the job id as the user typed it.
-fn told(error: RpcError, id: &str) -> CliError {
+/// The message for an error response, with the job id as the user typed it.
+fn refused(error: RpcError, id: &str) -> CliError {
     if error.errno == ENOENT {
         return CliError::failure(format!("No such job {id}"));
     }
     error.into()
 }
 
-/// The object that the arguments make; `None` without any.
+/// The context in the arguments. `None` without arguments.
 fn context(settings: &[String]) -> Result<Option<Value>, CliError> {
-    let mut whole = None;
+    let mut context = None;
     for setting in settings {
         let key = setting.split('=').next().unwrap_or_default();
         let missing = || CliError::failure(format!("Missing required value for key {key}"));
         let (key, text) = setting.split_once('=').ok_or_else(missing)?;
         let value = serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
         let nested = nest(key, value).ok_or_else(missing)?;
-        merge(whole.get_or_insert_with(|| Value::Object(Map::new())), nested);
+        merge(context.get_or_insert_with(|| Value::Object(Map::new())), nested);
     }
-    Ok(whole)
+    Ok(context)
 }
 
 #[cfg(test)]
@@ -71,21 +71,21 @@ mod tests {
 
     use super::*;
 
-    fn of(settings: &[&str]) -> Result<Option<Value>, String> {
+    fn parsed(settings: &[&str]) -> Result<Option<Value>, String> {
         let settings: Vec<String> = settings.iter().map(|s| (*s).to_owned()).collect();
         context(&settings).map_err(|error| error.text)
     }
 
     #[test]
-    fn keys_nest_and_values_are_json_or_text() {
+    fn dotted_keys_nest_and_values_are_json_or_strings() {
         let wanted = json!({"who": "world", "n": 5, "deep": {"key": true}, "x": {"a": [1]}});
-        let read = of(&["who=world", "n=5", "deep.key=true", "x={\"a\":[1]}"]).unwrap();
+        let read = parsed(&["who=world", "n=5", "deep.key=true", "x={\"a\":[1]}"]).unwrap();
         assert_eq!(read, Some(wanted));
-        assert_eq!(of(&[]).unwrap(), None);
+        assert_eq!(parsed(&[]).unwrap(), None);
     }
 
     #[test]
     fn a_key_needs_a_value() {
-        assert_eq!(of(&["novalue"]).unwrap_err(), "Missing required value for key novalue");
+        assert_eq!(parsed(&["novalue"]).unwrap_err(), "Missing required value for key novalue");
     }
 }

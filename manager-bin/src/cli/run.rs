@@ -1,11 +1,12 @@
-//! `run`: submits a job and stays attached to it.
+//! `run`: submits a job and attaches to it.
 
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
+use super::ids::Target;
 use super::ids::show_id;
-use super::job::{Attach, Interrupt, Output, Target, attach, tasks};
+use super::job::{AttachOptions, Interrupt, Output, attach, tasks};
 use super::message::CliError;
 use super::session;
 use super::submit::args::SubmitArgs;
@@ -22,7 +23,7 @@ const COMMAND: &str = "run";
 pub(crate) struct RunCommand {
     #[command(flatten)]
     job: SubmitArgs,
-    /// Stop at this event of the job
+    /// Exit when the job has reached this event
     #[arg(long, value_name = "NAME", default_value = "clean")]
     wait_event: String,
 }
@@ -40,7 +41,7 @@ async fn submit_and_attach(args: RunCommand) -> Result<u8, CliError> {
     let input_tasks = args.job.input.take_if(|input| is_task_set(input));
     let stdin_ranks = input_tasks.as_deref().map_or(Ok(Vec::new()), tasks)?;
     let mut request = submission(&args.job, &Caller::current()?)?.request;
-    let input = request.jobspec.as_mut().is_some_and(take_input);
+    let input = request.jobspec.as_mut().is_some_and(forward_input);
     if args.job.dry_run {
         print_jobspec(&request)?;
         return Ok(0);
@@ -51,7 +52,7 @@ async fn submit_and_attach(args: RunCommand) -> Result<u8, CliError> {
     if args.job.verbose > 0 {
         session::note(&format!("jobid: {typed}"));
     }
-    let how = Attach {
+    let options = AttachOptions {
         show_events: args.job.verbose > 1,
         show_exec: args.job.verbose > 2,
         show_status: false,
@@ -63,17 +64,18 @@ async fn submit_and_attach(args: RunCommand) -> Result<u8, CliError> {
         tail: None,
         interrupt: Interrupt::CancelFirst,
     };
-    attach(&client, Target { id, typed }, how).await
+    attach(&client, Target { id, typed }, options).await
 }
 
-/// Has the tasks read what we are given, unless the options say where their input comes from.
-fn take_input(jobspec: &mut Value) -> bool {
+/// Sets in the jobspec that the tasks read the input of clients, unless the options name another source.
+/// Returns true if they read the input of clients.
+fn forward_input(jobspec: &mut Value) -> bool {
     let Some(system) = jobspec.pointer_mut("/attributes/system") else {
         return false;
     };
     let pointer = "/shell/options/input/stdin";
-    if let Some(given) = system.pointer(pointer) {
-        return given.get("type").and_then(Value::as_str) == Some("service");
+    if let Some(stdin) = system.pointer(pointer) {
+        return stdin.get("type").and_then(Value::as_str) == Some("service");
     }
     let default = json!({"shell": {"options": {"input": {"stdin": {"type": "service"}}}}});
     crate::daemon::config::merge(system, default);
@@ -85,13 +87,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn input_is_ours_unless_a_file_is_named() {
+    fn input_is_forwarded_unless_a_file_is_named() {
         let mut jobspec = json!({"attributes": {"system": {"duration": 0}}});
-        assert!(take_input(&mut jobspec));
+        assert!(forward_input(&mut jobspec));
         let pointer = "/attributes/system/shell/options/input/stdin/type";
         assert_eq!(jobspec.pointer(pointer).unwrap(), "service");
-        assert!(take_input(&mut jobspec));
+        assert!(forward_input(&mut jobspec));
         *jobspec.pointer_mut(pointer).unwrap() = json!("file");
-        assert!(!take_input(&mut jobspec));
+        assert!(!forward_input(&mut jobspec));
     }
 }

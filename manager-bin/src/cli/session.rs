@@ -1,5 +1,5 @@
-//! What every command that talks to the manager has in common: a connection, a runtime, and the form of
-//! its failures.
+//! The common part of all commands: the asynchronous runtime, the connection to the manager, and the printing
+//! of output and errors.
 
 use std::future::Future;
 use std::io::{self, Write};
@@ -22,7 +22,7 @@ impl From<RpcError> for CliError {
     }
 }
 
-/// Runs a command that needs the manager; `Ok` of the body is the exit code.
+/// Connects to the manager and runs a command. `body` returns the exit code.
 pub(crate) fn with_manager<F>(
     command: &str,
     family: Family,
@@ -37,13 +37,13 @@ where
     })
 }
 
-/// Runs a command's future to its exit code and prints what went wrong.
+/// Runs the future of a command, prints its error and returns its exit code.
 pub(crate) fn run<T: Into<ExitCode>>(
     command: &str,
     family: Family,
     body: impl Future<Output = Result<T, CliError>>,
 ) -> ExitCode {
-    match outcome(body) {
+    match block_on(body) {
         Ok(code) => code.into(),
         Err(error) => {
             if !error.text.is_empty() {
@@ -54,21 +54,21 @@ pub(crate) fn run<T: Into<ExitCode>>(
     }
 }
 
-/// Runs a command's future to its end.
-pub(crate) fn outcome<T>(body: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
+/// Runs the future of a command in a new runtime.
+pub(crate) fn block_on<T>(body: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let outcome = runtime.block_on(body);
-    // A thread that reads the terminal can't be ended, so the process doesn't wait for it.
+    let result = runtime.block_on(body);
+    // A thread that reads from a terminal can't be interrupted, so the process doesn't wait for it.
     runtime.shutdown_background();
-    outcome
+    result
 }
 
-/// Prints an error line in the form of the command's family.
+/// Prints an error message in the form of the command's family.
 pub(crate) fn complain(command: &str, family: Family, text: &str) {
     note(&complaint(command, family, text));
 }
 
-/// An error line in the form of the command's family.
+/// An error message in the form of the command's family.
 pub(crate) fn complaint(command: &str, family: Family, text: &str) -> String {
     let prog = Prog::current();
     match family {
@@ -77,22 +77,23 @@ pub(crate) fn complaint(command: &str, family: Family, text: &str) -> String {
     }
 }
 
-/// Prints a line to standard error. An error is ignored, since it could not be reported.
+/// Prints a line to standard error. An error is ignored: there is nowhere to report it.
 pub(crate) fn note(line: &str) {
     let _ = writeln!(io::stderr(), "{}", shown::lines(line));
 }
 
-/// Prints on stdout at once, without control characters.
+/// Prints to standard output without buffering, and escapes control characters.
 pub(crate) fn print(text: &str) -> Result<(), CliError> {
     print_painted(&shown::lines(text))
 }
 
-/// Prints text with colours in it on stdout at once. What others wrote must be [`shown`] in it.
+/// Prints text that contains colours to standard output without buffering. The caller must have escaped the
+/// texts of users in it, see [`shown`].
 pub(crate) fn print_painted(text: &str) -> Result<(), CliError> {
     put(&mut io::stdout().lock(), text.as_bytes())
 }
 
-/// Writes to one of our output streams at once.
+/// Writes to an output stream without buffering.
 pub(crate) fn put(stream: &mut impl Write, bytes: &[u8]) -> Result<(), CliError> {
     let written = stream.write_all(bytes).and_then(|()| stream.flush());
     written.map_err(|error| CliError::write(&error))

@@ -1,4 +1,5 @@
-//! `update`: changes the jobspec of a submitted job, as far as the manager's plugins allow.
+//! `update`: changes the jobspec of a submitted job. The plugins of the manager decide which changes are
+//! allowed.
 
 use std::io;
 use std::process::ExitCode;
@@ -22,19 +23,19 @@ const DURATION: &str = "attributes.system.duration";
 /// Options and arguments of `update`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct UpdateArgs {
-    /// Only print the changes as JSON
+    /// Only print the updates as JSON
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Say what was changed
+    /// Print the updates that were made
     #[arg(short = 'v', long, action = clap::ArgAction::Count)]
     verbose: u8,
-    /// Wait for the event; the manager always answers after it, so this changes nothing
+    /// Wait for the event jobspec-update; without effect, since the manager always responds after it
     #[arg(long)]
     wait: bool,
-    /// The job
+    /// Job id
     #[arg(value_name = "JOBID")]
     id: JobId,
-    /// duration=FSD (+FSD, -FSD), queue=NAME, name=TEXT, or a dotted path of the jobspec; VALUE is
+    /// duration=FSD (+FSD, -FSD), queue=NAME, name=TEXT, or a dotted path in the jobspec; VALUE is
     /// JSON or a string
     #[arg(value_name = "KEY=VALUE", required = true)]
     updates: Vec<String>,
@@ -43,7 +44,7 @@ pub(crate) struct UpdateArgs {
 /// A requested duration.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Duration {
-    To(f64),
+    Absolute(f64),
     Longer(f64),
     Shorter(f64),
 }
@@ -53,7 +54,7 @@ pub(crate) fn run(args: UpdateArgs) -> ExitCode {
     session::run(COMMAND, Family::Script, async {
         let mut updates = Map::new();
         for text in &args.updates {
-            let (key, value) = one(args.id, text).await?;
+            let (key, value) = parse_update(args.id, text).await?;
             updates.insert(key, value);
         }
         if args.dry_run {
@@ -72,8 +73,8 @@ pub(crate) fn run(args: UpdateArgs) -> ExitCode {
     })
 }
 
-/// Parses one change: the path and its new value.
-async fn one(id: JobId, text: &str) -> Result<(String, Value), CliError> {
+/// Parses an update, and returns its path in the jobspec and the new value.
+async fn parse_update(id: JobId, text: &str) -> Result<(String, Value), CliError> {
     let missing = || CliError::failure(format!("Missing required value for key {text}"));
     let (key, value) = text.split_once('=').ok_or_else(missing)?;
     let key = path(key);
@@ -81,18 +82,18 @@ async fn one(id: JobId, text: &str) -> Result<(String, Value), CliError> {
         let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
         return Ok((key, value));
     }
-    let asked = Duration::parse(value)?;
-    let seconds = match asked {
-        Duration::To(seconds) => seconds,
+    let requested = Duration::parse(value)?;
+    let seconds = match requested {
+        Duration::Absolute(seconds) => seconds,
         Duration::Longer(_) | Duration::Shorter(_) => {
             let client = Client::connect().await?;
-            asked.from(present(&client, id).await?, id, value)?
+            requested.from(current_duration(&client, id).await?, id, value)?
         }
     };
     Ok((key, seconds.into()))
 }
 
-/// The path in the jobspec that a key stands for.
+/// The path in the jobspec for a key, which can be abbreviated.
 fn path(key: &str) -> String {
     const WHOLE: [&str; 3] = ["attributes.", "resources.", "tasks."];
     match key {
@@ -102,8 +103,8 @@ fn path(key: &str) -> String {
     }
 }
 
-/// The job's duration in seconds; 0 is none.
-async fn present(client: &Client, id: JobId) -> Result<f64, CliError> {
+/// The present duration of the job in seconds; 0 if it is unlimited.
+async fn current_duration(client: &Client, id: JobId) -> Result<f64, CliError> {
     let values = client.call(Lookup::key(id, "jobspec").current()).await?;
     let jobspec: Value = serde_json::from_str(values.get("jobspec")).map_err(CliError::failure)?;
     Ok(jobspec.pointer("/attributes/system/duration").and_then(Value::as_f64).unwrap_or(0.0))
@@ -114,40 +115,41 @@ impl Duration {
         let (kind, rest): (fn(f64) -> Self, &str) = match text.split_at_checked(1) {
             Some(("+", rest)) => (Duration::Longer, rest),
             Some(("-", rest)) => (Duration::Shorter, rest),
-            _ => (Duration::To, text),
+            _ => (Duration::Absolute, text),
         };
         let fsd: Fsd =
             rest.parse().map_err(|_| CliError::failure("invalid Flux standard duration"))?;
         match (fsd.is_infinite(), kind(fsd.as_secs())) {
-            (true, Duration::To(_)) => Ok(Duration::To(0.0)),
+            (true, Duration::Absolute(_)) => Ok(Duration::Absolute(0.0)),
             (true, _) => Err(CliError::failure("invalid Flux standard duration")),
-            (false, asked) => Ok(asked),
+            (false, duration) => Ok(duration),
         }
     }
 
-    /// Seconds, for a job whose duration is `present`.
-    fn from(self, present: f64, id: JobId, text: &str) -> Result<f64, CliError> {
+    /// The new duration in seconds of a job whose duration is `current`. `text` is the argument, for
+    /// messages.
+    fn from(self, current: f64, id: JobId, text: &str) -> Result<f64, CliError> {
         let seconds = match self {
-            Duration::To(seconds) => return Ok(seconds),
-            Duration::Longer(seconds) => present + seconds,
-            Duration::Shorter(seconds) => present - seconds,
+            Duration::Absolute(seconds) => return Ok(seconds),
+            Duration::Longer(seconds) => current + seconds,
+            Duration::Shorter(seconds) => current - seconds,
         };
         let id = show_id(id);
-        if present == 0.0 {
+        if current == 0.0 {
             let text = format!("duration for {id} is unlimited, can't update by {text}");
             return Err(CliError::failure(text));
         }
         if seconds <= 0.0 {
-            let present = Fsd::from_secs(present).unwrap_or(Fsd::ZERO);
+            let current = Fsd::from_secs(current).unwrap_or(Fsd::ZERO);
             let by = text.trim_start_matches('-');
-            let text = format!("current duration for {id} ({present}) cannot be reduced by {by}");
+            let text = format!("current duration for {id} ({current}) cannot be reduced by {by}");
             return Err(CliError::failure(text));
         }
         Ok(seconds)
     }
 }
 
-/// One line of JSON with a blank after each comma and colon, as Flux prints the changes.
+/// Formats a value as one line of JSON with a space after each comma and colon, as Flux prints updates.
 fn spaced(value: &Value) -> Result<String, CliError> {
     let mut text = Vec::new();
     value
@@ -156,7 +158,7 @@ fn spaced(value: &Value) -> Result<String, CliError> {
     String::from_utf8(text).map_err(CliError::failure)
 }
 
-/// Separators followed by a blank.
+/// A format of JSON with a space after each separator.
 struct Spaced;
 
 impl serde_json::ser::Formatter for Spaced {
@@ -181,7 +183,7 @@ impl serde_json::ser::Formatter for Spaced {
     }
 }
 
-/// A string without its quotes, all else as JSON.
+/// The text of a string without quotes, or of any other value as JSON.
 fn bare(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
@@ -197,7 +199,7 @@ mod tests {
     const ID: JobId = JobId::new(68_484_595_712);
 
     #[test]
-    fn keys_are_short_for_paths() {
+    fn keys_abbreviate_paths() {
         assert_eq!(path("name"), "attributes.system.job.name");
         assert_eq!(path("queue"), "attributes.system.queue");
         assert_eq!(path("attributes.user.x"), "attributes.user.x");
@@ -205,14 +207,14 @@ mod tests {
     }
 
     #[test]
-    fn a_dry_run_shows_the_changes_as_flux_does() {
+    fn a_dry_run_prints_the_updates_as_flux_does() {
         let changes = json!({"attributes.system.duration": 60.0, "a": [1, {"b": "x"}]});
         let text = r#"{"attributes.system.duration": 60.0, "a": [1, {"b": "x"}]}"#;
         assert_eq!(spaced(&changes).unwrap(), text);
     }
 
     #[test]
-    fn a_duration_is_new_or_relative_to_the_present_one() {
+    fn a_duration_is_absolute_or_relative() {
         let seconds = |text: &str, present| Duration::parse(text).unwrap().from(present, ID, text);
         assert_eq!(seconds("2m", 60.0).unwrap(), 120.0);
         assert_eq!(seconds("+1m", 60.0).unwrap(), 120.0);
@@ -233,10 +235,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_new_duration_is_one(text in ".*|[-+]?[0-9]{1,9}(\\.[0-9])?(ms|[smhd])?", present in 0.0..1e9) {
+        fn any_new_duration_is_finite_and_not_negative(text in ".*|[-+]?[0-9]{1,9}(\\.[0-9])?(ms|[smhd])?", present in 0.0..1e9) {
             match Duration::parse(&text) {
                 Err(error) => prop_assert_eq!(error.text, "invalid Flux standard duration"),
-                Ok(asked) => match asked.from(present, ID, &text) {
+                Ok(requested) => match requested.from(present, ID, &text) {
                     Ok(seconds) => prop_assert!(seconds.is_finite() && seconds >= 0.0, "{}", seconds),
                     Err(error) => prop_assert!(error.text.contains(&show_id(ID)), "{}", error.text),
                 },

@@ -1,4 +1,4 @@
-//! `uptime`: shows how long the manager has been running.
+//! `uptime`: shows manager uptime, with its owner, nodes, and whether queues are disabled or stopped.
 
 use std::process::ExitCode;
 
@@ -31,11 +31,11 @@ async fn uptime(client: &Client) -> Result<u8, CliError> {
     let nodes = Nodes::from_status(&client.call(GetStatus {}).await?);
     let now = crate::daemon::now();
     session::print(&line(now, starttime, &owner, nodes, &TimeZone::system()))?;
-    session::print(&standstill(&client.call(GetOverview {}).await?))?;
+    session::print(&queue_state(&client.call(GetOverview {}).await?))?;
     Ok(0)
 }
 
-/// How many nodes there are, and how many of them are out of use.
+/// The numbers of nodes, of drained and of offline nodes.
 #[derive(Clone, Copy)]
 struct Nodes {
     size: usize,
@@ -60,13 +60,13 @@ fn line(now: Timestamp, start: f64, owner: &str, nodes: Nodes, zone: &TimeZone) 
     let Nodes { size, drained, offline } = nodes;
     let out = [(drained, "drained"), (offline, "offline")].into_iter();
     let out = out.filter(|(count, _)| *count > 0).map(|(count, what)| format!(",  {count} {what}"));
-    // A manager is below no other one.
+    // The depth in the hierarchy of instances is always 0: this manager doesn't know it.
     let out = out.collect::<String>();
     format!(" {clock} run {up},  owner {owner},  depth 0,  size {size}{out}\n")
 }
 
-/// What no queue does: accept or start jobs.
-fn standstill(overview: &Overview) -> String {
+/// The line that tells that all queues are disabled or stopped. Empty if neither is the case.
+fn queue_state(overview: &Overview) -> String {
     let all =
         |off: fn(&Queue) -> bool| !overview.queues.is_empty() && overview.queues.iter().all(off);
     let disabled = all(|queue| queue.status.enable == Some(false));
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_line_tells_state_age_owner_and_size() {
+    fn one_line_shows_time_uptime_owner_and_size() {
         let now = Timestamp::from_secs(3_723.0);
         let shown = |status: Value| {
             let nodes = Nodes::from_status(&serde_json::from_value(status).unwrap());
@@ -97,13 +97,13 @@ mod tests {
     }
 
     #[test]
-    fn only_what_holds_for_all_queues_is_told() {
+    fn only_the_state_of_all_queues_is_shown() {
         let queue = |enable, start| json!({"enable": enable, "start": start});
-        let told = |queues: &[Value]| {
-            standstill(&serde_json::from_value(json!({ "queues": queues })).unwrap())
+        let shown = |queues: &[Value]| {
+            queue_state(&serde_json::from_value(json!({ "queues": queues })).unwrap())
         };
-        assert_eq!(told(&[queue(true, false), queue(true, true)]), "");
-        assert_eq!(told(&[queue(true, false), queue(false, false)]), "  scheduler stopped\n");
-        assert_eq!(told(&[queue(false, false)]), "  submit disabled,  scheduler stopped\n");
+        assert_eq!(shown(&[queue(true, false), queue(true, true)]), "");
+        assert_eq!(shown(&[queue(true, false), queue(false, false)]), "  scheduler stopped\n");
+        assert_eq!(shown(&[queue(false, false)]), "  submit disabled,  scheduler stopped\n");
     }
 }

@@ -1,5 +1,5 @@
-//! Reports wrong command lines. Scripts depend on the form of the message and on the exit code. Both are
-//! those of Flux, whose commands come in two families that differ in them.
+//! Reports usage errors. Scripts depend on the form of the message and on the exit code, which are therefore
+//! those of Flux. Its commands are of two families that differ in both.
 
 use std::error::Error as _;
 use std::ffi::OsStr;
@@ -9,41 +9,43 @@ use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// The family of a command, which decides the form of its errors and its exit codes.
+/// The family of a command, which determines the form of its errors and its exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Family {
-    /// `submit`, `run`, `jobs`, `cancel`, ...: usage, then `PROG-NAME: error: TEXT`; exit code 2.
+    /// Flux's scripts: `submit`, `run`, `jobs`, `cancel`, ... A usage error is the usage, then
+    /// `PROG-NAME: error: TEXT`, with exit code 2.
     Script,
-    /// `job`, `start`, `config`, ...: `PROG-NAME: TEXT`, then the usage; exit code 1.
+    /// Flux's compiled commands: `job`, `start`, `config`, ... A usage error is `PROG-NAME: TEXT`, then the
+    /// usage, with exit code 1.
     Compiled,
 }
 
-/// The output for a command line that is wrong or asks for help.
+/// The output for a usage error or a request for help.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Answer {
-    /// All lines, with the newline at the end.
+pub(crate) struct Report {
+    /// All lines, with a newline at the end.
     pub(crate) text: String,
-    /// Exit code of the command: 0 when help was asked for.
+    /// The exit code of the command: 0 for help.
     pub(crate) code: u8,
 }
 
-/// The name that the program was called by, for its messages: the file name of `argv[0]`.
+/// The name by which the program was started, for its messages: the file name of `argv[0]`.
 pub(crate) fn program_name(argv0: Option<&OsStr>) -> String {
     let name = argv0.and_then(|path| Path::new(path).file_name());
     name.map_or_else(|| "jobtap".to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
-/// Turns clap's error about `command` of `program` into the family's form. `usage` is the usage of
-/// the command as a whole, since clap's own repeats what was wrong.
-pub(crate) fn answer(
+/// Turns clap's error about `command` of `program` into the form of the family. `usage` is the usage of the
+/// whole command: that in clap's error is reduced to the wrong argument.
+pub(crate) fn describe(
     error: &clap::Error,
     program: &str,
     command: &str,
     usage: &str,
     family: Family,
-) -> Answer {
+) -> Report {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        return Answer { text: error.render().to_string(), code: 0 };
+        return Report { text: error.render().to_string(), code: 0 };
     }
     let text = match family {
         Family::Script => {
@@ -56,7 +58,7 @@ pub(crate) fn answer(
         }
     };
     let code = if family == Family::Script { 2 } else { 1 };
-    Answer { text, code }
+    Report { text, code }
 }
 
 /// Prints help to standard output and errors to standard error, and returns the exit code.
@@ -67,8 +69,8 @@ pub(crate) fn report(
     usage: &str,
     family: Family,
 ) -> ExitCode {
-    let Answer { text, code } = answer(error, program, command, usage, family);
-    // If the text cannot be written, only the exit code reports the error.
+    let Report { text, code } = describe(error, program, command, usage, family);
+    // An error is ignored: there is nowhere to report it but in the exit code.
     let _ = if code == 0 {
         io::stdout().write_all(text.as_bytes())
     } else {
@@ -139,7 +141,7 @@ fn compiled_text(error: &clap::Error) -> String {
     }
 }
 
-/// The argument in question, without the placeholder of its value.
+/// The argument that the error is about, without the name of its value.
 fn argument(error: &clap::Error) -> String {
     let argument = string(error, ContextKind::InvalidArg).unwrap_or_default();
     argument.split([' ', '=']).next().unwrap_or_default().trim_end_matches(['[', '.']).to_owned()
@@ -174,7 +176,7 @@ mod tests {
 
     use super::*;
 
-    fn wrong(words: &[&str], family: Family) -> Answer {
+    fn wrong(words: &[&str], family: Family) -> Report {
         let command = Command::new("jobtap").subcommand(
             Command::new("demo")
                 .arg(Arg::new("ntasks").short('n').long("ntasks").value_name("N"))
@@ -188,10 +190,10 @@ mod tests {
         let words = ["jobtap", "demo"].iter().chain(words);
         let error = command.try_get_matches_from(words).unwrap_err();
         let usage = "site-jobtap demo [OPTIONS] JOBID";
-        answer(&error, "site-jobtap", "demo", usage, family)
+        describe(&error, "site-jobtap", "demo", usage, family)
     }
 
-    /// The error line in both forms.
+    /// The error message in both forms.
     fn lines(words: &[&str]) -> (String, String) {
         let script = wrong(words, Family::Script);
         let compiled = wrong(words, Family::Compiled);
@@ -212,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn each_family_has_its_form_and_exit_code() {
+    fn each_family_has_its_own_form_and_exit_code() {
         assert_eq!(
             lines(&["1", "--foo"]),
             both("unrecognized arguments: --foo", "unrecognized option '--foo'")
@@ -244,14 +246,14 @@ mod tests {
     }
 
     #[test]
-    fn help_is_no_error() {
+    fn help_exits_with_0() {
         let help = wrong(&["--help"], Family::Compiled);
         assert_eq!(help.code, 0);
         assert!(help.text.contains("--ntasks"));
     }
 
     #[test]
-    fn the_program_is_named_by_the_file_it_was_started_from() {
+    fn the_program_name_is_the_file_name_of_argv0() {
         let name = |path: &str| program_name(Some(OsStr::new(path)));
         assert_eq!(name("/usr/bin/jobtap"), "jobtap");
         assert_eq!(name("./site-manager"), "site-manager");

@@ -1,14 +1,14 @@
-//! The output of `--version`. A manager that `jobtap build` made prints its own name and version first, under
-//! which its site distributes it, then the version of the SDK.
+//! The output of `--version`. A manager that `jobtap build` has made prints its own name and version, then
+//! the version of the SDK.
 
 use std::sync::OnceLock;
 
 use crate::build;
 
-/// The version of jobtap that this program is compiled from.
+/// The version of jobtap with which this program is compiled.
 const SDK: &str = env!("CARGO_PKG_VERSION");
 
-/// The program's name.
+/// The name of the program.
 pub(super) fn name() -> &'static str {
     build::own().map_or("jobtap", |own| own.name.as_str())
 }
@@ -22,7 +22,7 @@ pub(super) fn short() -> &'static str {
     }
 }
 
-/// The output of `--version` after the name, with the plugins.
+/// The output of `--version` after the name, which refers to the list of plugins.
 pub(super) fn long() -> &'static str {
     static TEXT: OnceLock<String> = OnceLock::new();
     match build::own() {

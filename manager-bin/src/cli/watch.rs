@@ -1,4 +1,4 @@
-//! `watch`: prints the output of submitted jobs until they finish.
+//! `watch`: prints the output of submitted jobs until they are inactive.
 
 use std::process::ExitCode;
 
@@ -6,8 +6,9 @@ use jobtap_core::job::JobId;
 use serde_json::Value;
 use tokio::task::JoinSet;
 
+use super::ids::Target;
+use super::jobs::options::{FORMATS, JobsArgs, Setting};
 use super::jobs::query::Query;
-use super::jobs::{FORMATS, JobArg, JobsArgs, Setting};
 use super::message::CliError;
 use super::session;
 use super::submit::log::Sinks;
@@ -17,17 +18,17 @@ use crate::client::Client;
 
 const COMMAND: &str = "watch";
 
-/// How many jobs are watched without an option.
+/// The number of jobs that are watched without `--count`.
 const DEFAULT_COUNT: u64 = 1000;
 
 /// Options and arguments of `watch`.
 #[derive(Debug, clap::Args)]
 #[command(args_override_self = true)]
 pub(crate) struct WatchArgs {
-    /// Watch all jobs that are pending or running
+    /// Watch all active jobs
     #[arg(short = 'a', long)]
     active: bool,
-    /// Watch all jobs, inactive ones too
+    /// Watch all jobs, including inactive ones
     #[arg(short = 'A', long)]
     all: bool,
     /// Watch at most this many jobs
@@ -39,15 +40,15 @@ pub(crate) struct WatchArgs {
     /// Watch jobs that were active after this time
     #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     since: Option<String>,
-    /// Put the task's rank before each line
+    /// Prefix each line with the task rank
     #[arg(short = 'l', long)]
     label_io: bool,
-    /// Say more on stderr (repeatable)
+    /// Print more messages on stderr (repeatable)
     #[arg(short = 'v', long, action = clap::ArgAction::Count)]
     verbose: u8,
     /// Watch these jobs
     #[arg(value_name = "JOBID")]
-    jobids: Vec<JobArg>,
+    jobids: Vec<Target>,
 }
 
 /// Runs the command.
@@ -72,18 +73,18 @@ async fn watch(args: WatchArgs) -> Result<u8, CliError> {
         return Ok(0);
     }
     let wait = Wait::with_output(args.verbose, args.label_io);
-    let mut waiting = JoinSet::new();
+    let mut waits = JoinSet::new();
     for id in ids {
-        waiting.spawn(wait_for(client.clone(), id, wait.clone(), Sinks::default()));
+        waits.spawn(wait_for(client.clone(), id, wait.clone(), Sinks::default()));
     }
     let mut highest = 0;
-    while let Some(code) = waiting.join_next().await {
+    while let Some(code) = waits.join_next().await {
         highest = highest.max(code.map_err(CliError::failure)??);
     }
     Ok(highest)
 }
 
-/// The options as those of `jobs` that select the same; none if only ids are given.
+/// The options of `jobs` that select the same jobs. `None` if the command line contains only ids.
 fn selection(args: &WatchArgs) -> Result<Option<JobsArgs>, CliError> {
     let selects = args.active
         || args.all
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn something_must_be_selected() {
+    fn ids_or_an_option_that_selects_jobs_are_required() {
         let text = "At least one job selection option is required";
         assert_eq!(select(&["-v"]).unwrap_err().text, text);
         assert!(select(&["f1"]).unwrap().is_none());

@@ -1,38 +1,38 @@
-//! `build add` and `build remove`: change the manifest's text.
+//! `build add` and `build remove`: edit the manifest and keep the rest of its text.
 
 use std::path::{Path, PathBuf};
 
 use jobtap_core::host::PluginDescriptor;
 
-use super::{MANIFEST, no_manifest, with};
+use super::{MANIFEST, no_manifest, parse_plugin};
 use crate::build::{self, BuildError, Manifest, linked};
 use crate::cli::message::CliError;
 use crate::files::{self, Access};
 
-/// The crate of the builtins.
+/// The crate that contains the builtin plugins.
 const BUILTINS: &str = "jobtap-builtins";
 
 /// Options and arguments of `build add`.
 #[derive(Debug, clap::Args)]
 pub(super) struct AddArgs {
     #[command(flatten)]
-    place: Place,
-    /// A version from a registry, a crate's directory, or a builtin
+    location: ManifestArg,
+    /// A version from a registry, the directory of a crate, or a builtin plugin
     #[arg(value_name = "NAME@VERSION|NAME=PATH|BUILTIN")]
     plugin: String,
-    /// The registry, by its name in the manifest or in cargo's configuration; without it, crates.io
+    /// Name of the registry in the manifest or in cargo's configuration [default: crates.io]
     #[arg(long, value_name = "NAME")]
     registry: Option<String>,
-    /// Take the version from this directory of crates
+    /// Take the version from this directory, which holds crates
     #[arg(long, value_name = "DIR", conflicts_with = "registry")]
     directory: Option<PathBuf>,
-    /// A feature of the crate; repeatable
+    /// Enable a feature of the crate (repeatable)
     #[arg(long, value_name = "FEATURE")]
     feature: Vec<String>,
-    /// Call it before this plugin; repeatable
+    /// Call the plugin before this one (repeatable)
     #[arg(long, value_name = "PLUGIN")]
     before: Vec<String>,
-    /// Call it after this plugin; repeatable
+    /// Call the plugin after this one (repeatable)
     #[arg(long, value_name = "PLUGIN")]
     after: Vec<String>,
 }
@@ -41,33 +41,33 @@ pub(super) struct AddArgs {
 #[derive(Debug, clap::Args)]
 pub(super) struct RemoveArgs {
     #[command(flatten)]
-    place: Place,
-    /// The plugin's crate, or a builtin
+    location: ManifestArg,
+    /// Crate of the plugin, or a builtin plugin
     #[arg(value_name = "NAME")]
     name: String,
 }
 
 #[derive(Debug, clap::Args)]
-struct Place {
-    /// The manifest; without it, jobtap-build.toml of the present directory
+struct ManifestArg {
+    /// Manifest to edit
     #[arg(short = 'f', long, value_name = "FILE", default_value = MANIFEST)]
     file: PathBuf,
 }
 
 /// Runs `build add`.
 pub(super) fn add(args: &AddArgs) -> Result<u8, CliError> {
-    let file = &args.place.file;
+    let file = &args.location.file;
     if is_builtin(&args.plugin) {
         return change(file, |text| build::set_builtin(text, &args.plugin, true));
     }
     let word = &args.plugin;
-    let mut entry = with(word)?.ok_or_else(|| {
+    let mut entry = parse_plugin(word)?.ok_or_else(|| {
         CliError::usage(format!("{word}: neither NAME@VERSION nor NAME=PATH nor a builtin"))
     })?;
-    // Of the present directory until now; in the manifest, beginning at it where that is possible.
-    let near = |path: PathBuf| -> Result<PathBuf, CliError> { Ok(relative(&path, file)?) };
-    entry.path = entry.path.map(near).transpose()?;
-    entry.directory = args.directory.clone().map(near).transpose()?;
+    // The user's paths are relative to the current directory, those in a manifest to the manifest.
+    let from_manifest = |path: PathBuf| -> Result<PathBuf, CliError> { Ok(relative(&path, file)?) };
+    entry.path = entry.path.map(from_manifest).transpose()?;
+    entry.directory = args.directory.clone().map(from_manifest).transpose()?;
     entry.registry = args.registry.clone();
     entry.features = args.feature.clone();
     (entry.before, entry.after) = (args.before.clone(), args.after.clone());
@@ -76,15 +76,16 @@ pub(super) fn add(args: &AddArgs) -> Result<u8, CliError> {
 
 /// Runs `build remove`.
 pub(super) fn remove(args: &RemoveArgs) -> Result<u8, CliError> {
-    change(&args.place.file, |text| match is_builtin(&args.name) {
+    change(&args.location.file, |text| match is_builtin(&args.name) {
         true => build::set_builtin(text, &args.name, false),
         false => build::remove_plugin(text, &args.name),
     })
 }
 
-/// Not all builtins have a dot; those without are known to a program that has them.
+/// Returns true if a builtin has this name. A leading dot tells; the names of the other builtins are looked
+/// up among the plugins that are linked into this program.
 fn is_builtin(name: &str) -> bool {
-    // A path may begin with dots, too.
+    // A path may begin with a dot as well.
     if name.contains(['/', '=', '@']) {
         return false;
     }
@@ -93,7 +94,8 @@ fn is_builtin(name: &str) -> bool {
     name.starts_with('.') || known().is_some_and(own)
 }
 
-/// The path relative to the manifest's directory if it is in or beside that; otherwise an absolute path.
+/// Returns the path relative to the manifest's directory if it lies in that directory or in its parent, and
+/// an absolute path otherwise.
 fn relative(path: &Path, manifest: &Path) -> std::io::Result<PathBuf> {
     let (path, manifest) = (std::path::absolute(path)?, std::path::absolute(manifest)?);
     let base = manifest.parent().unwrap_or(Path::new("/"));
@@ -106,15 +108,16 @@ fn relative(path: &Path, manifest: &Path) -> std::io::Result<PathBuf> {
     })
 }
 
+/// Replaces the manifest with what `edit` returns for its text.
 fn change(file: &Path, edit: impl Fn(&str) -> Result<String, BuildError>) -> Result<u8, CliError> {
-    let told = |error: std::io::Error| CliError::failure(format!("{}: {error}", file.display()));
+    let failed = |error: std::io::Error| CliError::failure(format!("{}: {error}", file.display()));
     if !file.exists() {
         return Err(no_manifest(file));
     }
-    let text = std::fs::read_to_string(file).map_err(told)?;
-    // Here for its errors, which name the file.
+    let text = std::fs::read_to_string(file).map_err(failed)?;
+    // Parsed only for the errors, which name the file: `edit` knows the text alone.
     Manifest::parse(&file.display().to_string(), &text)?;
-    files::write_whole(file, edit(&text)?.as_bytes(), Access::Kept).map_err(told)?;
+    files::write_whole(file, edit(&text)?.as_bytes(), Access::Kept).map_err(failed)?;
     Ok(0)
 }
 
@@ -123,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_begin_at_the_manifest() {
+    fn paths_are_relative_to_the_manifest() {
         let from = |path: &str| relative(path.as_ref(), "/site/manager/m.toml".as_ref()).unwrap();
         assert_eq!(from("/site/manager/plugins/a"), Path::new("plugins/a"));
         assert_eq!(from("/site/a"), Path::new("../a"));

@@ -1,7 +1,7 @@
-//! `build`: makes a manager with chosen plugins, changes its manifest, and explains it.
+//! `build`: builds a manager with chosen plugins. Its subcommands edit the manifest and show what it builds.
 
 mod edit;
-mod look;
+mod inspect;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -11,6 +11,7 @@ use crate::cli::message::{CliError, Prog};
 use crate::cli::session;
 use crate::files::{self, Access};
 
+/// The default name of a manifest.
 const MANIFEST: &str = "jobtap-build.toml";
 
 /// Options of `build`.
@@ -20,19 +21,19 @@ pub(crate) struct BuildArgs {
     #[command(subcommand)]
     command: Option<BuildCommand>,
     #[command(flatten)]
-    what: What,
+    source: SourceArgs,
     #[command(flatten)]
-    how: How,
-    /// Write the binary here; without it, into the present directory under the manager's name
+    process: ProcessArgs,
+    /// Write the binary here [default: the manager's name, in the current directory]
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Write the crate that would be compiled here, and do not compile it
+    /// Only write the crate that would be compiled to this directory
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
     print_crate: Option<PathBuf>,
-    /// Write the bill of materials (CycloneDX) here; - is standard output
+    /// Write the bill of materials (CycloneDX) here; "-" is standard output
     #[arg(long, value_name = "FILE")]
     sbom: Option<PathBuf>,
-    /// Do not build, but write the manifest and the lock of this manager again
+    /// Don't build, but restore the manifest and the lock file of this manager
     #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "print_crate", "sbom"])]
     from_binary: Option<PathBuf>,
 }
@@ -40,58 +41,58 @@ pub(crate) struct BuildArgs {
 /// One line per subcommand.
 #[derive(Debug, clap::Subcommand)]
 enum BuildCommand {
-    /// Add a plugin to the manifest, or take a builtin in again
+    /// Add a plugin to the manifest, or include a builtin plugin again
     Add(edit::AddArgs),
-    /// Take a plugin out of the manifest, or leave a builtin out
+    /// Remove a plugin from the manifest, or exclude a builtin plugin
     Remove(edit::RemoveArgs),
-    /// Show in what a manager differs from another one, or from what would be built now
-    Diff(look::DiffArgs),
-    /// Show which plugins would be built in, in which order, and why
-    Explain(look::ExplainArgs),
+    /// Show how a manager differs from another one, or from what would be built now
+    Diff(inspect::DiffArgs),
+    /// Show which plugins would be linked, in which order, and why
+    Explain(inspect::ExplainArgs),
 }
 
-/// What is to be built.
+/// The options that determine what is built.
 #[derive(Debug, Clone, clap::Args)]
-struct What {
-    /// The manifest; without it, jobtap-build.toml of the present directory
+struct SourceArgs {
+    /// Manifest [default: jobtap-build.toml, if it exists]
     #[arg(short = 'f', long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Take this plugin in too: a version from crates.io, or a crate's directory
+    /// Add a plugin: a version from crates.io, or the directory of a crate (repeatable)
     #[arg(long, value_name = "NAME@VERSION|NAME=PATH")]
     with: Vec<String>,
-    /// Leave a builtin plugin out
+    /// Exclude a builtin plugin (repeatable)
     #[arg(long, value_name = "BUILTIN")]
     without: Vec<String>,
     /// Build with the SDK of this checkout of jobtap
     #[arg(long, value_name = "PATH")]
     sdk: Option<PathBuf>,
-    /// The target triple
+    /// Target triple
     #[arg(long, value_name = "TRIPLE")]
     target: Option<String>,
-    /// Optimise for days of use: takes minutes
+    /// Compile with full optimisation, which takes minutes
     #[arg(long)]
     release: bool,
 }
 
-/// How it is to be built.
+/// The options that determine how the build runs.
 #[derive(Debug, Clone, clap::Args)]
-struct How {
-    /// Refuse to change the lock beside the manifest
+struct ProcessArgs {
+    /// Fail if the lock file beside the manifest would change
     #[arg(long)]
     locked: bool,
-    /// Do not use the network
+    /// Don't use the network
     #[arg(long)]
     offline: bool,
-    /// Take the sources of all crates from here; filled by the first build
+    /// Take the sources of all crates from this directory; the first build fills it
     #[arg(long, value_name = "DIR")]
     vendor: Option<PathBuf>,
-    /// Keep sources and compiled crates here
+    /// Keep sources and compiled crates in this directory
     #[arg(long, value_name = "DIR")]
     cache: Option<PathBuf>,
-    /// Keep compiled crates here
+    /// Keep compiled crates in this directory
     #[arg(long, value_name = "DIR")]
     target_dir: Option<PathBuf>,
-    /// Show nothing but errors
+    /// Print errors only
     #[arg(short = 'q', long)]
     quiet: bool,
 }
@@ -117,28 +118,28 @@ fn execute(args: BuildArgs) -> Result<u8, CliError> {
     match &args.command {
         Some(BuildCommand::Add(args)) => edit::add(args),
         Some(BuildCommand::Remove(args)) => edit::remove(args),
-        Some(BuildCommand::Diff(args)) => look::diff(args),
-        Some(BuildCommand::Explain(args)) => look::explain(args),
+        Some(BuildCommand::Diff(args)) => inspect::diff(args),
+        Some(BuildCommand::Explain(args)) => inspect::explain(args),
         None => make(args),
     }
 }
 
 fn make(args: BuildArgs) -> Result<u8, CliError> {
     if let Some(binary) = &args.from_binary {
-        let file = args.what.file.clone().unwrap_or_else(|| PathBuf::from(MANIFEST));
+        let file = args.source.file.clone().unwrap_or_else(|| PathBuf::from(MANIFEST));
         build::recover(binary, &file)?;
         return Ok(0);
     }
-    let (mut manifest, options) = read(&args.what, &args.how)?;
+    let (mut manifest, options) = read(&args.source, &args.process)?;
     if options.lock.is_none() {
-        named_after(&mut manifest, args.output.as_deref());
+        name_after(&mut manifest, args.output.as_deref());
     }
     if let Some(directory) = &args.print_crate {
         build::print_crate(&manifest, &options, directory)?;
         return Ok(0);
     }
     if let Some(file) = args.sbom.as_deref().filter(|file| !is_stdout(file)) {
-        // Compiling takes minutes.
+        // Checked before compiling, which takes minutes.
         files::check_target(file).map_err(failed(file))?;
     }
     let output = args.output.unwrap_or_else(|| PathBuf::from(&manifest.manager.name));
@@ -152,31 +153,31 @@ fn make(args: BuildArgs) -> Result<u8, CliError> {
             }
         }
     }
-    if !args.how.quiet {
+    if !args.process.quiet {
         let plugins = built.composition.order.len();
         let shown = if output.is_dir() { &built.binary } else { &output };
         session::note(&format!("{}: {}, {plugins} plugins", shown.display(), size(built.size)));
         if !built.verified {
             session::note(
-                "it is for another machine, so it was not started to compare its plugins",
+                "the binary is for another machine: it wasn't started, and its plugins not verified",
             );
         }
     }
     Ok(0)
 }
 
-/// Whether this name of a file stands for standard output.
+/// Returns true if this file name stands for standard output.
 fn is_stdout(file: &Path) -> bool {
     ["-", "/dev/stdout"].iter().any(|name| file == Path::new(name))
 }
 
-/// Names the file in a system's error.
+/// Adds the file's name to a system error.
 fn failed(file: &Path) -> impl FnOnce(std::io::Error) -> CliError + '_ {
     move |error| CliError::failure(format!("{}: {error}", file.display()))
 }
 
-/// Without a manifest, the manager is called what its file is called, where a crate can be.
-fn named_after(manifest: &mut Manifest, output: Option<&Path>) {
+/// Names the manager after its output file, unless that isn't a valid name of a crate.
+fn name_after(manifest: &mut Manifest, output: Option<&Path>) {
     let file = output.filter(|file| !file.is_dir()).and_then(Path::file_name);
     let Some(name) = file.and_then(|name| name.to_str()) else { return };
     let mut named = manifest.clone();
@@ -186,19 +187,19 @@ fn named_after(manifest: &mut Manifest, output: Option<&Path>) {
     }
 }
 
-/// A number of bytes with a unit.
+/// Formats a number of bytes in megabytes.
 fn size(bytes: u64) -> String {
     format!("{}.{} MB", bytes / 1_000_000, bytes % 1_000_000 / 100_000)
 }
 
-/// The manifest with the additions of the options, and the path of its lock file.
-fn read(what: &What, how: &How) -> Result<(Manifest, Options), CliError> {
-    let present = Some(PathBuf::from(MANIFEST)).filter(|file| file.is_file());
-    let file = what.file.clone().or(present);
+/// The manifest with the changes by the options, and the options of the build.
+fn read(source: &SourceArgs, process: &ProcessArgs) -> Result<(Manifest, Options), CliError> {
+    let default = Some(PathBuf::from(MANIFEST)).filter(|file| file.is_file());
+    let file = source.file.clone().or(default);
     let mut manifest = match &file {
         Some(file) if !file.exists() => return Err(no_manifest(file)),
         Some(file) => Manifest::read(file)?,
-        None if what.with.is_empty() && what.without.is_empty() => {
+        None if source.with.is_empty() && source.without.is_empty() => {
             return Err(no_manifest(Path::new(MANIFEST)));
         }
         None => Manifest::default(),
@@ -206,42 +207,42 @@ fn read(what: &What, how: &How) -> Result<(Manifest, Options), CliError> {
     let base = file.as_deref().and_then(Path::parent).map(Path::to_path_buf).unwrap_or_default();
     let base =
         std::path::absolute(if base.as_os_str().is_empty() { Path::new(".") } else { &base })?;
-    for word in &what.with {
-        let entry = with(word)?.ok_or_else(|| {
+    for word in &source.with {
+        let entry = parse_plugin(word)?.ok_or_else(|| {
             CliError::usage(format!("--with={word}: neither NAME@VERSION nor NAME=PATH"))
         })?;
         manifest.plugins.retain(|plugin| plugin.name != entry.name);
         manifest.plugins.push(entry);
     }
     if let Some(builtins) = &mut manifest.manager.builtins {
-        builtins.retain(|name| !what.without.contains(name));
+        builtins.retain(|name| !source.without.contains(name));
     } else {
-        manifest.manager.without.extend(what.without.iter().cloned());
+        manifest.manager.without.extend(source.without.iter().cloned());
     }
-    if let Some(sdk) = &what.sdk {
+    if let Some(sdk) = &source.sdk {
         manifest.manager.sdk = Some(std::path::absolute(sdk)?);
     }
-    if let Some(target) = &what.target {
+    if let Some(target) = &source.target {
         manifest.manager.target = Some(target.clone());
     }
-    manifest.manager.release |= what.release;
+    manifest.manager.release |= source.release;
     let lock = file.map(|file| file.with_extension("lock"));
     let options = Options {
         base,
         lock,
-        keep_lock: !what.with.is_empty() || what.sdk.is_some(),
-        cache: how.cache.clone(),
-        target_dir: how.target_dir.clone(),
-        locked: how.locked,
-        offline: how.offline,
-        vendor: how.vendor.clone(),
-        quiet: how.quiet,
+        keep_lock: !source.with.is_empty() || source.sdk.is_some(),
+        cache: process.cache.clone(),
+        target_dir: process.target_dir.clone(),
+        locked: process.locked,
+        offline: process.offline,
+        vendor: process.vendor.clone(),
+        quiet: process.quiet,
     };
     Ok((manifest, options))
 }
 
-/// Parses a plugin of an option: `NAME@VERSION` or `NAME=PATH`; `None` for any other text.
-fn with(word: &str) -> Result<Option<PluginEntry>, CliError> {
+/// Parses `NAME@VERSION` or `NAME=PATH`. Returns `None` for any other text.
+fn parse_plugin(word: &str) -> Result<Option<PluginEntry>, CliError> {
     let split = word.find(['=', '@']).and_then(|at| word.split_at_checked(at));
     let (name, rest) = split.unwrap_or((word, ""));
     let name = name.to_owned();
@@ -259,7 +260,7 @@ fn with(word: &str) -> Result<Option<PluginEntry>, CliError> {
     })
 }
 
-/// The error where a manifest is needed.
+/// The error about a manifest that doesn't exist.
 fn no_manifest(file: &Path) -> CliError {
     CliError::usage(format!(
         "there is no {}: make a manifest with `jobtap new manager NAME`, or name one with -f",

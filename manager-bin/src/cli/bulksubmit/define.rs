@@ -1,6 +1,6 @@
-//! `--define=NAME=CODE`: transformations of inputs that the user writes. CODE is an expression in Python as
-//! in Flux, so that scripts for Flux work. It is evaluated by the Python interpreter of the host, which is
-//! started once for each NAME.
+//! `--define=NAME=CODE`: the user's own substitutions. CODE is a Python expression as in Flux, so that
+//! scripts for Flux work. The host's Python interpreter, started once for each NAME, evaluates it for all
+//! inputs.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -9,8 +9,7 @@ use std::process::{Command, Stdio};
 use super::replace::Defined;
 use crate::cli::message::{CliError, system_text};
 
-/// The program: reads the inputs as a JSON array and prints the values of the expression, in which `x` is
-/// the input.
+/// Reads the inputs as a JSON array and prints the values of the expression, in which `x` is the input.
 const PROGRAM: &str = "\
 import json, math, os, re, sys
 code = compile(sys.argv[1], '--define', 'eval')
@@ -24,6 +23,7 @@ pub(super) fn all<'a>(
     inputs: impl Iterator<Item = &'a String>,
 ) -> Result<Defined, CliError> {
     let mut inputs: Vec<&String> = inputs.collect();
+    // Each input is evaluated once, however many jobs use it.
     inputs.sort_unstable();
     inputs.dedup();
     let mut defined = Defined::new();
@@ -53,7 +53,7 @@ fn evaluate(code: &str, inputs: &[&String]) -> Result<Vec<String>, String> {
         .map_err(unavailable)?;
     let text = serde_json::to_vec(inputs).map_err(|error| error.to_string())?;
     if let Some(mut stdin) = python.stdin.take() {
-        // An interpreter that exits before it has read all prints the reason.
+        // An interpreter that fails exits before it has read everything, and prints the reason to stderr.
         let _ = stdin.write_all(&text);
     }
     let output = python.wait_with_output().map_err(unavailable)?;
@@ -70,13 +70,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_definition_has_a_name_and_code() {
+    fn a_definition_needs_a_name_and_code() {
         let error = all(&["pow".to_owned()], std::iter::empty()).unwrap_err();
         assert_eq!(error.text, "--define: expected NAME=CODE, got 'pow'");
     }
 
     #[test]
-    fn inputs_become_what_the_code_makes_of_them() {
+    fn code_is_evaluated_for_each_input() {
         if Command::new("python3").arg("--version").output().is_err() {
             return;
         }

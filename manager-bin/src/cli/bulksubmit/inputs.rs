@@ -1,27 +1,27 @@
-//! The inputs of `bulksubmit`: lists after `:::` on the command line, in files after `::::` or on standard
-//! input, and their combinations.
+//! The inputs of `bulksubmit`, which are lists: words after `:::`, the contents of files after `::::`, or
+//! standard input. Each combination of their values is a job.
 
 use std::io;
 
 use crate::cli::submit::error::ArgError;
 
-/// One list of inputs.
+/// A list of inputs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Source {
     values: Vec<String>,
-    /// Goes step by step with the list before it.
+    /// Combined element by element with the previous list (`:::+`), not as a product.
     linked: bool,
 }
 
-/// The parsed command line.
+/// The arguments of the command line: a command and lists of inputs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Inputs {
-    /// The words before the first list.
+    /// The words before the first list; `{}` without any.
     pub(super) command: Vec<String>,
     sources: Vec<Source>,
 }
 
-/// Splits the text of a file at each `separator`, or at blanks if it is `none`. Empty inputs are dropped.
+/// Splits the text of a file at each `separator`, or at white space if it is `none`. Drops empty inputs.
 fn split(text: &str, separator: &str) -> Vec<String> {
     let parts: Vec<&str> = match separator {
         "none" | "" => text.split_whitespace().collect(),
@@ -31,11 +31,11 @@ fn split(text: &str, separator: &str) -> Vec<String> {
 }
 
 impl Inputs {
-    /// Takes the words of the command line apart. `read` gives the text of a file; `-` is standard
-    /// input, which also serves when there is no list.
+    /// Parses the words of the command line. `read` returns the text of a file; the file `-` is standard
+    /// input, which is also read if there is no list.
     ///
     /// # Errors
-    /// [`ArgError::File`] when one can't be read.
+    /// [`ArgError::File`] if a file can't be read.
     pub(super) fn parse(
         words: &[String],
         separator: &str,
@@ -74,13 +74,13 @@ impl Inputs {
         Ok(inputs)
     }
 
-    /// Every value that may be put somewhere.
+    /// The values of all lists.
     pub(super) fn values(&self) -> impl Iterator<Item = &String> {
         self.sources.iter().flat_map(|source| &source.values)
     }
 
-    /// The inputs of each job: every combination of the lists, the last one changing fastest. Lists
-    /// that are linked go together, and the shorter ones begin again.
+    /// The inputs of each job: every combination of the lists, the last one changing fastest. Linked lists
+    /// advance together, and the shorter ones repeat.
     pub(super) fn combinations(&self) -> Vec<Vec<String>> {
         let mut jobs: Vec<Vec<String>> = vec![Vec::new()];
         for group in self.sources.chunk_by(|_, next| next.linked) {
@@ -93,14 +93,14 @@ impl Inputs {
     }
 }
 
-/// Linked lists, side by side.
+/// The combined elements of linked lists.
 fn rows(group: &[Source]) -> Vec<Vec<String>> {
     let longest = group.iter().map(|source| source.values.len()).max().unwrap_or(0);
     let row = |at: usize| {
         let value = |source: &Source| {
             source.values.iter().cycle().nth(at % source.values.len().max(1)).cloned()
         };
-        // A list without values gives none to any job.
+        // An empty list has no value for any row, so that there are no rows.
         group.iter().map(value).collect::<Option<Vec<String>>>()
     };
     (0..longest).filter_map(row).collect()
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_combined_or_linked() {
+    fn lists_form_a_product_or_are_linked() {
         assert_eq!(jobs("x ::: a b ::: 1 2"), ["a 1", "a 2", "b 1", "b 2"]);
         assert_eq!(jobs("x ::: a b c :::+ 1 2"), ["a 1", "b 2", "c 1"]);
         assert_eq!(jobs("x ::: a b :::+ 1 2 ::: z"), ["a 1 z", "b 2 z"]);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_list_the_inputs_are_lines_of_standard_input() {
+    fn without_a_list_standard_input_is_read() {
         let inputs = parsed("", "\n");
         assert_eq!(inputs.command, ["{}"]);
         assert_eq!(inputs.combinations(), [["from stdin"], ["second"]]);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_there_is_named() {
+    fn a_missing_file_is_named_in_the_error() {
         let words = ["::::".to_owned(), "nosuch".to_owned()];
         let missing = |_: &str| Err(io::Error::from_raw_os_error(2));
         let error = Inputs::parse(&words, "\n", missing).unwrap_err();

@@ -24,19 +24,20 @@ const COMMAND: &str = "bulksubmit";
 /// Options and arguments of `bulksubmit`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-After COMMAND stand the inputs: `::: A B ...`, or `:::: FILE ...` for the lines of files (- for\n\
-standard input); `:::+` and `::::+` go step by step with the list before. Without a list the inputs\n\
-are lines of standard input. In COMMAND and in the options {} or {0} is the input of the first list,\n\
-{1} that of the second; {.%} is without its extension, {./} without its directory, {.//} its\n\
-directory, {./%} without both; {seq} and {seq1} count the jobs.")]
+Lists of inputs follow COMMAND: `::: A B ...`, or `:::: FILE ...` for the lines of files (- for\n\
+standard input). A job is submitted for each combination of their inputs; `:::+` and `::::+` combine a\n\
+list element by element with the previous one. Without a list, the lines of standard input are read.\n\
+In COMMAND and in options, {} or {0} is replaced by the input from the first list, {1} by that from\n\
+the second; {.%} removes its extension, {./} its directory, {./%} both, {.//} is its directory;\n\
+{seq} and {seq1} number the jobs from 0 and 1.")]
 pub(crate) struct BulkSubmitCommand {
     /// Submit the jobs in random order
     #[arg(long)]
     shuffle: bool,
-    /// What separates inputs in files; none for blanks [default: newline]
+    /// Separator of inputs in files; "none" for white space [default: newline]
     #[arg(long, value_name = "STR", default_value = "\n", hide_default_value = true)]
     sep: String,
-    /// {.NAME} is the value of this Python expression of the input x (repeatable; needs python3)
+    /// Replace {.NAME} by the value of a Python expression of the input x (repeatable, needs python3)
     #[arg(long, value_name = "NAME=CODE")]
     define: Vec<String>,
     #[command(flatten)]
@@ -57,9 +58,9 @@ pub(crate) fn run(args: BulkSubmitCommand) -> ExitCode {
         let jobs = jobs(&args)?;
         if args.job.dry_run {
             let lines = jobs.into_iter().map(|(job, copies)| {
-                let copies = copies.copies()?.map(|(how, ids)| format!("{}{ids} ", how.option()));
+                let copies = copies.copies()?.map(|(kind, ids)| format!("{}{ids} ", kind.option()));
                 let copies = copies.unwrap_or_default();
-                Ok(format!("{COMMAND}: submit {copies}{}\n", shown(job)))
+                Ok(format!("{COMMAND}: submit {copies}{}\n", command_line(job)))
             });
             session::print(&lines.collect::<Result<String, CliError>>()?)?;
             return Ok(0);
@@ -73,7 +74,7 @@ pub(crate) fn run(args: BulkSubmitCommand) -> ExitCode {
     })
 }
 
-/// The options of each job, with its inputs filled in.
+/// The options of each job, with the fields in braces replaced.
 fn jobs(args: &BulkSubmitCommand) -> Result<Vec<(SubmitArgs, CopyArgs)>, CliError> {
     let caller = Caller::current()?;
     let inputs = Inputs::parse(&args.job.command, &args.sep, |name| match name {
@@ -92,7 +93,7 @@ fn jobs(args: &BulkSubmitCommand) -> Result<Vec<(SubmitArgs, CopyArgs)>, CliErro
         return Err(CliError::failure("no jobs provided for bulk submission"));
     }
     if args.shuffle {
-        // Each RandomState has other keys, which makes the hashes random.
+        // Each `RandomState` has different random keys, so that the hash of a constant is a random number.
         jobs.sort_by_cached_key(|_| RandomState::new().hash_one(0));
     }
     Ok(jobs)
@@ -118,8 +119,8 @@ fn copies(template: &CopyArgs, fields: &Fields<'_>) -> Result<CopyArgs, ReplaceE
     Ok(CopyArgs { cc, bcc, log, log_stderr, ..template.clone() })
 }
 
-/// The options and the command as they would be typed.
-fn shown(mut job: SubmitArgs) -> String {
+/// The options and the command as a command line for a shell.
+fn command_line(mut job: SubmitArgs) -> String {
     let mut words = Vec::new();
     let texts = job.texts();
     words
@@ -130,7 +131,7 @@ fn shown(mut job: SubmitArgs) -> String {
     words.join(" ")
 }
 
-/// A word as a shell reads it back.
+/// Quotes a word for a shell, if necessary.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "@%+=:,./-_".contains(c);
     match !word.is_empty() && word.chars().all(plain) {

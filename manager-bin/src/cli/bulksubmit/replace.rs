@@ -1,13 +1,13 @@
-//! The fields in braces of `bulksubmit`, which are replaced by an input or a part of it.
+//! Replaces the fields in braces of `bulksubmit` by inputs or parts of them.
 
 use std::collections::BTreeMap;
 
 use crate::cli::format::{FieldValue, formatted};
 
-/// What `--define` makes of inputs: by name, then by input.
+/// The values of `--define` by name, then by input.
 pub(super) type Defined = BTreeMap<String, BTreeMap<String, String>>;
 
-/// Why the fields of a text cannot be replaced.
+/// A field of a text can't be replaced.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Invalid replacement {{{field}}} in '{text}': {reason}")]
 pub(super) struct ReplaceError {
@@ -16,26 +16,27 @@ pub(super) struct ReplaceError {
     reason: String,
 }
 
-/// One job: what its fields stand for.
+/// The values of the fields for one job.
 pub(super) struct Fields<'a> {
-    /// The inputs, one of each list.
+    /// One input from each list.
     pub(super) inputs: &'a [String],
-    /// The job's number, from 0.
+    /// The number of the job, from 0.
     pub(super) seq: usize,
-    /// The transformations that the user defined.
+    /// The values of the user's own substitutions.
     pub(super) defined: &'a Defined,
 }
 
 impl Fields<'_> {
-    /// Fills in the fields of a text. `{cc}` is left for later, and `{{...}}` for the job shell.
+    /// Replaces the fields of a text. `{cc}` remains for `--cc`, and `{{...}}` for the job shell.
     ///
     /// # Errors
-    /// A field that stands for nothing.
+    /// A field is unknown, or a brace isn't closed.
     pub(super) fn fill(&self, text: &str) -> Result<String, ReplaceError> {
         self.fill_where(text, |_| true)
     }
 
-    /// The same in a resource shape, which has braces of its own: those that hold no field stay.
+    /// Like [`fill`](Self::fill) for a resource shape, whose syntax has braces as well: braces without a
+    /// field remain.
     ///
     /// # Errors
     /// As [`fill`](Self::fill).
@@ -77,7 +78,7 @@ impl Fields<'_> {
         Ok(done + rest)
     }
 
-    /// Fills in the fields of a list of words; an input in place of the whole list may be several.
+    /// Replaces the fields of a list of words. If the list is exactly `{}`, the input is split into words.
     ///
     /// # Errors
     /// As [`fill`](Self::fill).
@@ -126,7 +127,8 @@ impl Fields<'_> {
     }
 }
 
-/// Whether what follows a brace is a field, whatever lists of inputs there are.
+/// Returns true if the text after an opening brace is a field. The number of lists doesn't matter: a field
+/// without a list is an error, not a part of the shape.
 fn is_field(text: &str) -> bool {
     let Some((field, _)) = text.split_once('}') else { return false };
     let name = field.split([':', '.']).next().unwrap_or_default();
@@ -145,7 +147,7 @@ fn directory(path: &str) -> &str {
     }
 }
 
-/// The path without its extension; a leading dot of the last component begins none.
+/// The path without its extension. A leading dot in the last component doesn't start an extension.
 fn stem(path: &str) -> &str {
     let name = base(path);
     match name.rfind('.') {
@@ -156,7 +158,7 @@ fn stem(path: &str) -> &str {
     }
 }
 
-/// Splits a text into words as a shell does: at blanks, but not within quotes.
+/// Splits a text into words as a shell does: at white space, but not within quotes.
 fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -193,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_stand_for_inputs_and_their_parts() {
+    fn fields_are_replaced_by_inputs_and_their_parts() {
         let cases = [
             ("{}", "/a/b.c/x.tar.gz"),
             ("{1}-{0}", "two-/a/b.c/x.tar.gz"),
@@ -210,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shape_keeps_its_own_braces() {
+    fn braces_of_a_shape_remain() {
         let inputs = ["2".to_owned(), "db".to_owned()];
         let fields = Fields { inputs: &inputs, seq: 3, defined: &Defined::new() };
         for (shape, expected) in [
@@ -227,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_stands_for_nothing_is_named() {
+    fn an_unknown_field_is_named_in_the_error() {
         assert_eq!(
             fill("x{2}").unwrap_err(),
             "Invalid replacement {2} in 'x{2}': there are 2 lists of inputs, from 0"
@@ -238,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_field_that_is_all_becomes_several_words() {
+    fn only_a_list_that_is_one_field_is_split_into_words() {
         let inputs = ["echo 'a b' \"c\\\"d\" e\\ f ''".to_owned()];
         let fields = Fields { inputs: &inputs, seq: 0, defined: &Defined::new() };
         let expected = ["echo", "a b", "c\"d", "e f", ""];
@@ -252,7 +254,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_filled_in_or_its_field_named(text in "[{}.:%/a0-9 ]{0,16}", input in ".{0,8}") {
+        fn any_text_is_filled_or_the_error_names_its_field(text in "[{}.:%/a0-9 ]{0,16}", input in ".{0,8}") {
             let inputs = [input];
             let fields = Fields { inputs: &inputs, seq: 0, defined: &Defined::new() };
             match fields.fill(&text) {
@@ -265,7 +267,7 @@ mod tests {
         }
 
         #[test]
-        fn the_parts_of_a_path_make_it_up(path in "(/?[a.é]{1,3})?(/[a.é]{1,3}){0,3}/?") {
+        fn directory_and_base_join_to_the_path(path in "(/?[a.é]{1,3})?(/[a.é]{1,3}){0,3}/?") {
             prop_assert!(path.starts_with(stem(&path)) && path.ends_with(base(&path)));
             let joined = match directory(&path) {
                 "" => base(&path).to_owned(),
@@ -276,7 +278,7 @@ mod tests {
         }
 
         #[test]
-        fn quoted_words_come_back(list in proptest::collection::vec("[^']{0,6}", 0..4)) {
+        fn quoted_words_are_split_unchanged(list in proptest::collection::vec("[^']{0,6}", 0..4)) {
             let quoted: Vec<String> = list.iter().map(|word| format!("'{word}'")).collect();
             prop_assert_eq!(words(&quoted.join(" ")), list);
         }

@@ -1,21 +1,22 @@
-//! Plain tables: columns as wide as their widest text, separated by two blanks.
+//! Plain tables without a format of the user: each column is as wide as its widest text, and two spaces
+//! separate the columns.
 
 use crate::shown::in_line;
 
-/// On which side of its column a text stands.
+/// The alignment of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
-    /// Words.
+    /// For words.
     Left,
-    /// Numbers.
+    /// For numbers.
     Right,
 }
 
-/// A column: its header and its side.
+/// The heading and the alignment of a column.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Column(pub(crate) &'static str, pub(crate) Side);
 
-/// The table, header included; each row has a text for each column.
+/// The text of a table with a header. Each row has one text per column.
 pub(crate) fn table(columns: &[Column], rows: impl Iterator<Item = Vec<String>>) -> String {
     let header = columns.iter().map(|column| column.0.to_owned()).collect();
     let shown = |row: Vec<String>| row.iter().map(|cell| in_line(cell).into_owned()).collect();
@@ -43,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_stand_left_and_numbers_right() {
+    fn columns_align_to_their_side() {
         let columns = [Column("NAME", Side::Left), Column("N", Side::Right)];
         let rows = [["a", "10"], ["ƒlong", "7"]];
         let rows = rows.into_iter().map(|row| row.map(str::to_owned).to_vec());

@@ -1,4 +1,4 @@
-//! The conversions after the exclamation mark: times since the epoch and durations made readable.
+//! The conversions after the exclamation mark of a field, which make times and durations readable.
 
 use jiff::fmt::strtime::{BrokenDownTime, Config, PosixCustom};
 use jiff::tz::TimeZone;
@@ -7,26 +7,27 @@ use jiff::{Timestamp, Zoned};
 use super::number;
 use super::{FieldValue, FormatError};
 
-/// A conversion of a value before its format specification applies.
+/// A conversion, which is applied to a value before the format specification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Conversion {
-    /// `!d` with its strftime text: seconds since the epoch as local time; zero is empty.
+    /// `!d` with a format for strftime: seconds since the epoch as local time. Zero becomes empty.
     LocalTime(String),
-    /// `!F`: seconds as a short duration.
+    /// `!F`: seconds as a duration in Flux's standard form.
     Fsd,
     /// `!H`: seconds as hours, minutes and seconds.
     Clock,
-    /// `!P`: a fraction as percentage.
+    /// `!P`: a fraction as a percentage.
     Percent,
-    /// `!s` and `!r`: whatever it is, as text.
+    /// `!s` and `!r`: any value as text.
     Text,
 }
 
-/// What `!d` prints without a text of its own, and `!D` always.
+/// The format of `!D`, and of `!d` without a format of its own.
 const DEFAULT_TIME: &str = "%FT%T";
 
 impl Conversion {
-    /// The conversion named `name`, and what remains of `spec` as its format specification.
+    /// Returns the conversion `name`, and the format specification without the part of `spec` that belongs to
+    /// the conversion.
     pub(super) fn parse<'a>(name: &str, spec: &'a str) -> Result<(Self, &'a str), FormatError> {
         Ok(match name {
             "d" => {
@@ -45,7 +46,7 @@ impl Conversion {
         })
     }
 
-    /// Converts `value`; an empty value stays empty.
+    /// Converts `value`. An empty value remains empty.
     pub(super) fn apply(
         &self,
         value: &FieldValue,
@@ -68,16 +69,18 @@ impl Conversion {
     }
 }
 
-/// Python's `%f` is six digits of microseconds; jiff's prints as many as there are.
+/// Translates a format of Python's strftime for jiff: `%f` has always six digits in Python, and a variable
+/// number of digits in jiff.
 fn posix_time_format(text: &str) -> String {
     match text.is_empty() {
         true => DEFAULT_TIME.to_owned(),
+        // The NUL keeps the `f` in `%%f` from being taken for a directive.
         false => text.replace("%%", "%%\0").replace("%f", "%6f").replace('\0', ""),
     }
 }
 
-/// The local time of `seconds` since the epoch by a strftime text; empty for zero and for what no
-/// calendar holds.
+/// Formats `seconds` since the epoch as a local time. Empty for zero, and for times outside the range of the
+/// calendar.
 fn local_time(seconds: f64, format: &str, zone: &TimeZone) -> String {
     if seconds == 0.0 {
         return String::new();
@@ -85,20 +88,21 @@ fn local_time(seconds: f64, format: &str, zone: &TimeZone) -> String {
     let Some(time) = to_zoned(seconds, zone) else {
         return String::new();
     };
-    // Lenient: an unknown directive is printed as it is, as the C library does.
+    // As in the C library, an unknown directive is printed unchanged.
     let config = Config::new().custom(PosixCustom::new()).lenient(true);
     BrokenDownTime::from(&time).to_string_with_config(&config, format).unwrap_or_default()
 }
 
-/// `seconds` since the epoch in `zone`, to the microsecond.
+/// Converts `seconds` since the epoch to a time in `zone`, rounded to microseconds.
 pub(super) fn to_zoned(seconds: f64, zone: &TimeZone) -> Option<Zoned> {
     let micros = (seconds * 1e6).round();
-    // The cast saturates, and the calendar refuses what is out of its range.
+    // The cast saturates; `from_microsecond` refuses values that are out of range.
     let time = Timestamp::from_microsecond(micros as i64).ok().filter(|_| micros.is_finite())?;
     Some(time.to_zoned(zone.clone()))
 }
 
-/// `seconds` as a duration of at most four digits: `0s`, `0.030s`, `12.5s`, `1.5h`, `inf`.
+/// Formats `seconds` as a Flux standard duration of about four digits: `0s`, `0.030s`, `12.5s`, `1.5h`,
+/// `inf`.
 pub(crate) fn fsd(seconds: f64) -> String {
     if seconds < 1e-3 {
         return "0s".to_owned();
@@ -116,9 +120,9 @@ pub(crate) fn fsd(seconds: f64) -> String {
     number::general(amount, 4) + unit
 }
 
-/// `seconds` as `H:MM:SS`, with whole days before it: `1 day, 2:03:04`.
+/// Formats `seconds` as `H:MM:SS`, preceded by whole days: `1 day, 2:03:04`.
 ///
-/// Anything above zero shows at least one second: "almost nothing" must not read as "nothing".
+/// A positive duration shows at least one second, to be distinguished from zero.
 fn clock(seconds: f64) -> String {
     if !seconds.is_finite() {
         return number::shortest(seconds);
@@ -154,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_have_at_most_four_digits() {
+    fn fsd_has_about_four_digits() {
         for (value, text) in [
             (0.0, "0s"),
             (0.0004, "0s"),
@@ -173,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn clock_times_round_up_to_a_second_and_count_days() {
+    fn clock_rounds_up_to_a_second_and_counts_days() {
         for (value, text) in [
             (0.0, "0:00:00"),
             (0.2, "0:00:01"),
@@ -194,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_local_and_zero_is_empty() {
+    fn local_time_of_zero_is_empty() {
         let time = seconds(1_699_995_759.537_774_6);
         assert_eq!(convert("d", "", time.clone()), "2023-11-14T21:02:39");
         assert_eq!(convert("D", "", time.clone()), "2023-11-14T21:02:39");
@@ -210,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_refused() {
+    fn values_that_are_not_numbers_are_refused() {
         let (fsd, _) = Conversion::parse("F", "").unwrap();
         let error = fsd.apply(&"abc".into(), &TimeZone::UTC).unwrap_err();
         assert_eq!(
@@ -223,14 +227,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_text_between_directives_is_kept(before in "[^%:\\x00]{0,6}", value in 1.0..4e9) {
+        fn text_between_directives_remains(before in "[^%:\\x00]{0,6}", value in 1.0..4e9) {
             prop_assert_eq!(convert("d", &format!("{before}%%"), seconds(value)), before.clone() + "%");
             let shown = convert("d", &format!("{before}%S"), seconds(value));
             prop_assert!(shown.starts_with(&before), "{}", shown);
         }
 
         #[test]
-        fn every_number_has_a_text_of_its_conversion(
+        fn every_number_converts_to_the_form_of_its_conversion(
             format in "(%?.){0,8}", value in any::<f64>(), name in "[FHPsr]",
         ) {
             let text = convert(&name, &format, seconds(value));
@@ -244,7 +248,7 @@ mod tests {
         }
 
         #[test]
-        fn times_that_no_calendar_holds_are_empty(value in any::<f64>(), format in "(%?.){0,8}") {
+        fn times_out_of_range_are_empty(value in any::<f64>(), format in "(%?.){0,8}") {
             let text = convert("d", &format, seconds(value));
             let shown = to_zoned(value, &TimeZone::UTC).is_some() && value != 0.0;
             prop_assert!(shown || text.is_empty(), "{}", text);

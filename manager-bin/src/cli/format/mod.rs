@@ -1,11 +1,10 @@
 //! The output format language of the listing commands (`jobs`, `queue list`, `resource list`):
 //! templates such as `{id.f58:>12} ?:{queue:<8.8} {duration!F:>8h}`.
 //!
-//! The language is Python's `str.format` with conversions and suffixes of Flux's own, so that a
-//! site's format strings and configuration files work here as they are. A command describes its
-//! lines by the trait [`Row`]; everything else is common to all commands.
+//! The language is that of Python's `str.format` with Flux's conversions and suffixes, so that the format
+//! strings and configuration files of sites work unchanged. A command implements the trait [`Row`] for its
+//! lines; everything else is common to all commands.
 
-mod align;
 pub(super) mod columns;
 mod convert;
 pub(super) mod named;
@@ -26,32 +25,32 @@ pub(crate) use render::{RenderOptions, render};
 pub(crate) use sort::{SortKey, parse_sort_keys, sort_rows};
 pub(crate) use value::FieldValue;
 
-/// A value by itself, in the form that a specification such as `04d` gives it.
+/// Formats a single value by a specification such as `04d`.
 ///
 /// # Errors
-/// [`FormatError::Syntax`] for what is no specification, or none for such a value.
+/// [`FormatError::Syntax`] if `spec` is not a specification, or doesn't fit the type of the value.
 pub(crate) fn formatted(value: &FieldValue, spec: &str) -> Result<String, FormatError> {
     spec::Spec::parse(spec)?.apply(value)
 }
 
-/// One line of a listing: what a command knows about a job, a queue or a set of nodes.
+/// A line of a listing: a job, a queue or a set of nodes.
 pub(crate) trait Row {
-    /// The heading of the field `name`; `None` if these rows have no such field.
+    /// The heading of the field `name`. `None` if these rows have no such field.
     fn heading(name: &str) -> Option<Cow<'static, str>>;
 
-    /// The value of the field `name` in this row; `None` if it is not known for this row.
+    /// The value of the field `name`. `None` if this row has no value for it.
     fn field(&self, name: &str) -> Option<FieldValue>;
 
-    /// What lines are ordered by, where that differs from what they show.
+    /// The value by which rows are sorted, if it differs from the displayed one.
     fn sort_value(&self, name: &str) -> Option<FieldValue> {
         self.field(name)
     }
 }
 
-/// Why a format can't be used. The texts are complete messages for the user.
+/// The reason why a format can't be used. Its texts are complete messages for the user.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FormatError {
-    /// A replacement field names something that these rows don't have.
+    /// The format names a field that these rows don't have.
     #[error("Unknown format field: {0}")]
     UnknownField(String),
     /// The text is not a format, or a value doesn't fit its format specification.

@@ -1,5 +1,5 @@
-//! Named output formats: the builtin ones of a command, the user's from configuration files, and
-//! the choice among them.
+//! Named output formats: the builtin formats of a command, and those that users define in configuration files
+//! as in Flux.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::cli::message::CliError;
 
-/// A format with a name.
+/// An output format with a name and a description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NamedFormat {
     pub(crate) name: String,
@@ -16,18 +16,19 @@ pub(crate) struct NamedFormat {
     pub(crate) format: String,
 }
 
-/// The formats that `-o NAME` of one command may mean.
+/// The formats that `-o NAME` can select in one command.
 #[derive(Debug, Clone)]
 pub(crate) struct NamedFormats {
     command: &'static str,
-    /// The one of the command's subcommands that these are of, if it has several.
+    /// The subcommand to which the formats belong, if the command has several that list something.
     subcommand: Option<&'static str>,
     formats: Vec<NamedFormat>,
+    /// The number of builtin formats, which come first.
     builtin: usize,
 }
 
 impl NamedFormats {
-    /// The builtin formats of `command`, each a name, a description and a format.
+    /// The builtin formats of `command`, each given as name, description and format.
     pub(crate) fn builtin(command: &'static str, formats: &[(&str, &str, &str)]) -> Self {
         let formats: Vec<NamedFormat> = formats
             .iter()
@@ -40,17 +41,18 @@ impl NamedFormats {
         NamedFormats { command, subcommand: None, builtin: formats.len(), formats }
     }
 
-    /// Makes them the formats of a subcommand: configured by `[SUBCOMMAND.formats.NAME]` and by
-    /// `JOBTAP_COMMAND_SUBCOMMAND_FORMAT_DEFAULT`.
+    /// Makes these the formats of a subcommand, which `[SUBCOMMAND.formats.NAME]` and
+    /// `JOBTAP_COMMAND_SUBCOMMAND_FORMAT_DEFAULT` configure.
     pub(crate) fn of_subcommand(mut self, subcommand: &'static str) -> Self {
         self.subcommand = Some(subcommand);
         self
     }
 
-    /// Adds what the environment of this process configures.
+    /// Adds the formats of configuration files, and the default format of the environment. `JOBTAP_...` takes
+    /// precedence over `FLUX_...`.
     ///
     /// # Errors
-    /// A configuration file is wrong; the text names file and key.
+    /// A configuration file is invalid; the text names the file and the key.
     pub(crate) fn with_environment(
         mut self,
         variable: impl Fn(&str) -> Option<OsString>,
@@ -132,7 +134,7 @@ impl NamedFormats {
         self.formats.iter().find(|format| format.name == name)
     }
 
-    /// The format that the user means by `text`: a format itself, or the name of one.
+    /// The format for the argument of `-o`, which is a format or the name of one.
     ///
     /// # Errors
     /// There is no format of that name.
@@ -178,7 +180,7 @@ fn no_such_format(name: &str) -> CliError {
     CliError::failure(format!("--format: No such format {name} (Did you mean '{{{name}}}'?)"))
 }
 
-/// The directories of configuration files, the most general first: later ones override.
+/// The directories of configuration files in the order in which they are read: later ones override.
 fn config_directories(variable: &impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     let get = |name: &str| variable(name).filter(|value| !value.is_empty());
     let system = get("XDG_CONFIG_DIRS").unwrap_or_else(|| "/etc/xdg".into());
@@ -198,7 +200,7 @@ mod tests {
         NamedFormats::builtin("jobs", &builtin)
     }
 
-    /// The formats with a configuration file of this text in the user's directory.
+    /// The formats with a configuration file in the user's directory, whose text is `text`.
     fn configured(text: &str, extra: &[(&str, &str)]) -> Result<NamedFormats, String> {
         let home = tempfile::tempdir().unwrap();
         std::fs::create_dir(home.path().join("flux")).unwrap();
@@ -221,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn files_add_formats() {
+    fn configuration_files_add_formats() {
         let text = "[formats.mine]\ndescription = \"Mine\"\nformat = \"{name}\"\n";
         let formats = configured(text, &[]).unwrap();
         assert_eq!(formats.resolve("mine").unwrap(), "{name}");
@@ -232,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn our_variable_takes_precedence_over_that_of_flux() {
+    fn jobtap_variable_takes_precedence_over_flux() {
         let flux = ("FLUX_JOBS_FORMAT_DEFAULT", "long");
         assert_eq!(configured("", &[flux]).unwrap().resolve("default").unwrap(), "{id} {name}");
         let ours = ("JOBTAP_JOBS_FORMAT_DEFAULT", "{urgency}");
@@ -242,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subcommand_has_its_own_table_and_variable_of_formats() {
+    fn a_subcommand_has_its_own_formats() {
         let home = tempfile::tempdir().unwrap();
         std::fs::create_dir(home.path().join("flux")).unwrap();
         let text = "[list.formats.mine]\nformat = \"{queue}\"\n[status]\nx = 1\n";
@@ -259,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mistake_in_a_file_has_its_message() {
+    fn invalid_configuration_files_are_refused_with_a_message() {
         for (text, message) in [
             ("[other]", "invalid key other"),
             ("formats = 1", "the 'formats' key must be a mapping"),

@@ -1,8 +1,8 @@
-//! Numbers as text in Python's notations, which format strings and their users rely on.
+//! Formats numbers as Python does, since format strings of users and scripts that read the output rely on it.
 //!
-//! Rust prints neither `%g` nor exponents with a sign and two digits.
+//! Rust's own formatting has neither `%g` nor exponents with a sign and two digits.
 
-/// The shortest text that reads back as the same number: `300.0`, `0.2`, `1e-05`, `1e+16`.
+/// The shortest text that parses as the same number: `300.0`, `0.2`, `1e-05`, `1e+16`.
 pub(super) fn shortest(value: f64) -> String {
     if let Some(text) = not_finite(value) {
         return text.to_owned();
@@ -29,19 +29,20 @@ pub(super) fn exponential(value: f64, precision: usize) -> String {
     with_exponent(&digits, exponent)
 }
 
-/// `%.{precision}g`: that many significant digits, without trailing zeros.
+/// `%.{precision}g`: `precision` significant digits without trailing zeros.
 pub(super) fn general(value: f64, precision: usize) -> String {
     general_below(value, precision, precision.max(1))
 }
 
-/// Python's notation for a precision without a type: as [`general`], but integers keep `.0`.
+/// Python's notation for a precision without a type: like [`general`], but integers end in `.0`.
 pub(super) fn general_float(value: f64, precision: usize) -> String {
     let text = general_below(value, precision, precision.max(1).saturating_sub(1).max(1));
     let plain = text.chars().all(|c| c.is_ascii_digit() || c == '-');
     if plain { text + ".0" } else { text }
 }
 
-/// Significant digits in plain notation for decimal exponents in `-4..limit`, else with exponent.
+/// Formats significant digits: in plain notation if the decimal exponent is in `-4..limit`, otherwise with an
+/// exponent.
 fn general_below(value: f64, precision: usize, limit: usize) -> String {
     if let Some(text) = not_finite(value) {
         return text.to_owned();
@@ -57,7 +58,7 @@ fn general_below(value: f64, precision: usize, limit: usize) -> String {
     trim_zeros(&format!("{value:.decimals$}")).to_owned()
 }
 
-/// `1234567` as `1,234,567`; sign, fraction and exponent are left alone.
+/// Separates thousands: `1234567` becomes `1,234,567`. Sign, fraction and exponent remain unchanged.
 pub(super) fn group_thousands(text: &str) -> String {
     let (sign, rest) = match text.strip_prefix('-') {
         Some(rest) => ("-", rest),
@@ -108,7 +109,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn shortest_reads_as_in_python() {
+    fn shortest_formats_as_python_does() {
         for (value, text) in [
             (0.0, "0.0"),
             (300.0, "300.0"),
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn thousands_are_separated_in_the_whole_part_only() {
+    fn thousands_are_separated_in_the_integer_part_only() {
         assert_eq!(group_thousands("-1234567.1234"), "-1,234,567.1234");
         assert_eq!(group_thousands("123"), "123");
         assert_eq!(group_thousands("1e+16"), "1e+16");
@@ -160,12 +161,12 @@ mod tests {
         }
 
         #[test]
-        fn every_notation_reads_back_to_its_precision(
+        fn every_notation_parses_to_its_precision(
             value in any::<f64>().prop_filter("finite", |v| v.is_finite()),
             precision in 0usize..2000,
         ) {
             let digits = |text: &str, least: usize| {
-                // So many significant digits, and half of the last one for the rounding.
+                // The error is at most half of the last significant digit.
                 let error = (text.parse::<f64>().unwrap() - value).abs();
                 error <= 0.51 * 10f64.powi(1 - least.min(400) as i32) * value.abs().max(f64::MIN_POSITIVE) * 10.0
             };

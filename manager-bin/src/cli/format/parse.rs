@@ -1,4 +1,4 @@
-//! From the text of a format to its columns.
+//! Parses the text of a format into columns.
 
 use std::str::Chars;
 
@@ -6,7 +6,8 @@ use super::convert::Conversion;
 use super::spec::Spec;
 use super::{FormatError, Row, SortKey, parse_sort_keys};
 
-/// A parsed format: columns, each with the text before it, and what follows the last.
+/// A parsed format: its columns, each with the text before it, the text after the last column, and the keys
+/// of the prefix `sort:`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Template {
     pub(super) columns: Vec<Column>,
@@ -14,17 +15,17 @@ pub(crate) struct Template {
     pub(super) sort: Vec<SortKey>,
 }
 
-/// One replacement field.
+/// A replacement field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Column {
-    /// The text between the field before and this one.
+    /// The text between the previous field and this one.
     pub(super) text: String,
     pub(super) field: String,
     pub(super) conversion: Option<Conversion>,
     pub(super) spec: Spec,
-    /// Prefix `?:`: drop the column if it is empty in all lines.
+    /// The prefix `?:`: omit the column if it is empty in all lines.
     pub(super) collapse: bool,
-    /// Prefix `+:`: widen the column to its longest value.
+    /// The prefix `+:`: widen the column to its longest value.
     pub(super) widen: bool,
 }
 
@@ -32,7 +33,7 @@ impl Template {
     /// Parses a format for rows of the type `R`.
     ///
     /// # Errors
-    /// [`FormatError::Syntax`] if the text is no format, [`FormatError::UnknownField`] if it names
+    /// [`FormatError::Syntax`] if the text is not a format, [`FormatError::UnknownField`] if it names
     /// a field that the rows don't have.
     pub(crate) fn parse<R: Row>(text: &str) -> Result<Self, FormatError> {
         let template = parse(text)?;
@@ -42,12 +43,12 @@ impl Template {
         }
     }
 
-    /// Whether a field is shown.
+    /// Returns true if the format shows the field.
     pub(crate) fn has(&self, field: &str) -> bool {
         self.columns.iter().any(|column| column.field == field)
     }
 
-    /// The keys of the `sort:` prefix.
+    /// The keys of the prefix `sort:`.
     pub(crate) fn sort_keys(&self) -> &[SortKey] {
         &self.sort
     }
@@ -78,7 +79,7 @@ fn parse(text: &str) -> Result<Template, FormatError> {
     Ok(Template { columns, tail: literal, sort })
 }
 
-/// Splits `sort:KEY,-KEY2 ` off the beginning of a format.
+/// Removes the prefix `sort:KEY,-KEY2 ` from a format and returns its keys.
 fn take_sort_prefix(text: &str) -> (Vec<SortKey>, &str) {
     let Some(rest) = text.strip_prefix("sort:") else {
         return (Vec::new(), text);
@@ -88,7 +89,8 @@ fn take_sort_prefix(text: &str) -> (Vec<SortKey>, &str) {
 }
 
 impl Column {
-    /// Parses a field, of which the opening brace has been read, and its closing brace.
+    /// Parses a field after its opening brace, up to and including its closing brace. `text` is the text
+    /// before the field.
     fn parse(text: String, chars: &mut Chars<'_>) -> Result<Self, FormatError> {
         let rest = chars.as_str();
         let Some((inside, after)) = rest.split_once('}') else {
@@ -137,7 +139,7 @@ fn split_field(inside: &str) -> Result<(&str, Option<&str>, &str), FormatError> 
     }
 }
 
-/// Takes the prefixes `?:`, `+:` and `?+:` off the end of the text before a field.
+/// Removes a prefix `?:`, `+:` or `?+:` from the end of the text before a field.
 fn take_prefix(mut text: String) -> (String, bool, bool) {
     for (prefix, collapse, widen) in [("?+:", true, true), ("?:", true, false), ("+:", false, true)]
     {

@@ -1,4 +1,4 @@
-//! Renders rows as lines by the columns of a format.
+//! Renders rows as lines of text according to a format.
 
 use std::borrow::Cow;
 
@@ -9,25 +9,25 @@ use super::spec::{Spec, is_empty};
 use super::{FieldValue, FormatError, Row};
 use crate::shown;
 
-/// Options beside the format that affect the lines.
+/// The options that affect the lines, beside the format.
 #[derive(Debug, Clone)]
 pub(crate) struct RenderOptions {
-    /// Whether there is a header line: widened columns are at least as wide as their heading then.
+    /// Whether there is a header line. If so, widened columns are at least as wide as their headings.
     pub(crate) header: bool,
-    /// The zone in which times are shown.
+    /// The time zone in which times are shown.
     pub(crate) zone: TimeZone,
 }
 
-/// A listing, ready to print.
+/// The lines of a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Table {
-    /// The line of headings, if wanted.
+    /// The line of headings, unless it is suppressed.
     pub(crate) header: Option<String>,
-    /// A line for each row, in the order of the rows.
+    /// One line for each row, in the order of the rows.
     pub(crate) lines: Vec<String>,
 }
 
-/// Formats `rows` by `template`.
+/// Formats `rows` according to `template`.
 ///
 /// # Errors
 /// [`FormatError::Syntax`] if a value doesn't fit the specification of its column.
@@ -38,19 +38,19 @@ pub(crate) fn render<R: Row>(
 ) -> Result<Table, FormatError> {
     let mut lines = vec![String::new(); rows.len()];
     let mut header = String::new();
-    let mut first_dropped = false;
+    let mut first_omitted = false;
     for (i, column) in template.columns.iter().enumerate() {
         let values = column_values(column, rows, &options.zone)?;
-        // A count of 0, such as that of gpus, counts as empty.
-        let nothing = |value: &FieldValue| is_empty(value) || *value == FieldValue::Int(0);
-        if column.collapse && values.iter().all(nothing) {
-            first_dropped |= i == 0;
+        // A count of 0, such as the number of GPUs, counts as empty here, though not for the suffix `h`.
+        let empty = |value: &FieldValue| is_empty(value) || *value == FieldValue::Int(0);
+        if column.collapse && values.iter().all(empty) {
+            first_omitted |= i == 0;
             continue;
         }
         let heading = R::heading(&column.field).unwrap_or_default();
         let spec = column_spec(column, &values, &heading, options)?;
-        // A dropped first column takes along the blanks between it and the next one.
-        let text = match header.is_empty() && first_dropped {
+        // If the first column is omitted, so are the spaces between it and the next one.
+        let text = match header.is_empty() && first_omitted {
             true => column.text.trim_start(),
             false => &column.text,
         };
@@ -79,7 +79,8 @@ fn column_values<R: Row>(
             None => value,
         };
         Ok(match value {
-            // Anyone may have written it, but for our own colours.
+            // Users write names and annotations: their control characters must not reach the terminal. The
+            // fields `color_...` consist of this program's own escape sequences.
             FieldValue::Text(text) if !column.field.starts_with("color_") => {
                 FieldValue::Text(shown::in_line(&text).into_owned())
             }
@@ -89,7 +90,7 @@ fn column_values<R: Row>(
     rows.iter().map(value).collect()
 }
 
-/// The specification of `column`, widened to its values if it asks for that.
+/// The specification of `column`, widened to its values if the column has the prefix `+:`.
 fn column_spec<'a>(
     column: &'a Column,
     values: &[FieldValue],

@@ -1,17 +1,17 @@
-//! Sort keys of listings: `--sort=KEY,-KEY2` and the `sort:` prefix of a format.
+//! Sorts listings by the keys of `--sort=KEY,-KEY2` or of the prefix `sort:` of a format.
 
 use super::{FormatError, Row};
 
-/// A field to order by.
+/// A field by which rows are sorted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SortKey {
-    /// Name of the field.
+    /// The name of the field.
     pub(crate) field: String,
-    /// Largest first.
+    /// Sorts the largest value first.
     pub(crate) descending: bool,
 }
 
-/// Parses `KEY,-KEY2`; a leading `-` reverses that key.
+/// Parses `KEY,-KEY2`. A leading `-` reverses the order of that key.
 pub(crate) fn parse_sort_keys(text: &str) -> Vec<SortKey> {
     text.split(',')
         .map(|key| match key.strip_prefix('-') {
@@ -21,15 +21,16 @@ pub(crate) fn parse_sort_keys(text: &str) -> Vec<SortKey> {
         .collect()
 }
 
-/// Orders `rows` by `keys`, the first key deciding first; rows that are equal keep their order.
+/// Sorts `rows` by `keys`, of which the first has the highest precedence. Equal rows keep their order, in
+/// descending order as well.
 ///
 /// # Errors
-/// [`FormatError::SortKey`] if a key is no field of these rows.
+/// [`FormatError::SortKey`] if a key is not a field of these rows.
 pub(crate) fn sort_rows<R: Row>(rows: &mut [R], keys: &[SortKey]) -> Result<(), FormatError> {
     if let Some(bad) = keys.iter().find(|key| R::heading(&key.field).is_none()) {
         return Err(FormatError::SortKey(bad.field.clone()));
     }
-    // A stable sort per key, the last key first, leaves the first key in charge.
+    // The sort is stable: sorting by the last key first gives the first key the highest precedence.
     for key in keys.iter().rev() {
         let value = |row: &R| row.sort_value(&key.field).unwrap_or_else(super::FieldValue::empty);
         let mut keyed: Vec<(usize, super::FieldValue)> =
@@ -43,18 +44,18 @@ pub(crate) fn sort_rows<R: Row>(rows: &mut [R], keys: &[SortKey]) -> Result<(), 
     Ok(())
 }
 
-/// Moves the row at `order[i]` to place i.
+/// Moves the row at index `order[i]` to index `i`, in place, since `R` isn't `Clone`.
 fn apply_order<R>(rows: &mut [R], order: Vec<usize>) {
-    let mut place: Vec<usize> = vec![0; order.len()];
+    let mut target: Vec<usize> = vec![0; order.len()];
     for (to, from) in order.into_iter().enumerate() {
-        if let Some(slot) = place.get_mut(from) {
+        if let Some(slot) = target.get_mut(from) {
             *slot = to;
         }
     }
-    for i in 0..place.len() {
-        while let Some(&to) = place.get(i).filter(|to| **to != i) {
+    for i in 0..target.len() {
+        while let Some(&to) = target.get(i).filter(|to| **to != i) {
             rows.swap(i, to);
-            place.swap(i, to);
+            target.swap(i, to);
         }
     }
 }

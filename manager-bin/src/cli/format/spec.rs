@@ -1,37 +1,78 @@
-//! The format specification after the colon of a field: `[[fill]align][sign][0][width][,]`
-//! `[.precision][type]` with the suffixes `h` and `+`, and its use on a value.
+//! The format specification after the colon of a field, and its application to a value:
+//! `[[fill]align][sign][0][width][,][.precision][type]` as in Python, with the suffixes `h` and `+` of Flux.
 
-use super::align::Align;
 use super::number;
 use super::{FieldValue, FormatError};
 
-/// Widest column and longest fraction accepted: above any terminal, and small enough that a typing
-/// error can't exhaust memory.
+/// The maximum of widths and precisions: wider than any terminal, and small enough that a typing error
+/// doesn't exhaust memory.
 const LIMIT: usize = 10_000;
+
+/// How a text that is shorter than its column is aligned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Align {
+    Left,
+    Right,
+    Center,
+    /// The padding is between the sign and the digits.
+    AfterSign,
+}
+
+impl Align {
+    /// The alignment that the character `c` denotes.
+    pub(super) fn from_char(c: char) -> Option<Self> {
+        match c {
+            '<' => Some(Align::Left),
+            '>' => Some(Align::Right),
+            '^' => Some(Align::Center),
+            '=' => Some(Align::AfterSign),
+            _ => None,
+        }
+    }
+
+    /// Pads `text` with `fill` to `width` characters.
+    pub(super) fn pad(self, text: &str, fill: char, width: usize) -> String {
+        let missing = width.saturating_sub(text.chars().count());
+        let padding = |n: usize| -> String { std::iter::repeat_n(fill, n).collect() };
+        match self {
+            Align::Left => format!("{text}{}", padding(missing)),
+            Align::Right => format!("{}{text}", padding(missing)),
+            Align::Center => {
+                let before = missing / 2;
+                format!("{}{text}{}", padding(before), padding(missing - before))
+            }
+            Align::AfterSign => {
+                let digits = text.trim_start_matches(['+', '-', ' ']);
+                let sign = text.strip_suffix(digits).unwrap_or_default();
+                format!("{sign}{}{digits}", padding(missing))
+            }
+        }
+    }
+}
 
 /// A parsed format specification.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Spec {
     pub(super) fill: Option<char>,
     pub(super) align: Option<Align>,
-    /// What a number ≥ 0 begins with: `+` or a blank.
+    /// The sign of numbers ≥ 0: `+` or a space.
     pub(super) sign: Option<char>,
     pub(super) zero: bool,
     pub(super) width: usize,
     pub(super) comma: bool,
     pub(super) precision: Option<usize>,
     pub(super) kind: Option<char>,
-    /// Suffix `h`: an empty value shows as `-`.
+    /// The suffix `h`: an empty value is shown as `-`.
     pub(super) hyphen: bool,
-    /// Suffix `+`: a text that the precision cut ends in `+`.
-    pub(super) mark_cut: bool,
+    /// The suffix `+`: a text that the precision truncates ends in `+`.
+    pub(super) mark_truncated: bool,
 }
 
 impl Spec {
-    /// Parses what stands between the colon and the closing brace.
+    /// Parses the text between the colon and the closing brace.
     pub(super) fn parse(text: &str) -> Result<Self, FormatError> {
         let mut spec = Spec::default();
-        let rest = text.strip_suffix('+').inspect(|_| spec.mark_cut = true).unwrap_or(text);
+        let rest = text.strip_suffix('+').inspect(|_| spec.mark_truncated = true).unwrap_or(text);
         let rest = rest.strip_suffix('h').inspect(|_| spec.hyphen = true).unwrap_or(rest);
         let rest = spec.take_alignment(rest);
         let rest = take(rest, &['+', '-', ' '], |c| spec.sign = Some(c).filter(|c| *c != '-'));
@@ -66,16 +107,16 @@ impl Spec {
         take(text, &['<', '>', '^', '='], |c| self.align = Align::from_char(c))
     }
 
-    /// The specification of the heading over a column of this one.
+    /// The specification for the heading of a column with this specification.
     pub(super) fn heading(&self) -> Spec {
         let align = self.align.filter(|align| *align != Align::AfterSign);
         Spec { align, width: self.width, ..Spec::default() }
     }
 
-    /// The specification without its column width, to measure what it would hold.
+    /// The specification without width and truncation, to measure the full values of a widened column.
     pub(super) fn unbounded(&self) -> Spec {
         let text = matches!(self.kind, None | Some('s'));
-        let mut spec = Spec { width: 0, mark_cut: false, ..self.clone() };
+        let mut spec = Spec { width: 0, mark_truncated: false, ..self.clone() };
         if text {
             spec.precision = None;
         }
@@ -84,22 +125,23 @@ impl Spec {
 
     /// Formats `value`.
     ///
-    /// An empty value is padded as text whatever the type: a number that isn't known yet is no
-    /// error of the format.
+    /// An empty value is padded as text, whatever the type: a number that isn't known yet must not make the
+    /// format fail.
     pub(super) fn apply(&self, value: &FieldValue) -> Result<String, FormatError> {
         if self.hyphen && is_empty(value) {
-            return Ok(self.pad_nothing("-"));
+            return Ok(self.pad_placeholder("-"));
         }
         match value {
             FieldValue::Int(i) if !self.as_text() => self.apply_int(*i),
             FieldValue::Float(f) if !self.as_text() => self.apply_float(*f, "float"),
-            FieldValue::Text(t) if t.is_empty() => Ok(self.pad_nothing("")),
+            FieldValue::Text(t) if t.is_empty() => Ok(self.pad_placeholder("")),
             _ => self.apply_text(&value.text()),
         }
     }
 
-    /// What stands for no value is aligned as values of this type are, but no zeros fill its place.
-    fn pad_nothing(&self, text: &str) -> String {
+    /// Pads the text for a missing value. It is aligned like values of this type, but never filled with
+    /// zeros.
+    fn pad_placeholder(&self, text: &str) -> String {
         let number = !matches!(self.kind, None | Some('s'));
         let default = if number { Align::Right } else { Align::Left };
         let align = self.align.filter(|align| *align != Align::AfterSign).unwrap_or(default);
@@ -107,7 +149,8 @@ impl Spec {
             .pad(text, default)
     }
 
-    /// With the suffix `h` a column holds texts, so that numbers and `-` align alike.
+    /// Returns true if values are formatted as text. With the suffix `h` they are, so that numbers and `-`
+    /// have the same alignment.
     fn as_text(&self) -> bool {
         self.kind == Some('s') || (self.hyphen && self.kind.is_none())
     }
@@ -127,17 +170,17 @@ impl Spec {
         if self.align == Some(Align::AfterSign) {
             return refuse("'=' alignment not allowed in string format specifier");
         }
-        Ok(self.pad(&self.cut(text), Align::Left))
+        Ok(self.pad(&self.truncate(text), Align::Left))
     }
 
-    fn cut(&self, text: &str) -> String {
+    fn truncate(&self, text: &str) -> String {
         let Some(precision) = self.precision else {
             return text.to_owned();
         };
         if text.chars().count() <= precision {
             return text.to_owned();
         }
-        match self.mark_cut && precision > 0 {
+        match self.mark_truncated && precision > 0 {
             true => text.chars().take(precision.saturating_sub(1)).chain(['+']).collect(),
             false => text.chars().take(precision).collect(),
         }
@@ -211,13 +254,14 @@ impl Spec {
 
 const TYPES: &[char] = &['s', 'd', 'b', 'o', 'x', 'X', 'n', 'e', 'E', 'f', 'F', 'g', 'G', '%'];
 
-/// The values that count as nothing: for the suffix `h`, and for columns that `?:` drops.
+/// Returns true for values that count as empty: the suffix `h` shows them as `-`, and the prefix `?:` drops a
+/// column that has no others. The texts are converted times and durations of zero.
 pub(super) fn is_empty(value: &FieldValue) -> bool {
-    let nothing = ["", "0s", "0.0", "0:00:00", "1970-01-01T00:00:00"];
+    let empty = ["", "0s", "0.0", "0:00:00", "1970-01-01T00:00:00"];
     match value {
         FieldValue::Bool(_) | FieldValue::Int(_) => false,
         FieldValue::Float(f) => *f == 0.0,
-        FieldValue::Text(t) => nothing.contains(&t.as_str()),
+        FieldValue::Text(t) => empty.contains(&t.as_str()),
     }
 }
 
@@ -225,7 +269,7 @@ fn unknown_code(kind: char, type_name: &str) -> FormatError {
     FormatError::Syntax(format!("Unknown format code '{kind}' for object of type '{type_name}'"))
 }
 
-/// Passes the first character to `found` if it is one of `wanted`; what remains.
+/// If the first character is one of `wanted`, passes it to `found`. Returns the remaining text.
 fn take<'a>(text: &'a str, wanted: &[char], found: impl FnOnce(char)) -> &'a str {
     let mut chars = text.chars();
     match chars.next().filter(|c| wanted.contains(c)) {
@@ -263,7 +307,17 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_padded_and_cut() {
+    fn each_alignment_pads_at_its_own_side() {
+        for (sign, shown) in [('<', "-5**"), ('>', "**-5"), ('^', "*-5*"), ('=', "-**5")] {
+            let shown_by = |align: Align| align.pad("-5", '*', 4);
+            assert_eq!(Align::from_char(sign).map(shown_by).as_deref(), Some(shown));
+        }
+        assert_eq!(Align::Left.pad("long", ' ', 2), "long");
+        assert_eq!(Align::from_char('-'), None);
+    }
+
+    #[test]
+    fn texts_are_padded_and_truncated() {
         assert_eq!(show("<8.8", "a"), "a       ");
         assert_eq!(show(">12", "abc"), "         abc");
         assert_eq!(show("*^7", "abc"), "**abc**");
@@ -273,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn the_plus_suffix_marks_a_cut_text_only() {
+    fn plus_suffix_marks_truncated_texts_only() {
         assert_eq!(show("<4.4+", "abcdef"), "abc+");
         assert_eq!(show("<4.4+", "abcd"), "abcd");
         assert_eq!(show(".0+", "abcd"), "");
@@ -282,9 +336,9 @@ mod tests {
     }
 
     #[test]
-    fn the_h_suffix_shows_a_hyphen_for_nothing() {
-        for nothing in ["", "0s", "0.0", "0:00:00", "1970-01-01T00:00:00"] {
-            assert_eq!(show(">3h", nothing), "  -");
+    fn h_suffix_shows_empty_values_as_a_hyphen() {
+        for empty in ["", "0s", "0.0", "0:00:00", "1970-01-01T00:00:00"] {
+            assert_eq!(show(">3h", empty), "  -");
         }
         assert_eq!(Spec::parse(">4h").unwrap().apply(&FieldValue::Float(0.0)).unwrap(), "   -");
         assert_eq!(Spec::parse(">4h").unwrap().apply(&FieldValue::Int(0)).unwrap(), "   0");
@@ -292,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_take_pythons_types() {
+    fn integers_accept_the_types_of_python() {
         let int =
             |spec: &str, i: i128| Spec::parse(spec).unwrap().apply(&FieldValue::Int(i)).unwrap();
         assert_eq!(int(">6", 16), "    16");
@@ -306,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_take_pythons_types() {
+    fn floats_accept_the_types_of_python() {
         let float =
             |spec: &str, f: f64| Spec::parse(spec).unwrap().apply(&FieldValue::Float(f)).unwrap();
         assert_eq!(float("", 300.0), "300.0");
@@ -317,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_the_wrong_kind_is_refused_with_pythons_text() {
+    fn a_mismatched_value_gives_the_error_of_python() {
         let text = FieldValue::from("a");
         for (spec, value, message) in [
             ("d", text.clone(), "Unknown format code 'd' for object of type 'str'"),
@@ -335,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_number_is_blank_in_a_numeric_column() {
+    fn an_empty_value_in_a_numeric_column_is_blank() {
         assert_eq!(show(">5d", ""), "     ");
         assert_eq!(show("05d", ""), "     ");
         assert_eq!(
@@ -345,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn a_heading_keeps_alignment_and_width_only() {
+    fn headings_use_only_alignment_and_width() {
         let heading = Spec::parse(">6.2h+").unwrap().heading();
         assert_eq!(heading.apply(&FieldValue::from("NNODES+")).unwrap(), "NNODES+");
         assert_eq!(heading.apply(&FieldValue::from("A")).unwrap(), "     A");
@@ -353,7 +407,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_shown_has_at_least_the_width(
+        fn formatted_values_have_at_least_the_width(
             spec in ".{0,12}|[*]?[<>^=]?[-+ ]?0?[0-9]{0,3},?(\\.[0-9]{0,2})?[sdboxXneEfFgG%]?h?\\+?",
             text in ".{0,12}", i in any::<i64>(), f in any::<f64>(),
         ) {

@@ -1,4 +1,4 @@
-//! The format language as its users see it: whole formats against small rows.
+//! Tests of whole formats, as users write them.
 
 use std::borrow::Cow;
 
@@ -62,7 +62,7 @@ fn message(format: &str) -> String {
 }
 
 #[test]
-fn a_line_is_text_and_fields_under_their_headings() {
+fn a_line_has_the_text_and_the_fields_of_the_format() {
     assert_eq!(
         show("{name:<6.6+}|{count:>5} x{seconds!F:>6h}."),
         [
@@ -75,13 +75,13 @@ fn a_line_is_text_and_fields_under_their_headings() {
 }
 
 #[test]
-fn doubled_braces_are_braces() {
+fn doubled_braces_print_single_braces() {
     assert_eq!(show("{{{name}}}")[1], "{sleep}");
     assert_eq!(show("{{}} {count}}}")[1], "{} 10}");
 }
 
 #[test]
-fn a_collapsible_column_goes_with_the_text_before_it() {
+fn a_collapsed_column_omits_the_text_before_it() {
     assert_eq!(show("{count} ?:{nothing:>9} {name}")[1], "10 sleep");
     assert_eq!(show("{count} ?:{queue:>6} {name}")[1], "10        sleep");
     assert_eq!(show("?:{nothing:>9} {name}")[1], "sleep");
@@ -91,7 +91,7 @@ fn a_collapsible_column_goes_with_the_text_before_it() {
 }
 
 #[test]
-fn a_widened_column_holds_its_longest_value_and_its_heading() {
+fn a_widened_column_fits_its_values_and_heading() {
     assert_eq!(show("+:{name:<4.4+}|")[..2], ["NAME       |", "sleep      |"]);
     assert_eq!(show("+:{name:<4.4+}|")[2], "a-long-name|");
     assert_eq!(show("+:{count:>2}|")[..2], ["COUNT|", "   10|"]);
@@ -100,23 +100,23 @@ fn a_widened_column_holds_its_longest_value_and_its_heading() {
 }
 
 #[test]
-fn both_prefixes_together_widen_or_drop() {
+fn both_prefixes_can_be_combined() {
     assert_eq!(show("{count} ?+:{nothing:>9}|")[1], "10|");
     assert_eq!(show("{count} ?+:{queue:>2.2}|")[2], "9 batch|");
 }
 
 #[test]
-fn without_rows_there_is_the_header_alone() {
+fn without_rows_only_the_header_is_printed() {
     assert_eq!(lines("?:{queue:>8} {name:<8}|", &[], true).unwrap(), ["NAME    |"]);
 }
 
 #[test]
-fn a_time_column_keeps_its_width_in_the_header() {
+fn the_header_has_the_width_of_time_columns() {
     assert_eq!(show("{seconds!d:%R::>8h}|"), ["    TIME|", "       -|", "   00:01|", "   00:00|"]);
 }
 
 #[test]
-fn the_sort_prefix_leaves_the_output() {
+fn the_sort_prefix_is_not_printed() {
     let template = Template::parse::<Item>("sort:count,-name {name}").unwrap();
     assert_eq!(template.sort_keys(), parse_sort_keys("count,-name"));
     let mut rows = items();
@@ -127,7 +127,7 @@ fn the_sort_prefix_leaves_the_output() {
 }
 
 #[test]
-fn sorting_keeps_the_order_of_equal_rows_in_both_directions() {
+fn equal_rows_keep_their_order_in_both_directions() {
     for (keys, expected) in
         [("count", ["a-long-name", "b", "sleep"]), ("-count", ["sleep", "a-long-name", "b"])]
     {
@@ -139,7 +139,7 @@ fn sorting_keeps_the_order_of_equal_rows_in_both_directions() {
 }
 
 #[test]
-fn every_mistake_has_its_message() {
+fn invalid_formats_are_refused_with_a_message() {
     for (format, text) in [
         ("{nope}", "Unknown format field: nope"),
         ("{}", "Unknown format field: "),
@@ -160,13 +160,13 @@ fn every_mistake_has_its_message() {
 
 proptest! {
     #[test]
-    fn text_without_fields_is_every_line(format in "[^{}:?+]{0,40}") {
+    fn text_without_fields_is_printed_on_every_line(format in "[^{}:?+]{0,40}") {
         let all = vec![format.clone(); items().len() + 1];
         prop_assert_eq!(lines(&format, &items(), true).ok(), Some(all));
     }
 
     #[test]
-    fn no_plausible_format_panics(
+    fn any_valid_format_renders_one_line_per_row(
         format in "((sort:-?(name|count) )?((\\?|\\+|\\?\\+):)?\\{(name|queue|count|seconds|nothing)(![dDFHPsr])?(:[<>^=]?[+ ]?0?[0-9]{0,2},?(\\.[0-9])?[sdxfg%]?(::>3)?h?\\+?)?\\} ?){0,5}",
         header in any::<bool>(),
     ) {

@@ -1,29 +1,30 @@
-//! What a field of a listed row can hold, how it reads as text, and how two of them compare.
+//! The values of fields: their text, and their order in sorted listings.
 
 use std::cmp::Ordering;
 
 use serde_json::Value;
 
-/// The value of one field in one row.
+/// The value of a field in a row.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum FieldValue {
     /// Shown as `True` or `False`.
     Bool(bool),
-    /// Wide enough for job ids (u64) and for negative return codes.
+    /// An integer. Holds job ids (`u64`) as well as negative return codes.
     Int(i128),
-    /// Seconds, fractions, times since the UNIX epoch.
+    /// Durations and times since the epoch in seconds, and fractions.
     Float(f64),
-    /// Anything else; the empty text means "nothing to show".
+    /// Any other value. The empty text means that there is no value.
     Text(String),
 }
 
 impl FieldValue {
-    /// The value that stands for "not known for this row".
+    /// The value of a field that has no value in this row.
     pub(crate) fn empty() -> Self {
         FieldValue::Text(String::new())
     }
 
-    /// A JSON value as a field: scalars as they are, `null` as empty, the rest as compact JSON.
+    /// Converts a JSON value: scalars keep their type, `null` becomes empty, arrays and objects become
+    /// compact JSON.
     pub(crate) fn from_json(value: &Value) -> Self {
         match value {
             Value::Null => FieldValue::empty(),
@@ -38,21 +39,21 @@ impl FieldValue {
         }
     }
 
-    /// The number in it, also when it is written as text.
+    /// The value as a number, also if it is a text that contains a number.
     pub(crate) fn number(&self) -> Option<f64> {
         match self {
             FieldValue::Bool(_) => None,
             FieldValue::Int(i) => Some(*i as f64),
             FieldValue::Float(f) => Some(*f),
             FieldValue::Text(t) => {
-                // `f64::from_str` also takes `inf` and `nan`, which are more likely names.
+                // `f64::from_str` accepts `inf` and `nan` as well, which are more likely to be names.
                 let numeric = t.contains(|c: char| c.is_ascii_digit());
                 t.parse().ok().filter(|_| numeric)
             }
         }
     }
 
-    /// The text without any format specification.
+    /// The text of the value without a format specification.
     pub(crate) fn text(&self) -> String {
         match self {
             FieldValue::Bool(true) => "True".to_owned(),
@@ -63,7 +64,7 @@ impl FieldValue {
         }
     }
 
-    /// The order of listings: empty first, then numbers, then texts.
+    /// The order in sorted listings: empty values first, then numbers, then texts.
     pub(crate) fn sort_cmp(&self, other: &Self) -> Ordering {
         let (a, b) = (SortClass::of(self), SortClass::of(other));
         match (a, b) {
@@ -74,7 +75,7 @@ impl FieldValue {
     }
 }
 
-/// How a value takes part in sorting.
+/// The class by which a value is sorted.
 #[derive(Clone, Copy)]
 enum SortClass<'a> {
     Empty,
@@ -82,8 +83,8 @@ enum SortClass<'a> {
     Text(&'a str),
 }
 
-/// A number by its size. Job ids exceed the precision of f64, so integers of the same f64 are
-/// ordered exactly among each other and before the float: any mixture has one total order.
+/// A number to be sorted. Job ids exceed the precision of `f64`: integers with the same `f64` are therefore
+/// compared exactly, and precede the float of that size, so that the order is total.
 #[derive(Clone, Copy)]
 struct SortNumber {
     size: f64,
@@ -143,7 +144,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn json_scalars_keep_their_kind_and_the_rest_is_compact_json() {
+    fn json_scalars_keep_their_type() {
         assert_eq!(FieldValue::from_json(&json!(true)).text(), "True");
         assert_eq!(FieldValue::from_json(&json!(3)).text(), "3");
         assert_eq!(FieldValue::from_json(&json!(300.0)).text(), "300.0");
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn order_is_empty_then_numbers_then_texts() {
+    fn empty_values_precede_numbers_and_texts() {
         let mut values: Vec<FieldValue> =
             ["b", "10", "", "a", "9", "inf"].into_iter().map(FieldValue::from).collect();
         values.push(FieldValue::Int(-1));
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbouring_large_ids_are_ordered_exactly() {
+    fn adjacent_large_ids_are_ordered_exactly() {
         let (a, b) = (FieldValue::Int(1 << 60), FieldValue::Int((1 << 60) + 1));
         assert_eq!(a.sort_cmp(&b), Ordering::Less);
     }
@@ -184,7 +185,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_mixture_has_one_order(mut values in proptest::collection::vec(any_value(), 0..40)) {
+        fn the_order_of_any_values_is_total(mut values in proptest::collection::vec(any_value(), 0..40)) {
             values.sort_by(FieldValue::sort_cmp);
             for (at, a) in values.iter().enumerate() {
                 for b in &values[at..] {

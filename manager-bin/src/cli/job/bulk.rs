@@ -1,4 +1,5 @@
-//! `job raiseall` and `job killall`: an exception or a signal for all jobs that the options select.
+//! `job raiseall` and `job killall`: raise an exception on, or send a signal to, all jobs that the options
+//! select.
 
 use jobtap_core::job::{Signal, State, StateSet, signal_text};
 
@@ -11,22 +12,22 @@ use crate::users::Users;
 /// Options and arguments of `job raiseall`.
 #[derive(Debug, clap::Args)]
 pub(super) struct RaiseallArgs {
-    /// 0 ends the jobs; up to 7
+    /// Severity of the exception: 0 (fatal) to 7
     #[arg(short = 's', long, value_name = "N", default_value_t = 7, allow_negative_numbers = true)]
     severity: i64,
-    /// Jobs of this user (a name, a number or "all")
+    /// Select jobs of this user (a name, a number or "all")
     #[arg(short = 'u', long, value_name = "USER")]
     user: Option<String>,
-    /// Jobs in these states: depend, priority, sched, run, cleanup, pending, running, active
+    /// Select jobs in these states: depend, priority, sched, run, cleanup, pending, running, active
     #[arg(short = 'S', long, value_name = "LIST", default_value = "active")]
     states: String,
-    /// Do it; else the jobs are only counted
+    /// Confirm; without this option the jobs are only counted
     #[arg(short = 'f', long)]
     force: bool,
-    /// What happened, in a word
+    /// Type of the exception
     #[arg(value_name = "TYPE")]
     kind: String,
-    /// A sentence about it
+    /// Note of the exception
     #[arg(value_name = "MESSAGE")]
     message: Vec<String>,
 }
@@ -34,13 +35,13 @@ pub(super) struct RaiseallArgs {
 /// Options of `job killall`.
 #[derive(Debug, clap::Args)]
 pub(super) struct KillallArgs {
-    /// The signal, by name or number
+    /// Signal, by name or number
     #[arg(short = 's', long, value_name = "SIG", default_value = "SIGTERM")]
     signal: String,
-    /// Jobs of this user (a name, a number or "all")
+    /// Select jobs of this user (a name, a number or "all")
     #[arg(short = 'u', long, value_name = "USER")]
     user: Option<String>,
-    /// Do it; else the jobs are only counted
+    /// Confirm; without this option the jobs are only counted
     #[arg(short = 'f', long)]
     force: bool,
 }
@@ -55,9 +56,9 @@ pub(super) async fn raiseall(client: &Client, args: &RaiseallArgs) -> Result<u8,
         severity: args.severity,
         note: args.message.join(" "),
     };
-    let answer = client.call(request).await;
-    let answer = answer.map_err(|error| CliError::failure(format!("raiseall: {error}")))?;
-    say(summary(answer, args.force, "Raised exception on"));
+    let response = client.call(request).await;
+    let response = response.map_err(|error| CliError::failure(format!("raiseall: {error}")))?;
+    say(summary(response, args.force, "Raised exception on"));
     Ok(0)
 }
 
@@ -72,14 +73,14 @@ pub(super) async fn killall(client: &Client, args: &KillallArgs) -> Result<u8, C
         userid: userid(args.user.as_deref())?,
         signum: signal.number().into(),
     };
-    let answer = client.call(request).await;
-    let answer = answer.map_err(|error| CliError::failure(format!("killall: {error}")))?;
+    let response = client.call(request).await;
+    let response = response.map_err(|error| CliError::failure(format!("killall: {error}")))?;
     let done = signal_text(signal.number());
-    say(summary(answer, args.force, &done));
+    say(summary(response, args.force, &done));
     Ok(0)
 }
 
-/// What was done to how many jobs.
+/// The message with the number of jobs.
 fn summary(matched: Matched, force: bool, done: &str) -> String {
     let Matched { count, errors } = matched;
     let jobs = plural(count, "job");
@@ -128,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_done_before_it_is_confirmed() {
+    fn summary_asks_to_confirm_without_force() {
         let three = Matched { count: 3, errors: 1 };
         assert_eq!(summary(three, false, "Hangup"), "Command matched 3 jobs (-f to confirm)");
         assert_eq!(summary(three, true, "Hangup"), "Hangup 3 jobs (1 error)");
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn states_are_those_of_active_jobs() {
+    fn only_states_of_active_jobs_are_accepted() {
         assert_eq!(states("active").unwrap(), StateSet::ACTIVE);
         let set = StateSet::from(State::Depend) | StateSet::RUNNING;
         assert_eq!(states("depend,RUNNING").unwrap(), set);
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn users_are_names_numbers_or_all() {
+    fn user_is_a_name_a_number_or_all() {
         assert_eq!(userid(Some("all")).unwrap(), ALL_USERS);
         assert_eq!(userid(Some("77")).unwrap(), 77);
         assert_eq!(userid(Some("no such user")).unwrap_err().text, "unknown user no such user");

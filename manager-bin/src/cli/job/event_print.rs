@@ -1,4 +1,5 @@
-//! Prints events for `eventlog` and `wait-event`: format, time, colour.
+//! Prints the entries of eventlogs with their options for format, time and colour: `job eventlog`,
+//! `job wait-event` and the commands that print other eventlogs.
 
 use std::io::IsTerminal;
 
@@ -13,28 +14,28 @@ use crate::cli::message::CliError;
 use crate::cli::session;
 use crate::shown;
 
-/// The options about the form of printed events.
+/// The options for the format of printed events.
 #[derive(Debug, Clone, clap::Args)]
 pub(in crate::cli) struct FormatArgs {
-    /// text or json
+    /// Format of events: text or json
     #[arg(short = 'f', long, value_name = "FORMAT", default_value = "text")]
     format: String,
-    /// raw, iso, offset or human
+    /// Format of times: raw, iso, offset or human
     #[arg(short = 'T', long, value_name = "FORMAT", default_value = "raw")]
     time_format: String,
     /// The same as --time-format=human
     #[arg(short = 'H', long)]
     human: bool,
-    /// always, never or auto
+    /// Colour the output: always, never or auto
     #[arg(short = 'L', long, value_name = "WHEN", num_args = 0..=1, require_equals = true,
           default_value = "auto", default_missing_value = "always")]
     color: String,
 }
 
-/// Seconds to the east of UTC, at each time.
+/// The offset of the local time from UTC at a time, in seconds, positive to the east.
 pub(in crate::cli) type LocalZone = Box<dyn Fn(Timestamp) -> i32>;
 
-/// Prints the events of one log.
+/// Prints the events of one eventlog.
 pub(in crate::cli) struct Printer {
     format: EntryFormat,
     time: TimeFormat,
@@ -43,7 +44,7 @@ pub(in crate::cli) struct Printer {
 }
 
 impl FormatArgs {
-    /// The printer that the options ask for.
+    /// The printer for these options.
     pub(in crate::cli) fn printer(&self) -> Result<Printer, CliError> {
         let invalid =
             |what: &str, text: &str| CliError::failure(format!("invalid {what} type '{text}'"));
@@ -60,14 +61,14 @@ impl FormatArgs {
 }
 
 impl Printer {
-    /// Notes an event that is not printed, since offsets count from the first event of the log.
+    /// Takes note of an event that isn't printed: offsets count from the first event of the log.
     pub(in crate::cli) fn skip(&mut self, event: &EventEntry) {
         if self.time == TimeFormat::Offset {
             self.formatter.time(event);
         }
     }
 
-    /// Prints the event on a line of its own.
+    /// Prints the event as a line.
     pub(in crate::cli) fn print(&mut self, event: &EventEntry) -> Result<(), CliError> {
         if self.color && self.format == EntryFormat::Text {
             return session::print_painted(&format!("{}\n", self.colored(event)));
@@ -95,7 +96,7 @@ fn paint(color: &str, text: &str) -> String {
     format!("\x1b[{color}m{text}\x1b[0m")
 }
 
-/// Whether output is coloured according to `--color=WHEN`.
+/// Returns true if `--color=WHEN` asks for coloured output.
 pub(in crate::cli) fn color_wanted(when: &str) -> Result<bool, CliError> {
     match when {
         "always" => Ok(true),
@@ -105,7 +106,7 @@ pub(in crate::cli) fn color_wanted(when: &str) -> Result<bool, CliError> {
     }
 }
 
-/// The offsets of a time zone, as they were at each time.
+/// The offsets of a time zone, which depend on the time.
 pub(in crate::cli) fn local_zone(zone: TimeZone) -> LocalZone {
     Box::new(move |at: Timestamp| {
         let instant = Instant::from_second(at.as_secs() as i64).unwrap_or(Instant::UNIX_EPOCH);

@@ -1,4 +1,4 @@
-//! The events of one of a job's eventlogs, as they are added.
+//! Watches one of a job's eventlogs: yields its events as they are added.
 
 use jobtap_core::eventlog::EventEntry;
 use jobtap_core::job::JobId;
@@ -8,7 +8,7 @@ use crate::client::{Client, Responses, RpcError};
 use crate::rpc::errno::{ENOENT, EPROTO};
 use crate::rpc::services::job_info::Watch;
 
-/// The key of an eventlog from its key or short name.
+/// The key of an eventlog that the user named by a key or an abbreviation.
 pub(in crate::cli) fn path_key(path: &str) -> &str {
     match path {
         "exec" => "guest.exec.eventlog",
@@ -24,7 +24,7 @@ pub(in crate::cli) struct EventStream {
 }
 
 impl EventStream {
-    /// Watches the log `path` (a key) of a job.
+    /// Watches the eventlog with the key `path`. With `waitcreate`, the log doesn't have to exist yet.
     pub(in crate::cli) async fn open(
         client: &Client,
         id: JobId,
@@ -38,15 +38,15 @@ impl EventStream {
 
     /// The next event; `None` at the end of the log.
     pub(in crate::cli) async fn next(&mut self) -> Option<Result<EventEntry, RpcError>> {
-        let answer = self.stream.next().await?;
-        Some(answer.and_then(|answer| {
-            EventEntry::decode(&answer.event)
+        let response = self.stream.next().await?;
+        Some(response.and_then(|response| {
+            EventEntry::decode(&response.event)
                 .map_err(|error| RpcError::new(EPROTO, error.to_string()))
         }))
     }
 }
 
-/// The message about a log that cannot be shown, with the id and path as the user typed them.
+/// The message about an eventlog that can't be read, with the id and path as the user typed them.
 pub(in crate::cli) fn not_found(error: RpcError, typed: &str, path: &str) -> CliError {
     if error.errno != ENOENT {
         return error.into();
@@ -58,12 +58,40 @@ pub(in crate::cli) fn not_found(error: RpcError, typed: &str, path: &str) -> Cli
     }
 }
 
-/// A text member of an event's context.
+/// A string in an event's context.
 pub(in crate::cli) fn text<'a>(event: &'a EventEntry, key: &str) -> Option<&'a str> {
     event.context.as_ref()?.get(key)?.as_str()
 }
 
-/// An integer member of an event's context.
+/// An integer in an event's context.
 pub(in crate::cli) fn integer(event: &EventEntry, key: &str) -> Option<i64> {
     event.context.as_ref()?.get(key)?.as_i64()
+}
+
+/// Returns true if the context has the key with this value, which is written as JSON or as a bare string.
+pub(in crate::cli) fn has_context(event: &EventEntry, (key, wanted): (&str, &str)) -> bool {
+    let value = event.context.as_ref().and_then(|context| context.get(key));
+    value.is_some_and(|value| {
+        let json = value.to_string();
+        value.as_str() == Some(wanted) || json == wanted
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn context_values_match_as_json_or_bare_string() {
+        let event = EventEntry::decode(concat!(
+            r#"{"timestamp":1.0,"name":"e","context":{"type":"cancel","a.b":7}}"#,
+            "\n"
+        ))
+        .unwrap();
+        assert!(has_context(&event, ("type", "cancel")));
+        assert!(has_context(&event, ("type", "\"cancel\"")));
+        assert!(has_context(&event, ("a.b", "7")));
+        assert!(!has_context(&event, ("a.b", "8")));
+        assert!(!has_context(&event, ("none", "7")));
+    }
 }

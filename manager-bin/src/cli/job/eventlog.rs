@@ -1,10 +1,10 @@
-//! `job eventlog`: prints a job's events.
+//! `job eventlog`: prints an eventlog of a job.
 
 use jobtap_core::eventlog::decode_log;
 
 use super::event_print::FormatArgs;
 use super::event_stream::{EventStream, not_found, path_key};
-use super::target::Target;
+use crate::cli::ids::Target;
 use crate::cli::message::CliError;
 use crate::client::Client;
 use crate::rpc::services::job_info::Lookup;
@@ -14,13 +14,13 @@ use crate::rpc::services::job_info::Lookup;
 pub(super) struct EventlogArgs {
     #[command(flatten)]
     format: FormatArgs,
-    /// Print events as they come, to the last one
+    /// Print new events as they are posted, until the end of the eventlog
     #[arg(short = 'F', long)]
     follow: bool,
-    /// Which log: eventlog, exec, output, input or a key
+    /// Eventlog to print: eventlog, exec, output, input or a key
     #[arg(short = 'p', long, value_name = "PATH", default_value = "eventlog")]
     path: String,
-    /// The job
+    /// Job id
     #[arg(value_name = "JOBID")]
     id: String,
 }

@@ -1,14 +1,14 @@
-//! `job hostpids`: prints the hosts and processes of a running job's tasks, for debuggers and other tools
-//! that attach to them.
+//! `job hostpids`: prints the hosts and process ids of a running job's tasks, for debuggers and other tools
+//! that attach to the tasks.
 
 use jobtap_core::job::State;
 use jobtap_core::resource::Idset;
 use serde_json::Value;
 
 use super::event_stream::EventStream;
-use super::target::Target;
 use super::taskmap::{self, Hosts};
 use super::wait_event::{next, parse_timeout};
+use crate::cli::ids::Target;
 use crate::cli::message::CliError;
 use crate::cli::session;
 use crate::client::{Client, RpcError};
@@ -20,16 +20,16 @@ use crate::rpc::services::job_list::ListId;
 /// Options and arguments of `job hostpids`.
 #[derive(Debug, clap::Args)]
 pub(super) struct HostpidsArgs {
-    /// What stands between two of them
+    /// Separator between the entries
     #[arg(short = 'd', long, value_name = "STRING", default_value = ",")]
     delimiter: String,
-    /// Only these tasks
+    /// Print these task ranks only
     #[arg(short = 'r', long, value_name = "RANKS")]
     ranks: Option<String>,
-    /// Wait for the start of the job's tasks no longer than this
+    /// Wait at most this long for the start of the tasks
     #[arg(short = 't', long, value_name = "FSD")]
     timeout: Option<String>,
-    /// The job
+    /// Job id
     #[arg(value_name = "JOBID")]
     id: String,
 }
@@ -54,7 +54,7 @@ pub(super) async fn run(client: &Client, args: &HostpidsArgs) -> Result<u8, CliE
     Ok(0)
 }
 
-/// Waits until the job's tasks were started.
+/// Waits until the job's tasks have been started.
 async fn wait_for_start(
     client: &Client,
     target: &Target,
@@ -75,7 +75,7 @@ async fn wait_for_start(
                 let text = "hostpids: timeout waiting for shell.start event";
                 return Err(CliError::failure(text));
             }
-            // The job has ended without starting a task.
+            // The end of the log: the job became inactive before a task was started.
             Some(None) => return Err(inactive()),
             Some(Some(event)) if event.as_ref().is_ok_and(|event| event.name == "shell.start") => {
                 return Ok(());

@@ -1,4 +1,4 @@
-//! `job id` and `job namespace`: the forms of job ids.
+//! `job id` and `job namespace`: convert job ids between encodings and to KVS namespaces.
 
 use std::io::BufRead;
 
@@ -11,10 +11,10 @@ use crate::cli::session;
 /// Options and arguments of `job id`.
 #[derive(Debug, clap::Args)]
 pub(super) struct IdArgs {
-    /// dec, hex, dothex, kvs, f58, f58plain or words
+    /// Encoding to print: dec, hex, dothex, kvs, f58, f58plain or words
     #[arg(short = 't', long, value_name = "FORM", default_value = "dec")]
     to: String,
-    /// The ids; lines of stdin if there are none
+    /// Job ids; without any, the lines of standard input
     #[arg(value_name = "JOBID")]
     ids: Vec<String>,
 }
@@ -22,7 +22,7 @@ pub(super) struct IdArgs {
 /// Arguments of `job namespace`.
 #[derive(Debug, clap::Args)]
 pub(super) struct NamespaceArgs {
-    /// The ids; lines of stdin if there are none
+    /// Job ids; without any, the lines of standard input
     #[arg(value_name = "JOBID")]
     ids: Vec<String>,
 }

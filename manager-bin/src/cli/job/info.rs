@@ -1,6 +1,6 @@
-//! `job info`: prints what the store has of a job.
+//! `job info`: prints the value of one of a job's keys in the store.
 
-use super::target::Target;
+use crate::cli::ids::Target;
 use crate::cli::message::CliError;
 use crate::cli::session;
 use crate::client::Client;
@@ -11,16 +11,16 @@ use base64::prelude::BASE64_STANDARD;
 /// Options and arguments of `job info`.
 #[derive(Debug, clap::Args)]
 pub(super) struct InfoArgs {
-    /// The jobspec as it was submitted, environment included
+    /// For the key jobspec: print the submitted one, including its environment
     #[arg(short = 'o', long)]
     original: bool,
-    /// The value as first stored, without later updates
+    /// Print the value as first stored, without later updates
     #[arg(short = 'b', long)]
     base: bool,
-    /// The job
+    /// Job id
     #[arg(value_name = "JOBID")]
     id: String,
-    /// jobspec, R, eventlog, J, guest.exec.eventlog, guest.output or another key
+    /// Key: jobspec, R, eventlog, J, guest.exec.eventlog, guest.output or another one
     #[arg(value_name = "KEY")]
     key: String,
 }
@@ -43,7 +43,7 @@ pub(super) async fn run(client: &Client, args: &InfoArgs) -> Result<u8, CliError
     Ok(0)
 }
 
-/// The jobspec inside a signed request (RFC 16's J).
+/// The jobspec in a signed request, which is stored under the key `J` (RFC 16).
 fn signed_payload(token: &str) -> Option<String> {
     let encoded = token.split('.').nth(1)?;
     String::from_utf8(BASE64_STANDARD.decode(encoded).ok()?).ok()

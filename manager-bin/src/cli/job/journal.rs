@@ -1,4 +1,4 @@
-//! `job journal`: prints the events of all jobs as the manager posts them, one response on each line.
+//! `job journal`: watches the events journal and prints each response as a line of JSON.
 
 use serde_json::{Map, Value};
 
@@ -13,13 +13,13 @@ pub(super) struct JournalArgs {
     /// Begin with the events of all jobs, not only of active ones
     #[arg(long)]
     full: bool,
-    /// Only events of these names
+    /// Print only events with these names
     #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
     allow: Vec<String>,
-    /// No events of these names
+    /// Don't print events with these names
     #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
     deny: Vec<String>,
-    /// End where the present begins
+    /// Exit after the events that have been posted before the request
     #[arg(long)]
     past: bool,
 }
@@ -29,17 +29,18 @@ pub(super) async fn run(client: &Client, args: &JournalArgs) -> Result<u8, CliEr
     let request =
         EventsJournal { full: args.full, allow: names(&args.allow), deny: names(&args.deny) };
     let mut journal = client.stream(request).await?;
-    while let Some(answer) = journal.next().await {
-        let answer = answer?;
-        if args.past && answer.get("id").and_then(Value::as_u64) == Some(EventsJournal::NO_JOB) {
+    while let Some(response) = journal.next().await {
+        let response = response?;
+        // A response without a job separates the events of the past from new ones.
+        if args.past && response.get("id").and_then(Value::as_u64) == Some(EventsJournal::NO_JOB) {
             break;
         }
-        session::print(&format!("{answer}\n"))?;
+        session::print(&format!("{response}\n"))?;
     }
     Ok(0)
 }
 
-/// Names of events as the keys of an object; `None` without any.
+/// The names of events as keys of an object, as the service expects them. `None` without names.
 fn names(names: &[String]) -> Option<Value> {
     let names = names.iter().map(|name| (name.clone(), Value::from(1)));
     let names: Map<String, Value> = names.collect();

@@ -10,10 +10,10 @@ use crate::rpc::services::job_manager::Kill;
 /// Options and arguments of `job kill`.
 #[derive(Debug, clap::Args)]
 pub(super) struct KillArgs {
-    /// The signal, by name or number
+    /// Signal, by name or number
     #[arg(short = 's', long, value_name = "SIG", default_value = "SIGTERM")]
     signal: String,
-    /// The jobs
+    /// Job ids
     #[arg(value_name = "JOBID", required = true)]
     ids: Vec<String>,
 }

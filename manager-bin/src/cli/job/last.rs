@@ -1,4 +1,5 @@
-//! `job last`: the ids of the user's last jobs, the newest first, as plugin `.history` keeps them.
+//! `job last`: prints the ids of the user's most recent jobs, the newest first. The builtin plugin `.history`
+//! records them.
 
 use crate::cli::ids::show_id;
 use crate::cli::message::CliError;
@@ -9,7 +10,7 @@ use crate::rpc::services::plugin::History;
 /// Arguments of `job last`.
 #[derive(Debug, clap::Args)]
 pub(super) struct LastArgs {
-    /// How many, or a slice such as [1:3]
+    /// Number of jobs, or a slice such as [1:3]
     #[arg(value_name = "N|SLICE", default_value = "1", value_parser = slice)]
     slice: String,
 }
@@ -26,7 +27,7 @@ pub(super) async fn run(client: &Client, args: &LastArgs) -> Result<u8, CliError
     Ok(0)
 }
 
-/// The requested slice: `N` stands for the first N. A slice in brackets is parsed by the plugin.
+/// Turns a number N into the slice of the first N jobs. The plugin parses slices in brackets.
 fn slice(text: &str) -> Result<String, String> {
     if text.starts_with('[') {
         return Ok(text.to_owned());
@@ -42,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_is_the_slice_of_the_newest() {
+    fn a_number_selects_the_newest_jobs() {
         assert_eq!(slice("3").as_deref(), Ok("[:3]"));
         assert_eq!(slice("[::-1]").as_deref(), Ok("[::-1]"));
         assert!(slice("many").is_err());

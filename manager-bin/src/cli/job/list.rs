@@ -1,5 +1,5 @@
-//! `job list`, `list-inactive` and `list-ids`: jobs with all their attributes, a JSON object on each line,
-//! for programs.
+//! `job list`, `job list-inactive` and `job list-ids`: print jobs with all their attributes as lines of JSON,
+//! for other programs.
 
 use std::io::IsTerminal;
 
@@ -7,7 +7,7 @@ use jobtap_core::job::{State, StateSet};
 use serde_json::Value;
 
 use super::event_stream::EventStream;
-use super::target::Target;
+use crate::cli::ids::Target;
 use crate::cli::message::CliError;
 use crate::cli::session;
 use crate::client::Client;
@@ -18,19 +18,19 @@ use crate::users::Users;
 /// Options of `job list`.
 #[derive(Debug, clap::Args)]
 pub(super) struct ListArgs {
-    /// At most this many; 0 for all
+    /// List at most N jobs; 0 for all
     #[arg(short = 'c', long, value_name = "N", default_value_t = 1000)]
     count: u64,
-    /// Jobs in these states
+    /// List jobs in these states
     #[arg(short = 's', long, value_name = "STATES")]
     states: Option<String>,
-    /// Jobs of this user (a name, a number or "all")
+    /// List jobs of this user (a name, a number or "all")
     #[arg(short = 'u', long, value_name = "USER")]
     user: Option<String>,
-    /// Jobs in all states
+    /// List jobs in all states
     #[arg(short = 'a', long)]
     all: bool,
-    /// Jobs of all users
+    /// List jobs of all users
     #[arg(short = 'A', long)]
     all_users: bool,
 }
@@ -38,10 +38,10 @@ pub(super) struct ListArgs {
 /// Options of `job list-inactive`.
 #[derive(Debug, clap::Args)]
 pub(super) struct ListInactiveArgs {
-    /// At most this many; 0 for all
+    /// List at most N jobs; 0 for all
     #[arg(short = 'c', long, value_name = "N", default_value_t = 1000)]
     count: u64,
-    /// Jobs that ended after this time, in seconds since the epoch
+    /// List jobs that became inactive after this time, in seconds since the epoch
     #[arg(short = 's', long, value_name = "T", default_value_t = 0.0)]
     since: f64,
 }
@@ -52,7 +52,7 @@ pub(super) struct ListIdsArgs {
     /// Wait until each job has reached this state
     #[arg(short = 'W', long, value_name = "STATE", default_value = "depend")]
     wait_state: String,
-    /// The jobs
+    /// Job ids
     #[arg(value_name = "JOBID", required = true)]
     ids: Vec<String>,
 }
@@ -95,7 +95,7 @@ pub(super) async fn ids(client: &Client, args: &ListIdsArgs) -> Result<u8, CliEr
     Ok(0)
 }
 
-/// Prints one line of JSON with the numbers of jobs by state and result.
+/// Runs `job stats`: prints the numbers of jobs by state and result as a line of JSON.
 pub(super) async fn stats(client: &Client) -> Result<u8, CliError> {
     let stats = client.call_raw(GetStats {}).await?;
     session::print(&format!("{stats}\n"))?;
@@ -131,17 +131,18 @@ async fn print_list(
     Ok(0)
 }
 
-/// Waits until a job has reached the state, and returns its attributes. They are read again after each of
-/// its events.
+/// Waits until a job has reached the state, and returns its attributes. Requests them again after each
+/// event of the job.
 async fn reached(client: &Client, target: &Target, wanted: State) -> Result<Value, CliError> {
     let mut events = None;
     loop {
-        let answer = client.call(ListId { id: target.id, attrs: ALL }).await;
+        let response = client.call(ListId { id: target.id, attrs: ALL }).await;
         // Flux misspells the topic in this message, and scripts may look for it.
-        let answer = answer.map_err(|error| {
+        let response = response.map_err(|error| {
             CliError::failure(format!("flux job-list.list-d: {}", strerror(error.errno)))
         })?;
-        let job = answer.job;
+        let job = response.job;
+        // The values of states increase in the order in which jobs go through them.
         let state = job.get("state").and_then(Value::as_u64).unwrap_or(0);
         if state >= u64::from(wanted.value()) {
             return Ok(job);
@@ -168,7 +169,7 @@ fn userid(args: &ListArgs) -> Result<Option<u32>, CliError> {
     }
 }
 
-/// Refuses to print to a terminal: this output is for programs.
+/// Returns an error if standard output is a terminal: this output is for programs.
 fn refuse_terminal() -> Result<(), CliError> {
     if std::io::stdout().is_terminal() {
         let text = "This is not the command you are looking for. Try flux-jobs(1).";

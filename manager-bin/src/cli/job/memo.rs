@@ -1,10 +1,10 @@
-//! `job memo`: adds notes to a job, which listings show among its annotations.
+//! `job memo`: sets memos of a job, which listings show among the job's annotations.
 
 use std::io::Read;
 
 use serde_json::{Map, Value};
 
-use super::target::Target;
+use crate::cli::ids::Target;
 use crate::cli::message::CliError;
 use crate::client::Client;
 use crate::daemon::config::{merge, nest};
@@ -13,47 +13,47 @@ use crate::rpc::services::job_manager::Memo;
 /// Options and arguments of `job memo`.
 #[derive(Debug, clap::Args)]
 pub(super) struct MemoArgs {
-    /// Don't log it: it is lost when the manager ends
+    /// Don't record the memo in the eventlog; it is lost when the manager restarts
     #[arg(long)]
     volatile: bool,
-    /// The job
+    /// Job id
     #[arg(value_name = "JOBID")]
     id: String,
-    /// The notes; a dotted KEY nests, VAL is JSON or a string, - is stdin, null removes the key
+    /// Memos. A dotted KEY nests, VAL is JSON or a string, "-" reads stdin, null removes the key
     #[arg(value_name = "KEY=VAL", required = true)]
-    notes: Vec<String>,
+    memos: Vec<String>,
 }
 
 /// Runs the command.
 pub(super) async fn run(client: &Client, args: &MemoArgs) -> Result<u8, CliError> {
     let target = Target::parse(&args.id)?;
-    let memo = memo(&args.notes, || {
+    let memo = memo(&args.memos, || {
         let mut text = String::new();
         std::io::stdin().lock().read_to_string(&mut text)?;
         Ok(text)
     })?;
-    let answer = client.call(Memo { id: target.id, volatile: args.volatile, memo }).await;
-    answer.map_err(|error| CliError::failure(format!("memo: {error}")))?;
+    let response = client.call(Memo { id: target.id, volatile: args.volatile, memo }).await;
+    response.map_err(|error| CliError::failure(format!("memo: {error}")))?;
     Ok(0)
 }
 
-/// The object that the notes make.
+/// The object of all memos on the command line.
 fn memo(
-    notes: &[String],
+    words: &[String],
     stdin: impl Fn() -> Result<String, CliError>,
 ) -> Result<Map<String, Value>, CliError> {
-    let mut whole = Value::Object(Map::new());
-    for note in notes {
+    let mut object = Value::Object(Map::new());
+    for word in words {
         let missing = |key| CliError::failure(format!("memo: no value for key={key}"));
-        let (key, text) = note.split_once('=').ok_or_else(|| missing(note))?;
+        let (key, text) = word.split_once('=').ok_or_else(|| missing(word))?;
         let text = if text == "-" { stdin()? } else { text.to_owned() };
         let value = serde_json::from_str(&text).unwrap_or(Value::String(text));
         let nested = nest(key, value)
             .ok_or_else(|| CliError::failure(format!("memo: a part of key {key:?} is empty")))?;
-        merge(&mut whole, nested);
+        merge(&mut object, nested);
     }
-    match whole {
-        Value::Object(whole) => Ok(whole),
+    match object {
+        Value::Object(object) => Ok(object),
         _ => Ok(Map::new()),
     }
 }
@@ -64,23 +64,23 @@ mod tests {
 
     use super::*;
 
-    fn of(notes: &[&str]) -> Result<Value, String> {
-        let notes: Vec<String> = notes.iter().map(|note| (*note).to_owned()).collect();
-        let memo = memo(&notes, || Ok("[1, 2]\n".to_owned()));
+    fn memo_of(words: &[&str]) -> Result<Value, String> {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let memo = memo(&words, || Ok("[1, 2]\n".to_owned()));
         memo.map(Value::Object).map_err(|error| error.text)
     }
 
     #[test]
-    fn keys_nest_and_values_are_json_or_text() {
-        let memo = of(&["a.b=1", "a.c=two words", "d=null", "e=x=y", "f="]).unwrap();
+    fn dotted_keys_nest_and_values_are_json_or_strings() {
+        let memo = memo_of(&["a.b=1", "a.c=two words", "d=null", "e=x=y", "f="]).unwrap();
         let wanted = json!({"a": {"b": 1, "c": "two words"}, "d": null, "e": "x=y", "f": ""});
         assert_eq!(memo, wanted);
-        assert_eq!(of(&["list=-"]).unwrap(), json!({"list": [1, 2]}));
+        assert_eq!(memo_of(&["list=-"]).unwrap(), json!({"list": [1, 2]}));
     }
 
     #[test]
-    fn a_note_needs_a_key_and_a_value() {
-        assert_eq!(of(&["a"]).unwrap_err(), "memo: no value for key=a");
-        assert_eq!(of(&["a..b=1"]).unwrap_err(), "memo: a part of key \"a..b\" is empty");
+    fn a_memo_needs_a_key_and_a_value() {
+        assert_eq!(memo_of(&["a"]).unwrap_err(), "memo: no value for key=a");
+        assert_eq!(memo_of(&["a..b=1"]).unwrap_err(), "memo: a part of key \"a..b\" is empty");
     }
 }

@@ -1,11 +1,8 @@
-//! `job`: commands about single jobs.
+//! `job`: the commands that inspect or change single jobs.
 
 mod attach;
-mod attach_input;
-mod attach_signals;
-mod attach_state;
 mod bulk;
-pub(in crate::cli) mod event_print;
+mod event_print;
 mod event_stream;
 mod eventlog;
 mod hostpids;
@@ -19,10 +16,8 @@ mod memo;
 mod output;
 mod purge;
 mod raise;
-
 mod status;
 mod submit;
-mod target;
 mod taskmap;
 mod timeleft;
 mod urgency;
@@ -30,12 +25,11 @@ mod wait;
 mod wait_event;
 mod why;
 
-pub(super) use attach::{Attach, Interrupt, attach, tasks};
+pub(super) use attach::{AttachOptions, Interrupt, attach, tasks};
 pub(super) use event_print::{FormatArgs, LocalZone, color_wanted, local_zone};
-pub(super) use event_stream::EventStream;
+pub(super) use event_stream::{EventStream, has_context};
 pub(super) use output::{Output, show_exception};
-pub(super) use status::{Ending, exit_code_of};
-pub(super) use target::Target;
+pub(super) use status::{Finish, exit_code_of};
 
 use std::process::ExitCode;
 
@@ -57,10 +51,10 @@ pub(crate) struct JobArgs {
 /// One line per subcommand.
 #[derive(Debug, clap::Subcommand)]
 enum JobCommand {
-    /// Show a job's output and wait for its end
+    /// Show a job's output until it is inactive, and exit with its exit code
     #[command(infer_long_args = true)]
     Attach(attach::AttachArgs),
-    /// Print a job's events
+    /// Print an eventlog of a job
     #[command(infer_long_args = true)]
     Eventlog(eventlog::EventlogArgs),
     /// Wait for an event of a job
@@ -69,7 +63,7 @@ enum JobCommand {
     /// Wait for jobs and exit with their highest exit code
     #[command(infer_long_args = true)]
     Status(status::StatusArgs),
-    /// Print stored data of a job
+    /// Print the value of a job's key in the store
     #[command(infer_long_args = true)]
     Info(info::InfoArgs),
     /// Raise an exception on jobs
@@ -84,13 +78,13 @@ enum JobCommand {
     /// Send a signal to all running jobs of a user
     #[command(infer_long_args = true)]
     Killall(bulk::KillallArgs),
-    /// Add notes to a job
+    /// Set memos of a job
     #[command(infer_long_args = true)]
     Memo(memo::MemoArgs),
-    /// Forget inactive jobs
+    /// Purge inactive jobs
     #[command(infer_long_args = true)]
     Purge(purge::PurgeArgs),
-    /// Wait for the end of jobs that were submitted with the flag waitable
+    /// Wait for jobs that were submitted with the flag waitable
     #[command(infer_long_args = true)]
     Wait(wait::WaitArgs),
     /// Change a job's urgency
@@ -99,25 +93,25 @@ enum JobCommand {
     /// Submit a jobspec from a file
     #[command(infer_long_args = true)]
     Submit(submit::JobSubmitArgs),
-    /// Print the ids of the last jobs, the newest first
+    /// Print the ids of your most recent jobs, the newest first
     #[command(infer_long_args = true)]
     Last(last::LastArgs),
-    /// Show what a job waits for
+    /// Show why a job is pending
     #[command(infer_long_args = true)]
     Why(why::WhyArgs),
-    /// Print which node of a job runs which of its tasks
+    /// Print which node of a job runs which task
     #[command(infer_long_args = true)]
     Taskmap(taskmap::TaskmapArgs),
-    /// Print hosts and process ids of a running job's tasks
+    /// Print the hosts and process ids of a running job's tasks
     #[command(infer_long_args = true)]
     Hostpids(hostpids::HostpidsArgs),
-    /// Print how long a running job may go on
+    /// Print the time that is left to a running job
     #[command(infer_long_args = true)]
     Timeleft(timeleft::TimeleftArgs),
-    /// Print the events of all jobs as they are posted, as JSON
+    /// Watch the events journal: print the events of all jobs as JSON
     #[command(infer_long_args = true)]
     Journal(journal::JournalArgs),
-    /// Print numbers of jobs
+    /// Print the number of jobs in each state as JSON
     Stats,
     /// Print jobs as JSON
     #[command(infer_long_args = true, hide = true)]
@@ -125,10 +119,10 @@ enum JobCommand {
     /// Print inactive jobs as JSON
     #[command(infer_long_args = true, hide = true)]
     ListInactive(list::ListInactiveArgs),
-    /// Print certain jobs as JSON
+    /// Print the named jobs as JSON
     #[command(infer_long_args = true, hide = true)]
     ListIds(list::ListIdsArgs),
-    /// Convert job ids between their forms
+    /// Convert job ids between encodings
     #[command(infer_long_args = true)]
     Id(id::IdArgs),
     /// Print the KVS namespaces of jobs
@@ -173,12 +167,12 @@ pub(crate) fn run(args: JobArgs) -> ExitCode {
     }
 }
 
-/// Prints a message of this command, which continues.
+/// Prints a message on standard error; the command continues.
 fn say(text: impl std::fmt::Display) {
     session::complain(COMMAND, Family::Compiled, &text.to_string());
 }
 
-/// The exit code of a command on several jobs.
+/// The exit code of a command on several jobs: 1 if it failed for any of them.
 fn any_failed(failed: bool) -> Result<u8, CliError> {
     Ok(u8::from(failed))
 }

@@ -1,4 +1,4 @@
-//! Prints the output of a job's tasks from its log (RFC 24) to standard output and standard error.
+//! Prints the output of a job's tasks, which is an eventlog (RFC 24), to standard output and standard error.
 
 use std::io;
 
@@ -14,14 +14,14 @@ use crate::shown;
 /// How output is shown.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::cli) struct Output {
-    /// Begin each line with the task's rank.
+    /// Prefix each line with the task rank.
     pub(in crate::cli) label: bool,
-    /// Say nothing about streams that go to files.
+    /// Print no message about streams that are redirected to files.
     pub(in crate::cli) quiet: bool,
 }
 
 impl Output {
-    /// Shows an event of the output log.
+    /// Prints an event of the output log.
     pub(in crate::cli) fn show(self, event: &EventEntry) -> Result<(), CliError> {
         match self.bytes(event) {
             Some((true, bytes)) => session::put(&mut io::stderr().lock(), &bytes),
@@ -30,7 +30,7 @@ impl Output {
         }
     }
 
-    /// What an event of the output log shows, and whether that is for stderr.
+    /// What an event of the output log prints, and true if it belongs on standard error.
     pub(in crate::cli) fn bytes(self, event: &EventEntry) -> Option<(bool, Vec<u8>)> {
         let (stream, rank) = (text(event, "stream"), text(event, "rank").unwrap_or("0"));
         match &*event.name {
@@ -55,7 +55,7 @@ impl Output {
     }
 }
 
-/// The bytes of a data event; empty at the end of a stream.
+/// The bytes of a data event. Empty at the end of a stream.
 fn data(event: &EventEntry) -> Vec<u8> {
     let data = text(event, "data").unwrap_or_default();
     match text(event, "encoding") {
@@ -64,7 +64,7 @@ fn data(event: &EventEntry) -> Vec<u8> {
     }
 }
 
-/// How many lines of output an event has.
+/// The number of lines of output in an event.
 pub(super) fn lines(event: &EventEntry) -> usize {
     match &*event.name {
         "data" => data(event).split_inclusive(|byte| *byte == b'\n').count(),
@@ -72,7 +72,7 @@ pub(super) fn lines(event: &EventEntry) -> usize {
     }
 }
 
-/// `type=T severity=N NOTE` of an exception event.
+/// An exception event as `type=T severity=N NOTE`.
 pub(in crate::cli) fn show_exception(event: &EventEntry) -> String {
     format!(
         "type={} severity={} {}",
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_come_back() {
+    fn output_that_is_not_utf8_is_printed_unchanged() {
         let line = "{\"timestamp\":1.0,\"name\":\"data\",\"context\":{\"stream\":\"stdout\",\"rank\":\"0\",\"encoding\":\"base64\",\"data\":\"/wo=\"}}\n";
         assert_eq!(data(&EventEntry::decode(line).unwrap()), b"\xff\n");
     }

@@ -1,8 +1,8 @@
-//! `job purge`: removes inactive jobs, by their ids or those over a limit.
+//! `job purge`: removes inactive jobs, either those with given ids or those beyond a limit.
 
 use jobtap_core::job::Fsd;
 
-use super::target::Target;
+use crate::cli::ids::Target;
 use crate::cli::message::CliError;
 use crate::cli::session;
 use crate::client::{Client, RpcError};
@@ -12,19 +12,19 @@ use crate::rpc::services::job_manager::{Purge, PurgeId};
 /// Options and arguments of `job purge`.
 #[derive(Debug, clap::Args)]
 pub(super) struct PurgeArgs {
-    /// Jobs that ended longer ago
+    /// Purge jobs that became inactive longer ago than this
     #[arg(long, value_name = "FSD")]
     age_limit: Option<String>,
-    /// The oldest jobs, until so many are left
+    /// Purge the oldest jobs until N inactive jobs are left
     #[arg(long, value_name = "N", default_value_t = -1, allow_negative_numbers = true)]
     num_limit: i64,
-    /// How many jobs one request is about
+    /// Purge at most N jobs per request
     #[arg(long, value_name = "N", default_value_t = 50, allow_negative_numbers = true)]
     batch: i64,
-    /// Do it; else the jobs are only counted
+    /// Confirm; without this option the jobs are only counted
     #[arg(short = 'f', long)]
     force: bool,
-    /// The jobs
+    /// Job ids
     #[arg(value_name = "JOBID")]
     ids: Vec<String>,
 }
@@ -49,6 +49,7 @@ async fn by_limits(client: &Client, args: &PurgeArgs) -> Result<u64, CliError> {
         force: args.force,
     };
     let mut total = 0;
+    // Each request purges one batch, so that the manager isn't busy for long.
     loop {
         let purged = client.call(request.clone()).await.map_err(failed)?.count;
         total += purged;
@@ -77,7 +78,7 @@ fn failed(error: RpcError) -> CliError {
     CliError::failure(format!("purge: {error}"))
 }
 
-/// Seconds; -1 is no limit.
+/// The age limit in seconds; -1 for no limit.
 fn age(text: Option<&str>) -> Result<f64, CliError> {
     let Some(text) = text else {
         return Ok(-1.0);
@@ -85,7 +86,7 @@ fn age(text: Option<&str>) -> Result<f64, CliError> {
     let invalid =
         |_| CliError::failure(format!("purge: Invalid argument for option 'age-limit': '{text}'"));
     let age: Fsd = text.parse().map_err(invalid)?;
-    // JSON has no infinity.
+    // JSON can't express infinity, which means no limit.
     Ok(if age.is_infinite() { -1.0 } else { age.as_secs() })
 }
 
@@ -102,13 +103,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_summary_says_what_was_or_would_be_done() {
+    fn summary_asks_for_force_or_reports_the_result() {
         assert_eq!(summary(2, 5, false), "use --force to purge 2 of 5 inactive jobs\n");
         assert_eq!(summary(2, 3, true), "purged 2 inactive jobs, 3 remaining\n");
     }
 
     #[test]
-    fn an_age_is_a_duration() {
+    fn age_limit_is_a_flux_standard_duration() {
         assert_eq!(age(None).unwrap(), -1.0);
         assert_eq!(age(Some("1h")).unwrap(), 3600.0);
         assert_eq!(age(Some("infinity")).unwrap(), -1.0);

@@ -1,7 +1,7 @@
 //! `job raise`: raises an exception on jobs.
 
-use super::target::Target;
 use super::{any_failed, say};
+use crate::cli::ids::Target;
 use crate::cli::message::CliError;
 use crate::client::Client;
 use crate::rpc::services::job_manager::Raise;
@@ -9,16 +9,16 @@ use crate::rpc::services::job_manager::Raise;
 /// Options and arguments of `job raise`.
 #[derive(Debug, clap::Args)]
 pub(super) struct RaiseArgs {
-    /// 0 ends the job; up to 7
+    /// Severity of the exception: 0 (fatal) to 7
     #[arg(short = 's', long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     severity: i64,
-    /// What happened, in a word
+    /// Type of the exception
     #[arg(short = 't', long = "type", value_name = "TYPE", default_value = "cancel")]
     kind: String,
-    /// A sentence about it
+    /// Note of the exception
     #[arg(short = 'm', long, value_name = "NOTE")]
     message: Option<String>,
-    /// The jobs, then the words of a message
+    /// Job ids, then the words of a note
     #[arg(value_name = "JOBID", required = true)]
     words: Vec<String>,
 }
@@ -49,13 +49,14 @@ pub(super) async fn run(client: &Client, args: &RaiseArgs) -> Result<u8, CliErro
     any_failed(failed)
 }
 
-/// The ids up to the first word that is not one, and the remaining words.
+/// Splits the words into the leading job ids and the remaining words, which are the note.
 fn split(words: &[String]) -> Result<(Vec<Target>, &[String]), CliError> {
     let mut targets = Vec::new();
     let mut rest = words;
     while let Some((word, others)) = rest.split_first() {
         match Target::parse(word) {
             Ok(target) => targets.push(target),
+            // Without any id the first word must have been meant as one.
             Err(error) if targets.is_empty() => return Err(error),
             Err(_) => break,
         }
@@ -73,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_word_that_is_no_id_starts_the_message() {
+    fn the_first_word_that_is_not_an_id_starts_the_note() {
         let words = words("12 f2oLkTLb not needed");
         let (targets, note) = split(&words).unwrap();
         assert_eq!(targets.len(), 2);
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_alone_is_a_bad_id() {
+    fn a_note_without_an_id_is_an_invalid_id() {
         assert_eq!(split(&words("no-id 12")).unwrap_err().text, "error parsing jobid: \"no-id\"");
     }
 }

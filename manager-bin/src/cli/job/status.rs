@@ -1,4 +1,5 @@
-//! `job status`: waits for jobs and prints how they ended.
+//! `job status`: waits until jobs are inactive, prints how they finished and exits with their highest exit
+//! code.
 
 use jobtap_core::eventlog::EventEntry;
 use jobtap_core::job::WaitStatus;
@@ -6,7 +7,7 @@ use serde_json::json;
 
 use super::event_stream::{EventStream, integer, text};
 use super::say;
-use super::target::Target;
+use crate::cli::ids::Target;
 use crate::cli::message::CliError;
 use crate::cli::session;
 use crate::client::Client;
@@ -15,30 +16,30 @@ use crate::rpc::errno::ENOENT;
 /// Options and arguments of `job status`.
 #[derive(Debug, clap::Args)]
 pub(super) struct StatusArgs {
-    /// Tell about jobs that failed; twice: about all
+    /// Report failed jobs; if given twice, all jobs
     #[arg(short = 'v', long, action = clap::ArgAction::Count)]
     verbose: u8,
-    /// Exit code for a job that an exception ended before it had one
+    /// Exit code for a job that had a fatal exception before it had an exit status
     #[arg(short = 'e', long, value_name = "N", default_value_t = 1)]
     exception_exit_code: u8,
-    /// Print a JSON object per job
+    /// Print a JSON object for each job
     #[arg(short = 'j', long)]
     json: bool,
-    /// The jobs
+    /// Job ids
     #[arg(value_name = "JOBID", required = true)]
     ids: Vec<String>,
 }
 
-/// What a job's events say about its end.
+/// How a job finished, according to its events.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(in crate::cli) struct Ending {
-    /// From `finish`.
+pub(in crate::cli) struct Finish {
+    /// The wait status in the event `finish`.
     pub(in crate::cli) status: Option<WaitStatus>,
-    /// Type of the first fatal exception.
+    /// The type of the first fatal exception.
     pub(in crate::cli) fatal: Option<String>,
 }
 
-impl Ending {
+impl Finish {
     /// Takes the next event of the main eventlog into account.
     pub(in crate::cli) fn note(&mut self, event: &EventEntry) {
         match &*event.name {
@@ -54,11 +55,12 @@ impl Ending {
     }
 }
 
-/// The exit code for a job; `exception` is that of a job that an exception ended before it had one.
-pub(in crate::cli) fn exit_code_of(ending: &Ending, exception: u8) -> u8 {
-    match ending.status {
+/// The exit code for a job. `exception` is that of a job that had a fatal exception before it had a failing
+/// exit status.
+pub(in crate::cli) fn exit_code_of(finish: &Finish, exception: u8) -> u8 {
+    match finish.status {
         Some(status) if !status.is_success() => status.exit_code().unwrap_or(1),
-        Some(_) if ending.fatal.is_none() => 0,
+        Some(_) if finish.fatal.is_none() => 0,
         _ => exception,
     }
 }
@@ -69,38 +71,38 @@ pub(super) async fn run(client: &Client, args: &StatusArgs) -> Result<u8, CliErr
         args.ids.iter().map(|text| Target::parse(text)).collect::<Result<_, _>>()?;
     let mut highest = 0;
     for target in &targets {
-        let ending = wait(client, target).await?;
-        describe(target, &ending, args)?;
-        highest = highest.max(exit_code_of(&ending, args.exception_exit_code));
+        let finish = wait(client, target).await?;
+        describe(target, &finish, args)?;
+        highest = highest.max(exit_code_of(&finish, args.exception_exit_code));
     }
     Ok(highest)
 }
 
-/// How a job ended, once it has.
-async fn wait(client: &Client, target: &Target) -> Result<Ending, CliError> {
-    let mut ending = Ending::default();
+/// Waits until the job is inactive and returns how it finished.
+async fn wait(client: &Client, target: &Target) -> Result<Finish, CliError> {
+    let mut finish = Finish::default();
     let mut events = EventStream::open(client, target.id, "eventlog", false).await?;
     while let Some(event) = events.next().await {
         let event = event.map_err(|error| match error.errno {
             ENOENT => CliError::failure(format!("{}: No such job", target.typed)),
             _ => CliError::failure(format!("{}: {error}", target.typed)),
         })?;
-        ending.note(&event);
+        finish.note(&event);
     }
-    Ok(ending)
+    Ok(finish)
 }
 
-fn describe(target: &Target, ending: &Ending, args: &StatusArgs) -> Result<(), CliError> {
+fn describe(target: &Target, finish: &Finish, args: &StatusArgs) -> Result<(), CliError> {
     if args.json {
         let line = json!({
-            "id": target.id, "waitstatus": ending.status, "exception_type": ending.fatal,
-            "exit_code": exit_code_of(ending, args.exception_exit_code),
+            "id": target.id, "waitstatus": finish.status, "exception_type": finish.fatal,
+            "exit_code": exit_code_of(finish, args.exception_exit_code),
         });
         session::print(&format!("{line}\n"))?;
     }
-    let Some(status) = ending.status else {
-        // Flux says this at the second -v only.
-        if let Some(kind) = ending.fatal.as_ref().filter(|_| args.verbose > 1) {
+    let Some(status) = finish.status else {
+        // As in Flux, one -v doesn't report these jobs.
+        if let Some(kind) = finish.fatal.as_ref().filter(|_| args.verbose > 1) {
             say(format!("{}: exception type={kind}", target.typed));
         }
         return Ok(());
@@ -121,25 +123,25 @@ fn describe(target: &Target, ending: &Ending, args: &StatusArgs) -> Result<(), C
 mod tests {
     use super::*;
 
-    fn ending(lines: &[&str]) -> Ending {
-        let mut ending = Ending::default();
+    fn finish_of(lines: &[&str]) -> Finish {
+        let mut finish = Finish::default();
         for line in lines {
-            ending.note(&EventEntry::decode(&format!("{line}\n")).unwrap());
+            finish.note(&EventEntry::decode(&format!("{line}\n")).unwrap());
         }
-        ending
+        finish
     }
 
     #[test]
-    fn a_code_wins_over_an_exception_and_an_exception_over_none() {
+    fn exit_code_prefers_failing_status_to_exception() {
         let finish = |status: i32| {
             format!("{{\"timestamp\":1.0,\"name\":\"finish\",\"context\":{{\"status\":{status}}}}}")
         };
         let fatal = "{\"timestamp\":1.0,\"name\":\"exception\",\"context\":{\"type\":\"cancel\",\"severity\":0,\"note\":\"\"}}";
         let (zero, two, killed) = (finish(0), finish(512), finish(15));
-        assert_eq!(exit_code_of(&ending(&[&zero]), 42), 0);
-        assert_eq!(exit_code_of(&ending(&[&two]), 42), 2);
-        assert_eq!(exit_code_of(&ending(&[fatal, &killed]), 42), 143);
-        assert_eq!(exit_code_of(&ending(&[fatal, &zero]), 42), 42);
-        assert_eq!(exit_code_of(&ending(&[fatal]), 42), 42);
+        assert_eq!(exit_code_of(&finish_of(&[&zero]), 42), 0);
+        assert_eq!(exit_code_of(&finish_of(&[&two]), 42), 2);
+        assert_eq!(exit_code_of(&finish_of(&[fatal, &killed]), 42), 143);
+        assert_eq!(exit_code_of(&finish_of(&[fatal, &zero]), 42), 42);
+        assert_eq!(exit_code_of(&finish_of(&[fatal]), 42), 42);
     }
 }

@@ -10,13 +10,13 @@ use crate::cli::session;
 use crate::client::Client;
 use crate::rpc::services::ingest::Submit;
 
-/// The flag of a jobspec that is signed already; it is for this command alone.
+/// The flag of a jobspec that is already signed. Only this command knows it; the service has no such flag.
 const SIGNED: &str = "signed";
 
 /// Options and arguments of `job submit`.
 #[derive(Debug, clap::Args)]
 pub(super) struct JobSubmitArgs {
-    /// 0 to 31
+    /// Urgency of the job, 0 to 31
     #[arg(
         short = 'u',
         long,
@@ -25,10 +25,10 @@ pub(super) struct JobSubmitArgs {
         allow_negative_numbers = true
     )]
     urgency: i64,
-    /// Comma list of debug, waitable, signed, novalidate
+    /// Comma-separated list of debug, waitable, signed, novalidate
     #[arg(short = 'f', long, value_name = "FLAGS")]
     flags: Vec<String>,
-    /// A file with the jobspec; - or nothing is stdin
+    /// File with the jobspec; "-" or no file reads stdin
     #[arg(value_name = "FILE")]
     file: Option<String>,
 }

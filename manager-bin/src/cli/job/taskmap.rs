@@ -1,10 +1,10 @@
-//! `job taskmap`: which node runs which task of a job.
+//! `job taskmap`: prints which node runs which task of a job.
 
 use jobtap_core::eventlog::decode_log;
 use jobtap_core::job::{JobId, TaskMap};
 use jobtap_core::resource::ResourceSet;
 
-use super::target::Target;
+use crate::cli::ids::Target;
 use crate::cli::message::CliError;
 use crate::cli::session;
 use crate::client::{Client, RpcError};
@@ -14,20 +14,20 @@ use crate::rpc::services::job_info::Lookup;
 /// Options and arguments of `job taskmap`.
 #[derive(Debug, clap::Args)]
 pub(super) struct TaskmapArgs {
-    /// Print the tasks of this node
+    /// Print the task ranks on this node
     #[arg(long, value_name = "NODE", group = "question")]
     taskids: Option<usize>,
-    /// Print how many tasks this node has
+    /// Print the number of tasks on this node
     #[arg(long, value_name = "NODE", group = "question")]
     ntasks: Option<usize>,
-    /// Print the node of this task, counted within the job
+    /// Print the node of this task; nodes are numbered within the job
     #[arg(long, value_name = "TASK", group = "question")]
     nodeid: Option<u64>,
     /// Print the host of this task
     #[arg(long, value_name = "TASK", group = "question")]
     hostname: Option<u64>,
-    /// Print the map as raw or pmi, or a line for each task with its node's number (multiline) or name
-    /// (hosts)
+    /// Print the map as raw or pmi, or a line per task with the number (multiline) or the name (hosts) of
+    /// its node
     #[arg(
         long,
         value_name = "raw|pmi|multiline|hosts",
@@ -35,7 +35,7 @@ pub(super) struct TaskmapArgs {
         value_parser = ["raw", "pmi", "multiline", "hosts"]
     )]
     to: Option<String>,
-    /// The job, or a map
+    /// Job id, or a task map
     #[arg(value_name = "JOBID|MAP")]
     subject: String,
 }
@@ -64,13 +64,14 @@ pub(super) async fn run(client: &Client, args: &TaskmapArgs) -> Result<u8, CliEr
         (None, Some("hosts"), None) => {
             return Err(CliError::failure("--to=hosts needs a job id, not a map"));
         }
-        (None, ..) => answer(&map, args)?,
+        (None, ..) => select(&map, args)?,
     };
     session::print(&format!("{text}\n"))?;
     Ok(0)
 }
 
-fn answer(map: &TaskMap, args: &TaskmapArgs) -> Result<String, CliError> {
+/// The part of the map that the options select.
+fn select(map: &TaskMap, args: &TaskmapArgs) -> Result<String, CliError> {
     if let Some(node) = args.taskids.or(args.ntasks) {
         let tasks = map.tasks();
         let tasks = tasks
@@ -92,7 +93,7 @@ fn answer(map: &TaskMap, args: &TaskmapArgs) -> Result<String, CliError> {
     })
 }
 
-/// A line for each task, with what `show` makes of its node.
+/// A line for each task: its rank, and its node as `show` displays it.
 fn lines(
     map: &TaskMap,
     show: impl Fn(u64) -> Result<String, CliError>,
@@ -108,14 +109,15 @@ pub(super) fn node_of(map: &TaskMap, task: u64) -> Result<u64, CliError> {
     node.ok_or_else(|| CliError::failure(format!("No such task in the map: {task}")))
 }
 
-/// The task map of a job, which the execution system posted when the tasks were started.
+/// The task map of a job, which the event `shell.start` in its exec eventlog contains.
 pub(super) async fn of_job(client: &Client, id: JobId) -> Result<TaskMap, CliError> {
+    // The jobspec always exists: an error tells that the job is unknown or belongs to another user.
     lookup(client, id, "jobspec").await.map_err(|error| {
         let why = if error.errno == EPERM { error.to_string() } else { "no such job".to_owned() };
         CliError::failure(format!("Unable to get job taskmap: {why}"))
     })?;
     let none = || CliError::failure("No taskmap found for job");
-    // A job that was never started has no such log.
+    // A job that has never been started has no such eventlog.
     let log = lookup(client, id, "guest.exec.eventlog").await.map_err(|_| none())?;
     let entries = decode_log(&log).map_err(|error| CliError::failure(error.to_string()))?;
     let start = entries.iter().find(|entry| entry.name == "shell.start").ok_or_else(none)?;
@@ -124,7 +126,7 @@ pub(super) async fn of_job(client: &Client, id: JobId) -> Result<TaskMap, CliErr
         .map_err(|error| CliError::failure(format!("error decoding taskmap: {error}")))
 }
 
-/// The hosts of a job's nodes, which are numbered in the order of ranks.
+/// The hosts of a job. Its nodes are numbered in the order of their ranks in R.
 pub(super) struct Hosts(ResourceSet);
 
 impl Hosts {
@@ -150,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_task_has_a_line() {
+    fn multiline_prints_a_line_for_each_task() {
         let map: TaskMap = "[[0,2,1,2]]".parse().unwrap();
         let text = lines(&map, |node| Ok(format!("n{node}"))).unwrap();
         assert_eq!(text, "0: n0\n1: n1\n2: n0\n3: n1");

@@ -1,26 +1,26 @@
-//! `job timeleft`: prints how long a running job may continue.
+//! `job timeleft`: prints the time until a running job expires.
 
 use std::time::SystemTime;
 
 use jobtap_core::job::Fsd;
 use serde_json::Value;
 
-use super::target::Target;
+use crate::cli::ids::Target;
 use crate::cli::message::CliError;
 use crate::cli::session;
 use crate::client::Client;
 use crate::rpc::services::job_list::ListId;
 
-/// Printed for a job without limit.
+/// The number that stands for a job without time limit, as in Flux.
 const UNLIMITED: u32 = u32::MAX;
 
 /// Options and arguments of `job timeleft`.
 #[derive(Debug, clap::Args)]
 pub(super) struct TimeleftArgs {
-    /// Print a duration with its unit
+    /// Print the time with a unit (FSD)
     #[arg(short = 'H', long)]
     human: bool,
-    /// The job; by default the one that this command runs in
+    /// Job id; by default the job that this command is part of
     #[arg(value_name = "JOBID")]
     id: Option<String>,
 }
@@ -36,19 +36,20 @@ pub(super) async fn run(client: &Client, args: &TimeleftArgs) -> Result<u8, CliE
         (None, true) => "infinity".to_owned(),
         (None, false) => UNLIMITED.to_string(),
         (Some(left), true) => Fsd::from_secs(left).unwrap_or(Fsd::ZERO).to_string(),
-        // Rounded down, but not to zero while any time is left.
+        // Rounds down, but to 0 only if no time is left.
         (Some(left), false) => left.floor().max(f64::from(u8::from(left > 0.0))).to_string(),
     };
     session::print(&format!("{text}\n"))?;
     Ok(0)
 }
 
-/// Seconds that are left; `None` without limit.
+/// The time left in seconds; `None` without time limit.
 async fn of_job(client: &Client, target: &Target) -> Result<Option<f64>, CliError> {
     let request = ListId { id: target.id, attrs: &["state", "expiration"] };
-    let answer = client.call(request).await;
-    let answer = answer.map_err(|error| CliError::failure(format!("{}: {error}", target.typed)))?;
-    let number = |key| answer.job.get(key).and_then(Value::as_f64);
+    let response = client.call(request).await;
+    let response =
+        response.map_err(|error| CliError::failure(format!("{}: {error}", target.typed)))?;
+    let number = |key| response.job.get(key).and_then(Value::as_f64);
     if number("state") != Some(f64::from(jobtap_core::job::State::Run.value())) {
         return Err(CliError::failure(format!("{}: job is not running", target.typed)));
     }

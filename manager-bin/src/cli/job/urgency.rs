@@ -2,7 +2,7 @@
 
 use jobtap_core::job::Urgency;
 
-use super::target::Target;
+use crate::cli::ids::Target;
 use crate::cli::message::CliError;
 use crate::cli::session;
 use crate::client::Client;
@@ -11,13 +11,13 @@ use crate::rpc::services::job_manager::SetUrgency;
 /// Options and arguments of `job urgency`.
 #[derive(Debug, clap::Args)]
 pub(super) struct UrgencyArgs {
-    /// Print the urgency before
+    /// Print the previous urgency
     #[arg(short = 'v', long)]
     verbose: bool,
-    /// The job
+    /// Job id
     #[arg(value_name = "JOBID")]
     id: String,
-    /// 0 to 31, hold, default or expedite
+    /// New urgency: 0 to 31, hold, default or expedite
     #[arg(value_name = "URGENCY", allow_negative_numbers = true)]
     urgency: String,
 }
@@ -26,12 +26,12 @@ pub(super) struct UrgencyArgs {
 pub(super) async fn run(client: &Client, args: &UrgencyArgs) -> Result<u8, CliError> {
     let target = Target::parse(&args.id)?;
     let urgency = parse(&args.urgency)?;
-    let answer = client
+    let response = client
         .call(SetUrgency { id: target.id, urgency })
         .await
         .map_err(|error| CliError::failure(format!("{}: {error}", target.typed)))?;
     if args.verbose
-        && let Some(old) = answer.old_urgency
+        && let Some(old) = response.old_urgency
     {
         session::note(&format!("old urgency: {}", describe(old)));
     }

@@ -1,15 +1,14 @@
-//! `job wait`: waits for the end of jobs that were submitted with the flag `waitable`.
+//! `job wait`: waits until jobs are inactive that were submitted with the flag `waitable`.
 
 use super::any_failed;
-use super::target::Target;
-use crate::cli::ids::show_id;
+use crate::cli::ids::{Target, show_id};
 use crate::cli::message::CliError;
 use crate::cli::session;
 use crate::client::Client;
 use crate::rpc::errno::ECHILD;
 use crate::rpc::services::job_manager::Wait;
 
-/// Exit code for a job that can't be waited for.
+/// The exit code if a job isn't waitable, or no waitable jobs are left.
 const NOT_WAITABLE: u8 = 2;
 
 /// Options and arguments of `job wait`.
@@ -18,10 +17,10 @@ pub(super) struct WaitArgs {
     /// Wait for all waitable jobs
     #[arg(short = 'a', long, conflicts_with = "id")]
     all: bool,
-    /// With --all: tell about jobs that succeeded too
+    /// With --all: report successful jobs as well
     #[arg(short = 'v', long)]
     verbose: bool,
-    /// The job; by default the first that ends
+    /// Job id; by default the first waitable job that becomes inactive
     #[arg(value_name = "JOBID")]
     id: Option<String>,
 }
@@ -43,7 +42,7 @@ pub(super) async fn run(client: &Client, args: &WaitArgs) -> Result<u8, CliError
     if end.success { Ok(0) } else { Err(CliError::failure(end.errstr)) }
 }
 
-/// Waits until there is nothing left to wait for.
+/// Waits until no waitable job is left.
 async fn all(client: &Client, verbose: bool) -> Result<u8, CliError> {
     let mut failed = false;
     loop {

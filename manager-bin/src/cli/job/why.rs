@@ -1,7 +1,6 @@
-//! `job why`: prints what a job waits for. Flux has no such command.
+//! `job why`: prints the reasons why a job is pending. Flux has no such command.
 
-use super::target::Target;
-use crate::cli::ids::IdStyle;
+use crate::cli::ids::{IdStyle, Target};
 use crate::cli::message::CliError;
 use crate::cli::session;
 use crate::client::Client;
@@ -11,10 +10,10 @@ use crate::shown;
 /// Options and arguments of `job why`.
 #[derive(Debug, clap::Args)]
 pub(super) struct WhyArgs {
-    /// Print the manager's answer as JSON, a line a job
+    /// Print the manager's response as JSON, one line for each job
     #[arg(long)]
     json: bool,
-    /// The jobs
+    /// Job ids
     #[arg(value_name = "JOBID", required = true)]
     ids: Vec<String>,
 }
@@ -26,10 +25,10 @@ pub(super) async fn run(client: &Client, args: &WhyArgs) -> Result<u8, CliError>
         let target = Target::parse(id)?;
         let request = Why { id: target.id };
         let text = if args.json {
-            client.call_raw(request).await.map(|answer| format!("{answer}\n"))
+            client.call_raw(request).await.map(|response| format!("{response}\n"))
         } else {
-            let answer = client.call(request).await;
-            answer.map(|answer| lines(&target.typed, &answer, IdStyle::current()))
+            let response = client.call(request).await;
+            response.map(|response| lines(&target.typed, &response, IdStyle::current()))
         };
         match text {
             Ok(text) => session::print(&text)?,
@@ -42,11 +41,11 @@ pub(super) async fn run(client: &Client, args: &WhyArgs) -> Result<u8, CliError>
     super::any_failed(failed)
 }
 
-/// A line for each reason, with job ids in the style of this command's environment.
-fn lines(id: &str, answer: &Reasons, style: IdStyle) -> String {
-    let state = &answer.state;
+/// A line for each reason. The manager writes job ids with `ƒ`, which the ASCII style replaces.
+fn lines(id: &str, response: &Reasons, style: IdStyle) -> String {
+    let state = &response.state;
     let line = |reason: &Reason| format!("{id}: {state}: {}\n", shown::in_line(&reason.text));
-    let lines: String = answer.reasons.iter().map(line).collect();
+    let lines: String = response.reasons.iter().map(line).collect();
     match style {
         IdStyle::Unicode => lines,
         IdStyle::Ascii => lines.replace('ƒ', "f"),
@@ -58,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_reason_is_a_line_with_job_and_state() {
+    fn each_reason_is_a_line_with_id_and_state() {
         let lines = |texts: &[&str]| {
             let reason = |text: &&str| Reason { kind: "x".to_owned(), text: (*text).to_owned() };
             let reasons = texts.iter().map(reason).collect();

@@ -1,12 +1,12 @@
-//! Where `jobs` gets its jobs: from a manager, or from lines of JSON.
+//! The sources of the jobs that `jobs` lists: a manager, or lines of JSON on standard input.
 
 use std::io::BufRead;
 
 use serde_json::Value;
 
+use super::options::{COMMAND, JobsArgs, Setting};
 use super::query::Query;
 use super::row::{JobRow, Viewpoint};
-use super::{COMMAND, JobsArgs, Setting};
 use crate::cli::message::{CliError, Streams};
 use crate::client::{Client, RpcError};
 use crate::rpc::errno::ENOENT;
@@ -15,15 +15,15 @@ use crate::rpc::services::job_list::{ALL, GetStats, Job, ListId, Tally};
 use crate::rpc::services::queue::GetStatus;
 use crate::rpc::uri::to_path;
 
-/// How many jobs are listed without an option.
+/// How many jobs are listed without `--count`.
 const DEFAULT_COUNT: u64 = 1000;
 
-/// A manager whose jobs are listed.
+/// A manager whose jobs are listed; the tests simulate one.
 pub(crate) trait JobSource {
     /// Sends a request and waits for its response.
     async fn call<S: Service>(&self, request: S) -> Result<S::Response, RpcError>;
 
-    /// Connects to the manager at another address; `None` if there is none.
+    /// Connects to the manager at the address `uri`. Returns `None` if no manager responds there.
     async fn inner(&self, uri: &str) -> Option<Self>
     where
         Self: Sized;
@@ -39,9 +39,10 @@ impl JobSource for Client {
     }
 }
 
-/// The listed jobs.
+/// The jobs to list.
 pub(in crate::cli) struct Fetched<'a> {
     pub(in crate::cli) rows: Vec<JobRow<'a>>,
+    /// True if the command line names jobs and none of them exists, which makes the command fail.
     pub(in crate::cli) none_found: bool,
 }
 
@@ -93,7 +94,7 @@ async fn fetch_list<'a>(
 ) -> Result<Vec<JobRow<'a>>, CliError> {
     let query = Query::from_args(args, setting.uid, &setting.view)?;
     let count = args.count.unwrap_or(DEFAULT_COUNT);
-    // One more job than requested shows whether there are more.
+    // The response doesn't say whether it was truncated: one more job than wanted shows it.
     let limit = if count == 0 { 0 } else { count.saturating_add(1) };
     let mut jobs = source.call(query.request(limit)).await?.jobs;
     let wanted = usize::try_from(count).unwrap_or(usize::MAX);
@@ -132,7 +133,7 @@ pub(in crate::cli) fn read_rows<'a>(
     Ok(rows)
 }
 
-/// Prints the line of `--stats`, of all jobs or the sum of some queues. Returns whether any job is active.
+/// Prints the line of `--stats` for all jobs, or for those of `queues`. Returns true if any job is active.
 pub(in crate::cli) async fn print_stats(
     source: &impl JobSource,
     queues: Option<&[&str]>,
@@ -162,13 +163,13 @@ pub(in crate::cli) async fn print_stats(
     Ok(running + pending > 0)
 }
 
-/// Checks that a queue exists: there are no numbers for a queue that has had no jobs.
+/// Returns an error unless the queue exists. The statistics omit queues that have had no jobs.
 async fn expect_queue(source: &impl JobSource, queue: &str) -> Result<(), CliError> {
     let known = source.call(GetStatus { name: Some(queue.to_owned()) }).await;
     known.map(drop).map_err(|_| CliError::failure(format!("no stats available for queue {queue}")))
 }
 
-/// The numbers of the line.
+/// The numbers in the line of `--stats`.
 #[derive(Default)]
 struct Totals {
     running: u64,

@@ -1,10 +1,10 @@
-//! The request of `jobs`: the options that select jobs, as a constraint.
+//! The request of `jobs`: turns the options that select jobs into a constraint.
 
 use jobtap_core::job::StateSet;
 use jobtap_core::resource::{Hostlist, Idset};
 use serde_json::{Map, Value};
 
-use super::JobsArgs;
+use super::options::JobsArgs;
 use super::row::Viewpoint;
 use crate::cli::message::CliError;
 use crate::cli::when::parse_when;
@@ -13,17 +13,17 @@ use crate::rpc::services::job_list::{ALL, Constraint, List};
 /// A request to `job-list.list` without its limit.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::cli) struct Query {
-    /// What the jobs must satisfy.
+    /// The constraint that the jobs must satisfy.
     pub(in crate::cli) constraint: Option<Constraint>,
-    /// Jobs that ended before this time (seconds since the epoch) are left out.
+    /// Omits jobs that became inactive before this time, in seconds since the epoch.
     pub(in crate::cli) since: Option<f64>,
 }
 
 impl Query {
-    /// The query that the options mean for the user `uid`.
+    /// The query for the options of the user `uid`.
     ///
     /// # Errors
-    /// An option names something that doesn't exist.
+    /// An option names an unknown user, state or result, or its value has the wrong syntax.
     pub(in crate::cli) fn from_args(
         args: &JobsArgs,
         uid: u32,
@@ -65,7 +65,7 @@ fn user(args: &JobsArgs, own: u32, view: &Viewpoint) -> Result<Option<u32>, CliE
             let unknown = || CliError::failure(format!("Invalid user {user} specified"));
             uid.map(Some).ok_or_else(unknown)
         }
-        // With a selection of nodes the jobs of all users there are wanted.
+        // As in Flux, `--include` selects the jobs of all users on those nodes.
         None if args.include.is_some() => Ok(None),
         None => Ok(Some(own)),
     }
@@ -90,7 +90,7 @@ fn states(args: &JobsArgs, since: bool) -> Result<Option<Constraint>, CliError> 
 fn parse_filter(filter: &str) -> Result<StateSet, CliError> {
     let mut set = StateSet::EMPTY;
     for name in filter.split(',') {
-        // The parser takes an empty name as an empty set; here it is an error.
+        // `StateSet` parses an empty name as an empty set, which is an error here.
         let one = name.to_lowercase().parse::<StateSet>().ok().filter(|one| !one.is_empty());
         let invalid = || CliError::failure(format!("Invalid filter specified: {name}"));
         set |= one.ok_or_else(invalid)?;
@@ -98,7 +98,7 @@ fn parse_filter(filter: &str) -> Result<StateSet, CliError> {
     Ok(set)
 }
 
-/// Ranks or hosts: whatever is written like an idset counts as ranks.
+/// The constraint of `--include`. A text of the characters of an idset means ranks, any other means hosts.
 fn targets(text: &str) -> Result<Constraint, CliError> {
     let text = text.trim();
     let ranks = text.chars().all(|c| c.is_ascii_digit() || matches!(c, ',' | '-' | '[' | ']'));

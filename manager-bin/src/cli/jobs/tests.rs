@@ -1,13 +1,14 @@
-//! The command `jobs` with a simulated manager: requests, output, exit codes.
+//! Tests of `jobs` with a simulated manager: requests, output and exit codes.
 
 use std::cell::RefCell;
 
 use clap::Parser;
 use serde_json::{Value, json};
 
+use super::execute;
 use super::fetch::JobSource;
+use super::options::{JobsArgs, Setting};
 use super::row::tests::{active, job, viewpoint};
-use super::{JobsArgs, Setting, execute};
 use crate::cli::message::{CliError, Prog, Streams};
 use crate::client::RpcError;
 use crate::rpc::errno::{EINVAL, ENOENT};
@@ -23,11 +24,11 @@ fn parse(words: &[&str]) -> Result<JobsArgs, clap::Error> {
     Command::try_parse_from([&["jobs"], words].concat()).map(|command| command.args)
 }
 
-/// A simulated manager that has some jobs and records the requests that it gets.
+/// A simulated manager that has some jobs and records the requests that it receives.
 #[derive(Default)]
 struct Service {
     jobs: Vec<Value>,
-    /// Of the manager that runs as one of the jobs.
+    /// The manager that runs as one of the jobs.
     inner: Option<Box<Service>>,
     requests: RefCell<Vec<(String, Value)>>,
 }
@@ -39,13 +40,13 @@ impl<'s> JobSource for &'s Service {
     }
 
     async fn call<S: service::Service>(&self, request: S) -> Result<S::Response, RpcError> {
-        let answer = self.answer(S::TOPIC, serde_json::to_value(request).unwrap())?;
-        Ok(serde_json::from_value(answer).unwrap())
+        let response = self.respond(S::TOPIC, serde_json::to_value(request).unwrap())?;
+        Ok(serde_json::from_value(response).unwrap())
     }
 }
 
 impl Service {
-    fn answer(&self, topic: &str, payload: Value) -> Result<Value, RpcError> {
+    fn respond(&self, topic: &str, payload: Value) -> Result<Value, RpcError> {
         self.requests.borrow_mut().push((topic.to_owned(), payload.clone()));
         match topic {
             "job-list.list" => {
@@ -77,13 +78,13 @@ impl Service {
 }
 
 #[derive(Debug, PartialEq)]
-struct Outcome {
+struct Output {
     code: u8,
     out: String,
     err: String,
 }
 
-fn execute_with(service: &Service, words: &[&str], input: &str) -> Result<Outcome, CliError> {
+fn execute_with(service: &Service, words: &[&str], input: &str) -> Result<Output, CliError> {
     let setting = Setting {
         prog: Prog::named("flux"),
         uid: 1001,
@@ -98,14 +99,14 @@ fn execute_with(service: &Service, words: &[&str], input: &str) -> Result<Outcom
     let done = execute(&args, &setting, async || Ok(service), &mut streams);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let code = runtime.block_on(done)?;
-    Ok(Outcome { code, out: String::from_utf8(out).unwrap(), err: String::from_utf8(err).unwrap() })
+    Ok(Output { code, out: String::from_utf8(out).unwrap(), err: String::from_utf8(err).unwrap() })
 }
 
 fn service(jobs: Vec<Value>) -> Service {
     Service { jobs, ..Service::default() }
 }
 
-fn run(service: &Service, words: &[&str]) -> Outcome {
+fn run(service: &Service, words: &[&str]) -> Output {
     execute_with(service, words, "").unwrap()
 }
 
@@ -120,7 +121,7 @@ fn numbered(ids: &[u64]) -> Vec<Value> {
     ids.iter().map(|id| job(json!({"id": id, "priority": id % 3}))).collect()
 }
 
-/// The constraint that these options send.
+/// The constraint in the request for these options.
 fn constraint(words: &[&str]) -> Value {
     let service = service(vec![]);
     run(&service, words);
@@ -129,7 +130,7 @@ fn constraint(words: &[&str]) -> Value {
 }
 
 #[test]
-fn the_options_become_a_constraint() {
+fn options_become_a_constraint() {
     let (own, all) = (json!({"userid": [1001]}), json!({"states": [62]}));
     for (words, expected) in [
         (vec![], json!({"and": [own, all]})),
@@ -163,7 +164,7 @@ fn the_options_become_a_constraint() {
 }
 
 #[test]
-fn since_and_count_travel_beside_the_constraint() {
+fn since_and_count_are_members_of_the_request() {
     let request = |words: &[&str]| {
         let service = service(vec![]);
         run(&service, words);
@@ -179,7 +180,7 @@ fn since_and_count_travel_beside_the_constraint() {
 }
 
 #[test]
-fn jobs_are_listed_in_the_order_of_the_service_or_of_the_keys() {
+fn jobs_are_sorted_by_option_then_format_then_manager() {
     let jobs = service(numbered(&[5, 3, 4]));
     let format = ["-no", "{id.dec}"];
     assert_eq!(run(&jobs, &format).out, "5\n3\n4\n");
@@ -191,16 +192,16 @@ fn jobs_are_listed_in_the_order_of_the_service_or_of_the_keys() {
 }
 
 #[test]
-fn an_empty_list_is_a_header() {
+fn an_empty_list_prints_the_header() {
     let header = "       JOBID USER     NAME       ST NTASKS NNODES     TIME INFO\n";
     assert_eq!(
         run(&service(vec![]), &[]),
-        Outcome { code: 0, out: header.to_owned(), err: String::new() }
+        Output { code: 0, out: header.to_owned(), err: String::new() }
     );
 }
 
 #[test]
-fn truncation_is_told_unless_there_is_no_header() {
+fn truncation_warns_unless_the_header_is_suppressed() {
     let jobs = service(numbered(&[1, 2, 3]));
     let cut = run(&jobs, &["-c2", "-o", "{id.dec}"]);
     assert_eq!(cut.out, "JOBID\n1\n2\n");
@@ -215,17 +216,17 @@ fn truncation_is_told_unless_there_is_no_header() {
 }
 
 #[test]
-fn ids_are_looked_up_as_given_and_unknown_ones_named_as_typed() {
+fn unknown_ids_are_reported_as_typed() {
     let jobs = service(numbered(&[1, 2]));
     let one = run(&jobs, &["-no", "{id.dec}", "0x2", "99", "f2"]);
     assert_eq!(
         one,
-        Outcome { code: 0, out: "2\n1\n".to_owned(), err: "JobID 99 unknown\n".to_owned() }
+        Output { code: 0, out: "2\n1\n".to_owned(), err: "JobID 99 unknown\n".to_owned() }
     );
     let none = run(&jobs, &["-no", "{id.dec}", "0x63"]);
     assert_eq!(
         none,
-        Outcome { code: 1, out: String::new(), err: "JobID 0x63 unknown\n".to_owned() }
+        Output { code: 1, out: String::new(), err: "JobID 0x63 unknown\n".to_owned() }
     );
     let filtered = run(&jobs, &["-a", "-no", "{id.dec}", "1"]);
     assert_eq!(filtered.out, "1\n");
@@ -234,13 +235,13 @@ fn ids_are_looked_up_as_given_and_unknown_ones_named_as_typed() {
 }
 
 #[test]
-fn a_filter_beats_a() {
+fn filter_overrides_all_with_a_warning() {
     let both = run(&service(vec![]), &["-a", "--filter=pending", "-n"]);
     assert_eq!(both.err, "flux-jobs: WARNING: Both -a and --filter specified, ignoring -a\n");
 }
 
 #[test]
-fn statistics_are_a_line_and_an_exit_code() {
+fn stats_only_exits_with_1_if_no_job_is_active() {
     let jobs = service(numbered(&[1]));
     let all = "1 running, 1 completed, 3 failed, 2 pending, 0 inactive purged\n";
     let stats = run(&jobs, &["--stats", "-no", "{id.dec}"]);
@@ -261,7 +262,7 @@ fn statistics_are_a_line_and_an_exit_code() {
 }
 
 #[test]
-fn json_is_a_list_or_the_one_job_asked_for() {
+fn json_prints_a_list_or_a_single_named_job() {
     let jobs = service(numbered(&[1, 2]));
     let read = |words: &[&str]| serde_json::from_str::<Value>(&run(&jobs, words).out).unwrap();
     assert_eq!(read(&["--json"])["jobs"][1]["id"], 2);
@@ -271,7 +272,7 @@ fn json_is_a_list_or_the_one_job_asked_for() {
 }
 
 #[test]
-fn lines_are_cut_at_the_width() {
+fn lines_are_cut_to_the_width() {
     let jobs = service(numbered(&[1]));
     assert_eq!(run(&jobs, &["-w", "8", "-o", "{id.dec}-{cwd}"]).out, "JOBID-C+\n1-/home+\n");
     assert_eq!(run(&jobs, &["-n", "--width", "-o", "{cwd}{cwd}"]).out, "/home/alice/home/al+\n");
@@ -279,7 +280,7 @@ fn lines_are_cut_at_the_width() {
 }
 
 #[test]
-fn colours_frame_whole_lines_of_ended_jobs() {
+fn lines_of_inactive_jobs_are_coloured_by_result() {
     let results = [1, 2, 4, 8].map(|result| job(json!({"result": result})));
     let jobs = service(results.into_iter().chain([active(16, json!({}))]).collect());
     assert_eq!(
@@ -293,27 +294,27 @@ fn colours_frame_whole_lines_of_ended_jobs() {
 }
 
 #[test]
-fn standard_input_replaces_the_service() {
-    let nowhere = service(vec![]);
+fn from_stdin_sends_no_request() {
+    let unused = service(vec![]);
     let input = format!("{}\n\n{}\n", job(json!({"id": 7})), active(8, json!({"id": 8})));
     let done =
-        execute_with(&nowhere, &["--from-stdin", "-no", "{id.dec} {status}"], &input).unwrap();
+        execute_with(&unused, &["--from-stdin", "-no", "{id.dec} {status}"], &input).unwrap();
     assert_eq!(done.out, "7 COMPLETED\n8 SCHED\n");
-    assert!(nowhere.requests.borrow().is_empty());
-    let error = execute_with(&nowhere, &["--from-stdin"], "{\"id\":1}\n{").unwrap_err();
+    assert!(unused.requests.borrow().is_empty());
+    let error = execute_with(&unused, &["--from-stdin"], "{\"id\":1}\n{").unwrap_err();
     assert!(error.text.starts_with("JSON input error: line 2: "), "{}", error.text);
 }
 
 #[test]
-fn named_formats_are_listed_and_printed_without_a_manager() {
-    let nowhere = service(vec![]);
-    assert!(run(&nowhere, &["-o", "help"]).out.contains("\n  endreason  "));
-    assert!(run(&nowhere, &["-o", "get-config=deps"]).out.contains("[formats.deps]"));
-    assert!(nowhere.requests.borrow().is_empty());
+fn format_help_needs_no_manager() {
+    let unused = service(vec![]);
+    assert!(run(&unused, &["-o", "help"]).out.contains("\n  endreason  "));
+    assert!(run(&unused, &["-o", "get-config=deps"]).out.contains("[formats.deps]"));
+    assert!(unused.requests.borrow().is_empty());
 }
 
 #[test]
-fn every_mistake_has_its_message() {
+fn invalid_options_are_refused_with_a_message() {
     for (words, code, text) in [
         (vec!["--filter=nosuch"], 1, "Invalid filter specified: nosuch"),
         (vec!["-f", "run,"], 1, "Invalid filter specified: "),
@@ -335,16 +336,16 @@ fn every_mistake_has_its_message() {
 }
 
 #[test]
-fn the_last_of_repeated_options_counts() {
+fn the_last_of_repeated_options_wins() {
     let args = parse(&["-n", "-o", "{id}", "-o", "{name}", "-n"]).unwrap();
     assert_eq!(args.format.as_deref(), Some("{name}"));
     assert!(args.no_header);
     assert!(parse(&["--suppress-header"]).unwrap().no_header);
-    assert!(parse(&["--no-head"]).is_err(), "long options must be whole");
+    assert!(parse(&["--no-head"]).is_err(), "abbreviated long options are refused");
 }
 
 #[test]
-fn jobs_of_jobs_are_listed_below_the_way_to_them() {
+fn recursive_lists_inner_jobs_under_their_path() {
     let manager = |id: u64| {
         let uri = json!({"user": {"uri": format!("local:///inner/{id}")}});
         active(16, json!({"id": id, "annotations": uri}))
@@ -357,14 +358,14 @@ fn jobs_of_jobs_are_listed_below_the_way_to_them() {
     assert_eq!(list(&["-R"]), "JOBID\n1\n\nf2:\n2\n\nf2/f3:\n3\n");
     assert_eq!(list(&["-n", "--color=always"]), "\x1b[01;34m1\x1b[0;0m\n");
     assert_eq!(list(&["-n", "-L1"]), "1\n\nf2:\n2\n");
-    let whole: Value = serde_json::from_str(&run(&outer, &["-R", "--json"]).out).unwrap();
-    assert_eq!(whole.pointer("/jobs/0/jobs/0/jobs/0/id"), Some(&json!(3)));
+    let nested: Value = serde_json::from_str(&run(&outer, &["-R", "--json"]).out).unwrap();
+    assert_eq!(nested.pointer("/jobs/0/jobs/0/jobs/0/id"), Some(&json!(3)));
     let others = service(vec![active(16, json!({"userid": 7, "id": 1}))]);
     assert_eq!(run(&others, &["-R", "-n", "-o", "{id.dec}"]).out, "1\n");
 }
 
 #[test]
-fn a_circle_of_managers_is_gone_through_once() {
+fn a_cycle_of_managers_is_visited_once() {
     let same =
         |id: u64| active(16, json!({"id": id, "annotations": {"user": {"uri": "local:///inner"}}}));
     let again = Service { inner: Some(Box::new(service(vec![]))), ..service(vec![same(1)]) };

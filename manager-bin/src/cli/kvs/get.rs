@@ -1,8 +1,8 @@
-//! `kvs get`: values as they are stored.
+//! `kvs get`: prints stored values.
 
 use serde_json::Value;
 
-use super::about;
+use super::key_error;
 use crate::cli::message::CliError;
 use crate::cli::session;
 use crate::client::{Client, RpcError};
@@ -12,16 +12,16 @@ use crate::rpc::services::kvs::Lookup;
 /// Options and arguments of `kvs get`.
 #[derive(Debug, clap::Args)]
 pub(super) struct GetArgs {
-    /// The bytes alone, without a newline that isn't in them
+    /// Print the bytes unchanged, without adding a newline
     #[arg(short = 'r', long)]
     raw: bool,
-    /// The value as JSON, which it must be, on one line
+    /// Print the value, which must be JSON, as one line of JSON
     #[arg(short = 'j', long, conflicts_with = "raw")]
     json: bool,
     /// Print KEY= before the value
     #[arg(short = 'l', long)]
     label: bool,
-    /// Dotted names such as checkpoint.job-manager
+    /// Keys, which are dotted names such as checkpoint.job-manager
     #[arg(value_name = "KEY", required = true)]
     keys: Vec<String>,
 }
@@ -29,10 +29,10 @@ pub(super) struct GetArgs {
 /// Runs the command.
 pub(super) async fn run(client: &Client, args: &GetArgs) -> Result<u8, CliError> {
     for key in &args.keys {
-        let bytes = value(client, key).await.map_err(|error| about(key, error))?;
+        let bytes = value(client, key).await.map_err(|error| key_error(key, error))?;
         let printed = printed(args, key, bytes)?;
-        // Values may contain texts of users, so control characters are escaped. Most values are JSON, which
-        // has none.
+        // Values may contain texts of users: control characters are escaped, so that they don't reach the
+        // terminal.
         match std::str::from_utf8(&printed) {
             Ok(text) if !args.raw => session::print(text)?,
             _ => session::put(&mut std::io::stdout().lock(), &printed)?,
@@ -41,11 +41,12 @@ pub(super) async fn run(client: &Client, args: &GetArgs) -> Result<u8, CliError>
     Ok(0)
 }
 
+/// The bytes to print for a value.
 fn printed(args: &GetArgs, key: &str, bytes: Vec<u8>) -> Result<Vec<u8>, CliError> {
     let mut printed = if args.label { format!("{key}=").into_bytes() } else { Vec::new() };
     if args.json {
         let value: Value = serde_json::from_slice(&bytes)
-            .map_err(|error| CliError::failure(format!("{key}: the value is no JSON: {error}")))?;
+            .map_err(|error| CliError::failure(format!("{key}: the value is not JSON: {error}")))?;
         printed.extend(value.to_string().into_bytes());
     } else {
         printed.extend(bytes);

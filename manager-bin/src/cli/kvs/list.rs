@@ -1,31 +1,31 @@
-//! `kvs ls` and `kvs dir`: what is in a directory of the tree of keys.
+//! `kvs ls` and `kvs dir`: list the directories of the tree of keys.
 
-use super::{about, get};
+use super::{get, key_error};
 use crate::cli::message::CliError;
 use crate::cli::session;
 use crate::client::{Client, RpcError};
 use crate::rpc::errno::{EISDIR, ENOTDIR};
 use crate::rpc::services::kvs::List;
 
-/// Longest line of `kvs dir` in characters, its usual width.
+/// The default of the longest line of `kvs dir`, in characters.
 const WIDTH: usize = 79;
 
 /// Options and arguments of `kvs ls`.
 #[derive(Debug, clap::Args)]
 pub(super) struct LsArgs {
-    /// The names in all directories below, too
+    /// List the directories below as well
     #[arg(short = 'R', long)]
     recursive: bool,
-    /// The directory itself, not what is in it
+    /// List the directory itself instead of its contents
     #[arg(short = 'd', long)]
     directory: bool,
-    /// A dot after the names of directories
+    /// Append a dot to the names of directories
     #[arg(short = 'F', long)]
     classify: bool,
-    /// A name on each line, which is always so
+    /// Print one name per line; accepted, as this is always done
     #[arg(short = '1', long)]
     one_column: bool,
-    /// Directories or keys, by default the root
+    /// Directories or keys [default: the root]
     #[arg(value_name = "KEY")]
     keys: Vec<String>,
 }
@@ -33,16 +33,16 @@ pub(super) struct LsArgs {
 /// Options and arguments of `kvs dir`.
 #[derive(Debug, clap::Args)]
 pub(super) struct DirArgs {
-    /// All directories below, too
+    /// List the directories below as well
     #[arg(short = 'R', long)]
     recursive: bool,
-    /// Keys without their values
+    /// Print keys without their values
     #[arg(short = 'd', long)]
     directory: bool,
-    /// Cut lines at this width; 0 leaves them whole
+    /// Truncate lines to this width; 0 for no limit
     #[arg(short = 'w', long, value_name = "N", default_value_t = WIDTH)]
     width: usize,
-    /// The directory, by default the root
+    /// Directory to list; "." is the root
     #[arg(value_name = "KEY", default_value = ".")]
     key: String,
 }
@@ -53,17 +53,17 @@ pub(super) async fn ls(client: &Client, args: &LsArgs) -> Result<u8, CliError> {
     let wanted = if args.keys.is_empty() { root.as_slice() } else { &args.keys };
     for (number, key) in wanted.iter().enumerate() {
         if args.directory {
-            exists(client, key).await.map_err(|error| about(key, error))?;
+            exists(client, key).await.map_err(|error| key_error(key, error))?;
             session::print(&format!("{key}\n"))?;
             continue;
         }
         let entries = match entries(client, key, false).await {
-            // A key that is no directory is printed itself.
+            // A key that isn't a directory is listed itself.
             Err(error) if error.errno == ENOTDIR => {
                 session::print(&format!("{key}\n"))?;
                 continue;
             }
-            other => other.map_err(|error| about(key, error))?,
+            other => other.map_err(|error| key_error(key, error))?,
         };
         if wanted.len() > 1 || args.recursive {
             let gap = if number > 0 { "\n" } else { "" };
@@ -79,17 +79,17 @@ async fn show(client: &Client, args: &LsArgs, entries: Vec<String>) -> Result<()
     if !args.recursive {
         return Ok(());
     }
-    let mut waiting: Vec<String> = directories(entries);
-    while let Some(key) = waiting.pop() {
-        let entries = self::entries(client, &key, false).await.map_err(|e| about(&key, e))?;
+    let mut remaining: Vec<String> = directories(entries);
+    while let Some(key) = remaining.pop() {
+        let entries = self::entries(client, &key, false).await.map_err(|e| key_error(&key, e))?;
         session::print(&format!("\n{key}:\n"))?;
         print_names(args, &entries)?;
-        waiting.extend(directories(entries));
+        remaining.extend(directories(entries));
     }
     Ok(())
 }
 
-/// The directories among entries, the last one first.
+/// The directories among the entries in reverse order, so that the first is popped first.
 fn directories(entries: Vec<String>) -> Vec<String> {
     let directories = entries.iter().rev().filter_map(|key| key.strip_suffix('.'));
     directories.map(str::to_owned).collect()
@@ -111,28 +111,28 @@ fn print_names(args: &LsArgs, entries: &[String]) -> Result<(), CliError> {
 /// Runs `kvs dir`.
 pub(super) async fn dir(client: &Client, args: &DirArgs) -> Result<u8, CliError> {
     let entries = entries(client, &args.key, args.recursive).await;
-    for key in entries.map_err(|error| about(&args.key, error))? {
+    for key in entries.map_err(|error| key_error(&args.key, error))? {
         let line = if args.directory || key.ends_with('.') {
             key
         } else {
-            let value = get::value(client, &key).await.map_err(|error| about(&key, error))?;
+            let value = get::value(client, &key).await.map_err(|error| key_error(&key, error))?;
             let value = String::from_utf8_lossy(&value).trim_end().replace('\n', "\\n");
-            cut(format!("{key} = {value}"), args.width)
+            truncate(format!("{key} = {value}"), args.width)
         };
         session::print(&format!("{line}\n"))?;
     }
     Ok(0)
 }
 
-fn cut(line: String, width: usize) -> String {
+fn truncate(line: String, width: usize) -> String {
     if width == 0 || line.chars().count() <= width {
         return line;
     }
-    let kept: String = line.chars().take(width.saturating_sub(3)).collect();
-    kept + "..."
+    let start: String = line.chars().take(width.saturating_sub(3)).collect();
+    start + "..."
 }
 
-/// The keys in a directory; those of directories end in a dot.
+/// The keys in a directory. Keys of directories end in a dot.
 async fn entries(client: &Client, key: &str, recursive: bool) -> Result<Vec<String>, RpcError> {
     Ok(client.call(List { key: key.to_owned(), recursive }).await?.keys)
 }
@@ -149,9 +149,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_lines_are_cut_where_a_character_ends() {
-        assert_eq!(cut("kƒƒƒ = 1234".into(), 9), "kƒƒƒ =...");
-        assert_eq!(cut("k = 1".into(), 5), "k = 1");
-        assert_eq!(cut("k = 1234567".into(), 0), "k = 1234567");
+    fn long_lines_are_truncated_between_characters() {
+        assert_eq!(truncate("kƒƒƒ = 1234".into(), 9), "kƒƒƒ =...");
+        assert_eq!(truncate("k = 1".into(), 5), "k = 1");
+        assert_eq!(truncate("k = 1234567".into(), 0), "k = 1234567");
     }
 }

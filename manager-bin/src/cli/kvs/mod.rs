@@ -1,12 +1,12 @@
 //! `kvs`: reads, dumps and restores the stored keys of jobs and of the instance.
 
+mod archive;
 mod get;
 mod list;
-mod whole;
 
 use std::process::ExitCode;
 
-pub(crate) use self::whole::DumpArgs;
+pub(crate) use self::archive::DumpArgs;
 use super::message::CliError;
 use super::session;
 use super::usage::Family;
@@ -34,37 +34,37 @@ enum KvsCommand {
     /// Show the keys of a directory with their values
     #[command(infer_long_args = true)]
     Dir(list::DirArgs),
-    /// Write everything to an archive, while the manager runs
+    /// Write all keys to an archive; the manager continues to run
     Dump(DumpArgs),
-    /// Read an archive, of this program or of Flux, into a new state directory
-    Restore(whole::RestoreArgs),
+    /// Restore an archive of this program or of Flux into a new state directory
+    Restore(archive::RestoreArgs),
 }
 
 /// Runs the subcommand.
 pub(crate) fn run(args: KvsArgs) -> ExitCode {
     match args.command {
         KvsCommand::Restore(args) => {
-            session::run(COMMAND, Family::Compiled, async { whole::restore(&args) })
+            session::run(COMMAND, Family::Compiled, async { archive::restore(&args) })
         }
         command => session::with_manager(COMMAND, Family::Compiled, async |client| match command {
             KvsCommand::Get(args) => get::run(&client, &args).await,
             KvsCommand::Ls(args) => list::ls(&client, &args).await,
             KvsCommand::Dir(args) => list::dir(&client, &args).await,
-            KvsCommand::Dump(args) => whole::dump(&client, &args).await,
+            KvsCommand::Dump(args) => archive::dump(&client, &args).await,
             KvsCommand::Restore(_) => Ok(0),
         }),
     }
 }
 
-/// Runs `dump`, by which Flux calls `kvs dump`.
+/// Runs `dump`, which is Flux's name of `kvs dump`.
 pub(crate) fn dump(args: DumpArgs) -> ExitCode {
     session::with_manager("dump", Family::Compiled, async |client| {
-        whole::dump(&client, &args).await
+        archive::dump(&client, &args).await
     })
 }
 
-/// A refusal about a key, which the message names.
-fn about(key: &str, error: RpcError) -> CliError {
+/// The error about a key. The message names the key if it is the cause.
+fn key_error(key: &str, error: RpcError) -> CliError {
     match error.errno {
         ENOENT | ENOTDIR | EISDIR => CliError::failure(format!("{key}: {error}")),
         _ => error.into(),

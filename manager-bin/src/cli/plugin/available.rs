@@ -1,6 +1,6 @@
-//! `plugin available`: the plugins and schedulers that are linked into this program, and where they come from.
+//! `plugin available`: prints the plugins and schedulers that are linked into this program, and their origin.
 //!
-//! Needs no manager: it describes a binary before it is started.
+//! It needs no running manager, so that a site can check a binary before starting it.
 
 use jobtap_core::SDK_VERSION;
 use jobtap_core::host::{Load, PluginDescriptor};
@@ -15,10 +15,10 @@ use crate::cli::session;
 /// Options of `plugin available`.
 #[derive(Debug, clap::Args)]
 pub(super) struct AvailableArgs {
-    /// As JSON, in a form that later versions only add to
+    /// Print JSON; later versions only add members
     #[arg(long)]
     json: bool,
-    /// The bill of materials of a manager that `jobtap build` made, CycloneDX
+    /// Print the bill of materials (CycloneDX) of a manager that `jobtap build` has made
     #[arg(long, conflicts_with = "json")]
     sbom: bool,
 }
@@ -46,6 +46,7 @@ pub(super) fn run(args: &AvailableArgs) -> Result<u8, CliError> {
     Ok(0)
 }
 
+/// The topics of the plugin's handlers, sorted.
 fn topics(plugin: &PluginDescriptor) -> Vec<String> {
     let mut topics: Vec<String> =
         plugin.handlers.iter().map(|handler| handler.full_name()).collect();
@@ -54,8 +55,8 @@ fn topics(plugin: &PluginDescriptor) -> Vec<String> {
     topics
 }
 
-/// A text, or `None` if it is empty.
-fn some(text: &str) -> Option<&str> {
+/// Returns `None` for an empty text.
+fn non_empty(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.is_empty())
 }
 
@@ -89,7 +90,7 @@ fn json(
             "before": plugin.before,
             "after": plugin.after,
             "authors": authors,
-            "license": some(plugin.license),
+            "license": non_empty(plugin.license),
             "schema": (plugin.schema)(),
         })
     };
@@ -129,7 +130,7 @@ fn text(plugins: &[&PluginDescriptor], own: Option<&Composition>) -> String {
             plugin.crate_name.to_owned(),
             plugin.crate_version.to_owned(),
             load(plugin).to_owned(),
-            some(plugin.license).unwrap_or("-").to_owned(),
+            non_empty(plugin.license).unwrap_or("-").to_owned(),
             source.to_owned(),
             topics(plugin).join(","),
         ]

@@ -1,10 +1,10 @@
 //! `plugin` (Flux's `jobtap`): lists, loads, removes, reloads and queries the manager's plugins.
 
-mod ask;
 mod available;
-mod look;
-mod names;
+mod call;
+mod inspect;
 mod stats;
+mod unknown;
 
 use std::process::ExitCode;
 
@@ -16,9 +16,9 @@ use super::usage::Family;
 use crate::client::Client;
 use crate::daemon::config::{merge, nest};
 use crate::rpc::services::plugin::{Jobtap, Reload};
-use names::{Among, explain};
+use unknown::{Among, explain};
 
-/// The name of the command in messages: that of Flux, which scripts look for.
+/// The name of the command in messages: Flux's, since scripts look for it.
 const COMMAND: &str = "jobtap";
 
 /// Arguments of `plugin`.
@@ -31,36 +31,36 @@ pub(crate) struct PluginArgs {
 /// One line per subcommand.
 #[derive(Debug, clap::Subcommand)]
 enum PluginCommand {
-    /// List the loaded plugins in their order
-    List(look::ListArgs),
-    /// List the plugins that this program has, without asking a manager
+    /// List the loaded plugins in the order in which they are called
+    List(inspect::ListArgs),
+    /// List the plugins that are linked into this program; needs no manager
     Available(available::AvailableArgs),
     /// Load a linked plugin
     Load(LoadArgs),
-    /// Remove plugins
+    /// Remove loaded plugins
     Remove(RemoveArgs),
-    /// Reload a plugin; it keeps its data on jobs
+    /// Give a loaded plugin a new configuration; its data about jobs remains
     Reload(ReloadArgs),
-    /// Show the data of a plugin
-    Query(look::QueryArgs),
-    /// Show what handlers did since their plugin was loaded: calls, errors, panics, times
+    /// Show the data that a plugin offers for queries
+    Query(inspect::QueryArgs),
+    /// Show calls, errors, panics and times of handlers since their plugin was loaded
     Stats(stats::StatsArgs),
-    /// Show the JSON Schema of a plugin's own configuration
-    Schema(look::SchemaArgs),
+    /// Show the JSON Schema of a plugin's configuration
+    Schema(inspect::SchemaArgs),
     /// Send a request to a plugin's service
-    Call(ask::CallArgs),
+    Call(call::CallArgs),
 }
 
 /// Options and arguments of `plugin load`.
 #[derive(Debug, clap::Args)]
 struct LoadArgs {
-    /// Remove these first: a name, a pattern or "all"
+    /// Remove plugins first: a name, a pattern or "all"
     #[arg(short = 'r', long, value_name = "NAME")]
     remove: Option<String>,
-    /// Its name
+    /// Name of the plugin
     #[arg(value_name = "PLUGIN")]
     plugin: String,
-    /// Its configuration; a dotted KEY nests, VAL is JSON or a string
+    /// Configuration; a dotted KEY nests, VAL is JSON or a string
     #[arg(value_name = "KEY=VAL")]
     conf: Vec<String>,
 }
@@ -68,7 +68,7 @@ struct LoadArgs {
 /// Arguments of `plugin remove`.
 #[derive(Debug, clap::Args)]
 struct RemoveArgs {
-    /// A name, a pattern or "all"
+    /// Name, pattern or "all"
     #[arg(value_name = "NAME")]
     name: String,
 }
@@ -76,10 +76,10 @@ struct RemoveArgs {
 /// Arguments of `plugin reload`.
 #[derive(Debug, clap::Args)]
 struct ReloadArgs {
-    /// Its name
+    /// Name of the plugin
     #[arg(value_name = "PLUGIN")]
     plugin: String,
-    /// Its configuration from now on; without any, as the manager's configuration says
+    /// New configuration [default: that of the manager's configuration file]
     #[arg(value_name = "KEY=VAL")]
     conf: Vec<String>,
 }
@@ -92,25 +92,25 @@ pub(crate) fn run(args: PluginArgs) -> ExitCode {
     }
     session::with_manager(COMMAND, Family::Script, async |client| match args.command {
         PluginCommand::Available(args) => available::run(&args),
-        PluginCommand::List(args) => look::list(&client, &args).await,
+        PluginCommand::List(args) => inspect::list(&client, &args).await,
         PluginCommand::Load(args) => load(&client, &args).await,
         PluginCommand::Remove(args) => remove(&client, &args).await,
         PluginCommand::Reload(args) => reload(&client, &args).await,
-        PluginCommand::Query(args) => look::query(&client, &args).await,
+        PluginCommand::Query(args) => inspect::query(&client, &args).await,
         PluginCommand::Stats(args) => stats::run(&client, &args).await,
-        PluginCommand::Schema(args) => look::schema(&client, &args).await,
-        PluginCommand::Call(args) => ask::run(&client, &args).await,
+        PluginCommand::Schema(args) => inspect::schema(&client, &args).await,
+        PluginCommand::Call(args) => call::run(&client, &args).await,
     })
 }
 
 async fn load(client: &Client, args: &LoadArgs) -> Result<u8, CliError> {
-    // One request for both, so that no job is submitted while neither plugin is loaded.
+    // One request for both: no job can be submitted while neither plugin is loaded.
     let (load, remove) = (Some(args.plugin.clone()), args.remove.clone());
     let request = Jobtap { load, remove, conf: conf(&args.conf)? };
     let Err(error) = client.call_raw(request).await else {
         return Ok(0);
     };
-    // As Flux has it, also when nothing matched `--remove`.
+    // As in Flux, the message names this plugin even if it was `--remove` that matched nothing.
     Err(explain(client, error, &args.plugin, Among::Linked).await)
 }
 
@@ -130,12 +130,12 @@ async fn reload(client: &Client, args: &ReloadArgs) -> Result<u8, CliError> {
     }
 }
 
-/// The configuration that the arguments make; `None` without any.
+/// The configuration in the arguments. `None` without arguments, which means the configured one.
 fn conf(settings: &[String]) -> Result<Option<Value>, CliError> {
     if settings.is_empty() {
         return Ok(None);
     }
-    let mut whole = Value::Object(Map::new());
+    let mut conf = Value::Object(Map::new());
     for setting in settings {
         let missing = || {
             let key = setting.split('=').next().unwrap_or_default();
@@ -143,9 +143,9 @@ fn conf(settings: &[String]) -> Result<Option<Value>, CliError> {
         };
         let (key, text) = setting.split_once('=').ok_or_else(missing)?;
         let value = serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
-        merge(&mut whole, nest(key, value).ok_or_else(missing)?);
+        merge(&mut conf, nest(key, value).ok_or_else(missing)?);
     }
-    Ok(Some(whole))
+    Ok(Some(conf))
 }
 
 #[cfg(test)]
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_nest_and_are_json_or_text() {
+    fn dotted_keys_nest_and_values_are_json_or_strings() {
         let settings = ["foo.test=1", "foo.name=x", "level=[1]"].map(str::to_owned);
         assert_eq!(
             conf(&settings).unwrap().unwrap(),

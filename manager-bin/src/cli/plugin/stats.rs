@@ -1,6 +1,6 @@
-//! `plugin stats`: how often handlers were called, how they ended and how long they took.
+//! `plugin stats`: prints how often handlers were called, their errors and panics, and how long they took.
 
-use super::names::{Among, explain};
+use super::unknown::{Among, explain};
 use crate::cli::format::columns::{Column, Side, table};
 use crate::cli::message::CliError;
 use crate::cli::session;
@@ -10,13 +10,13 @@ use crate::rpc::services::plugin::{Bucket, GetStats, Handler, Stats};
 /// Options and arguments of `plugin stats`.
 #[derive(Debug, clap::Args)]
 pub(super) struct StatsArgs {
-    /// Print JSON; times are in nanoseconds
+    /// Print JSON, with times in nanoseconds
     #[arg(long)]
     json: bool,
-    /// Show how many of the timed calls took how long; one call in 64 is timed
+    /// Show the distribution of times; one call in 64 is timed
     #[arg(long, conflicts_with = "json")]
     histogram: bool,
-    /// Only of this one; by default of all
+    /// Show only this plugin
     #[arg(value_name = "PLUGIN")]
     plugin: Option<String>,
 }
@@ -44,7 +44,7 @@ const HISTOGRAM: [Column; 5] = [
 pub(super) async fn run(client: &Client, args: &StatsArgs) -> Result<u8, CliError> {
     let request = GetStats { name: args.plugin.clone() };
     let text = if args.json {
-        client.call_raw(request).await.map(|answer| format!("{answer}\n"))
+        client.call_raw(request).await.map(|response| format!("{response}\n"))
     } else {
         client.call(request).await.map(|stats| match args.histogram {
             true => table(&HISTOGRAM, rows(&stats, buckets)),
@@ -61,7 +61,7 @@ pub(super) async fn run(client: &Client, args: &StatsArgs) -> Result<u8, CliErro
     Ok(0)
 }
 
-/// The rows that each handler of each plugin has.
+/// The rows of a table. `of` returns those of a handler of the named plugin.
 fn rows(
     stats: &Stats,
     of: impl Fn(&str, &Handler) -> Vec<Vec<String>>,
@@ -72,7 +72,7 @@ fn rows(
     })
 }
 
-/// One row for each duration that calls of a handler had.
+/// A row for each bucket of a handler's histogram.
 fn buckets(plugin: &str, handler: &Handler) -> Vec<Vec<String>> {
     let Handler { topic, handler, histogram, .. } = handler;
     let bucket = |Bucket { below, calls }: &Bucket| {
@@ -96,7 +96,7 @@ fn row(plugin: &str, handler: &Handler) -> Vec<String> {
     ]
 }
 
-/// An upper bound, short enough to be compared at a glance.
+/// Formats an upper bound of a duration: `<512ns`, `<2.1ms`.
 fn duration(nanoseconds: u64) -> String {
     const UNITS: [(u64, &str); 4] =
         [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns")];
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_bounds_in_fitting_units() {
+    fn times_are_upper_bounds_in_fitting_units() {
         for (nanoseconds, shown) in [
             (16, "<16ns"),
             (1024, "<1.0us"),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn each_duration_of_a_handler_has_a_row() {
+    fn each_bucket_of_a_histogram_has_a_row() {
         let stats = json!({"plugins": [{"name": "a", "handlers": [
             {"topic": "job.new", "handler": "seen",
              "histogram": [{"below": 512, "calls": 3}, {"below": 2048, "calls": 1}]},

@@ -1,26 +1,26 @@
-//! `queue enable`, `disable`, `start`, `stop`.
+//! `queue enable`, `queue disable`, `queue start` and `queue stop`: change the state of queues.
 
-use super::super::message::CliError;
 use super::QueueName;
 use super::status::{Shown, names, show};
+use crate::cli::message::CliError;
 use crate::client::Client;
 use crate::rpc::services::queue::{Enable, Start};
 
-/// The reason that Flux shows when none is given.
+/// The reason of Flux for a queue that is disabled without one.
 const DEFAULT_REASON: &str = "disabled by administrator";
 
-/// The options that all four commands have.
+/// The options of all four commands.
 #[derive(Debug, Clone, clap::Args)]
 struct Common {
     #[command(flatten)]
     name: QueueName,
-    /// All queues
+    /// Apply to all queues
     #[arg(short = 'a', long)]
     all: bool,
-    /// Don't show the state
+    /// Don't print the state of the queues
     #[arg(long)]
     quiet: bool,
-    /// Show the state of all queues
+    /// Print the state of all queues
     #[arg(short = 'v', long)]
     verbose: bool,
 }
@@ -37,10 +37,10 @@ pub(super) struct EnableArgs {
 pub(super) struct DisableArgs {
     #[command(flatten)]
     common: Common,
-    /// Why, for those whose jobs are refused
+    /// Reason, which users see whose jobs are refused
     #[arg(short = 'm', long, value_name = "REASON")]
     message: Option<String>,
-    /// Taken as elsewhere; a disabled queue is disabled after a restart too
+    /// Accepted without effect: a disabled queue remains disabled after a restart
     #[arg(long)]
     nocheckpoint: bool,
 }
@@ -57,10 +57,10 @@ pub(super) struct StartArgs {
 pub(super) struct StopArgs {
     #[command(flatten)]
     common: Common,
-    /// Why it is stopped
+    /// Reason why the queue is stopped
     #[arg(short = 'm', long, value_name = "REASON")]
     message: Option<String>,
-    /// Only until the manager ends
+    /// Start the queue again when the manager restarts
     #[arg(long)]
     nocheckpoint: bool,
 }
@@ -84,8 +84,8 @@ async fn set_enable(
 ) -> Result<u8, CliError> {
     let name = args.name.get()?.map(str::to_owned);
     let reason = reason.map(str::to_owned);
-    let answer = client.call(Enable { name, all: args.all, enable, reason }).await;
-    answer.map_err(|error| CliError::failure(format!("enable: {error}")))?;
+    let response = client.call(Enable { name, all: args.all, enable, reason }).await;
+    response.map_err(|error| CliError::failure(format!("enable: {error}")))?;
     finish(client, args, Shown { submission: true, scheduling: false, counts: false }).await
 }
 
@@ -118,8 +118,8 @@ async fn set_start(
         reason: reason.map(str::to_owned),
         nocheckpoint,
     };
-    let answer = client.call(request).await;
-    answer.map_err(|error| CliError::failure(format!("start: {error}")))?;
+    let response = client.call(request).await;
+    response.map_err(|error| CliError::failure(format!("start: {error}")))?;
     let counts = args.verbose;
     finish(client, args, Shown { submission: false, scheduling: true, counts }).await
 }

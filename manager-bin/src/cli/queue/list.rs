@@ -1,15 +1,15 @@
-//! `queue list`: queues with their state, limits and resources.
+//! `queue list`: lists queues with their state, limits and resources.
 
 use std::io::{self, IsTerminal};
 
 use jiff::tz::TimeZone;
 
-use super::super::format::{RenderOptions, Template, render, sort_rows};
-use super::super::message::{CliError, Prog};
-use super::super::session;
 use super::COMMAND;
 use super::row::QueueRow;
 use crate::cli::format::named::NamedFormats;
+use crate::cli::format::{RenderOptions, Template, render, sort_rows};
+use crate::cli::message::{CliError, Prog};
+use crate::cli::session;
 use crate::client::Client;
 use crate::rpc::services::queue::{GetOverview, Overview};
 
@@ -17,7 +17,7 @@ use crate::rpc::services::queue::{GetOverview, Overview};
 const FORMATS: &[(&str, &str, &str)] = &[
     (
         "default",
-        "State and limits, as far as the resources go",
+        "State and limits, reduced to the resources that exist",
         "?:{queuem:<8.8} ?:{parent:<8.8} {color_enabled}{enabled:>2}{color_off} \
          {color_started}{started:>2}{color_off} {defaults.timelimit!F:>8} \
          {limits.timelimit!F:>8} {limits.range.effective.nnodes:>10} \
@@ -25,7 +25,7 @@ const FORMATS: &[(&str, &str, &str)] = &[
     ),
     (
         "policy",
-        "State and limits, as they are configured",
+        "State and limits as configured",
         "?:{queuem:<8.8} ?:{parent:<8.8} {color_enabled}{enabled:>2}{color_off} \
          {color_started}{started:>2}{color_off} {defaults.timelimit!F:>8} \
          {limits.timelimit!F:>8} {limits.range.nnodes:>10} {limits.range.ncores:>10} \
@@ -70,25 +70,25 @@ pub(super) async fn run(client: &Client, args: &ListArgs) -> Result<u8, CliError
     }
     let template =
         Template::parse::<QueueRow>(formats.resolve(chosen)?).map_err(CliError::failure)?;
-    let answer = client.call(GetOverview {}).await?;
-    let mut rows = chosen_rows(answer, args.queue.as_deref(), colors())?;
+    let response = client.call(GetOverview {}).await?;
+    let mut rows = chosen_rows(response, args.queue.as_deref(), colors())?;
     sort_rows(&mut rows, template.sort_keys()).map_err(CliError::failure)?;
     let options = RenderOptions { header: !args.no_header, zone: TimeZone::system() };
     let table = render(&template, &rows, &options).map_err(CliError::failure)?;
     let lines: String =
         table.header.iter().chain(&table.lines).map(|line| format!("{line}\n")).collect();
-    // The fields are shown by the format.
+    // The rendered fields have been escaped already, except for the colours.
     session::print_painted(&lines)?;
     Ok(0)
 }
 
-/// Whether the reader sees colours.
+/// Returns true if the output is coloured.
 fn colors() -> bool {
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     !no_color && io::stdout().is_terminal()
 }
 
-/// The rows of the queues that `--queue` names, or of all.
+/// The rows of the queues in `names`, which are separated by commas, or of all queues.
 fn chosen_rows(
     overview: Overview,
     names: Option<&str>,

@@ -2,9 +2,9 @@
 
 mod change;
 mod list;
-mod rest;
 mod row;
 mod status;
+mod wait;
 
 use std::process::ExitCode;
 
@@ -24,31 +24,31 @@ pub(crate) struct QueueArgs {
 /// One line per subcommand.
 #[derive(Debug, clap::Subcommand)]
 enum QueueCommand {
-    /// Show whether jobs are accepted and scheduled
+    /// Show whether queues are enabled and started
     Status(status::StatusArgs),
     /// List queues with their limits and resources
     List(list::ListArgs),
-    /// Accept jobs
+    /// Enable the submission of jobs
     Enable(change::EnableArgs),
-    /// Accept no more jobs
+    /// Disable the submission of jobs
     Disable(change::DisableArgs),
-    /// Schedule jobs
+    /// Start the scheduling of jobs
     Start(change::StartArgs),
-    /// Schedule no more jobs
+    /// Stop the scheduling of jobs
     Stop(change::StopArgs),
-    /// Wait until no job is active
-    Drain(rest::DrainArgs),
-    /// Wait until no job runs
-    Idle(rest::IdleArgs),
+    /// Wait until no jobs are active
+    Drain(wait::DrainArgs),
+    /// Wait until no jobs are running
+    Idle(wait::IdleArgs),
 }
 
-/// The queue that a subcommand is about, in either of its spellings.
+/// The queue to which a subcommand applies, given as an argument or as an option.
 #[derive(Debug, Clone, Default, clap::Args)]
 struct QueueName {
-    /// This queue
+    /// Name of the queue
     #[arg(value_name = "QUEUE")]
     queue: Option<String>,
-    /// The same, as an option
+    /// Name of the queue
     #[arg(short = 'q', long = "queue", value_name = "NAME", hide = true)]
     option: Option<String>,
 }
@@ -73,8 +73,8 @@ pub(crate) fn run(args: QueueArgs) -> ExitCode {
         QueueCommand::Disable(args) => change::disable(&client, &args).await,
         QueueCommand::Start(args) => change::start(&client, &args).await,
         QueueCommand::Stop(args) => change::stop(&client, &args).await,
-        QueueCommand::Drain(args) => rest::drain(&client, &args).await,
-        QueueCommand::Idle(args) => rest::idle(&client, &args).await,
+        QueueCommand::Drain(args) => wait::drain(&client, &args).await,
+        QueueCommand::Idle(args) => wait::idle(&client, &args).await,
     })
 }
 
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_queue_is_named_once() {
+    fn argument_and_option_must_not_both_name_a_queue() {
         let name = |queue: Option<&str>, option: Option<&str>| {
             let (queue, option) = (queue.map(str::to_owned), option.map(str::to_owned));
             let name = QueueName { queue, option };

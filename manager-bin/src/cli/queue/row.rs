@@ -1,15 +1,15 @@
-//! A queue as a row of a listing: the fields of `queue list` by name.
+//! The fields of `queue list` that an output format can name, with their headings and values.
 
 use std::borrow::Cow;
 
-use super::super::format::{FieldValue, Row};
+use crate::cli::format::{FieldValue, Row};
 use crate::rpc::services::queue::{Queue, Size};
 
-/// A queue as a row.
+/// A listed queue.
 #[derive(Debug, Clone)]
 pub(super) struct QueueRow {
     pub(super) queue: Queue,
-    /// Whether words are coloured.
+    /// Whether the fields `color_...` have values.
     pub(super) color: bool,
 }
 
@@ -37,12 +37,12 @@ const RED: &str = "\x1b[31m";
 const YELLOW: &str = "\x1b[33m";
 const OFF: &str = "\x1b[0;0m";
 
-/// A queue's scheduling.
+/// Whether jobs of a queue are scheduled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scheduling {
     Started,
     Stopped,
-    /// Only the parent is stopped.
+    /// The queue is started, but its parent is stopped.
     StoppedByParent,
 }
 
@@ -53,17 +53,17 @@ impl Row for QueueRow {
         }
         let (group, kind) = name.rsplit_once('.')?;
         let kind = KINDS.contains(&kind).then(|| kind.to_uppercase())?;
-        // NODES, CORES or GPUS: without the N of "number".
-        let things = kind.strip_prefix('N').unwrap_or_default();
+        // NNODES, NCORES or NGPUS without the N of "number".
+        let plural = kind.strip_prefix('N').unwrap_or_default();
         Some(Cow::Owned(match group {
-            "limits.min" => format!("MIN{things}"),
-            "limits.max" => format!("MAX{things}"),
+            "limits.min" => format!("MIN{plural}"),
+            "limits.max" => format!("MAX{plural}"),
             "limits.range" | "limits.range.effective" => kind,
-            "resources.all" => things.to_owned(),
-            "resources.up" => format!("{things}:UP"),
-            "resources.down" => format!("{things}:DOWN"),
-            "resources.allocated" => format!("{things}:ALLOC"),
-            "resources.free" => format!("{things}:FREE"),
+            "resources.all" => plural.to_owned(),
+            "resources.up" => format!("{plural}:UP"),
+            "resources.down" => format!("{plural}:DOWN"),
+            "resources.allocated" => format!("{plural}:ALLOC"),
+            "resources.free" => format!("{plural}:FREE"),
             _ => return None,
         }))
     }
@@ -92,7 +92,7 @@ impl Row for QueueRow {
 }
 
 impl QueueRow {
-    /// The queue's name; empty for the anonymous one.
+    /// The name of the queue. Empty for the anonymous queue.
     pub(super) fn name(&self) -> &str {
         &self.queue.name
     }
@@ -131,7 +131,7 @@ impl QueueRow {
         if self.color { color.into() } else { FieldValue::empty() }
     }
 
-    /// The fields that end in a kind of resource.
+    /// The fields whose last part is a kind of resource.
     fn numbers(&self, name: &str) -> Option<FieldValue> {
         let (group, kind) = name.rsplit_once('.')?;
         let number = |size: &Size| match kind {
@@ -196,17 +196,20 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_held_by_its_parent_is_told_from_a_stopped_one() {
+    fn a_queue_stopped_by_its_parent_differs_from_a_stopped_one() {
         let stopped = row(json!({}));
         assert_eq!(text(&stopped, "scheduling"), "stopped");
         assert_eq!(text(&stopped, "started.ascii"), "n");
-        let held = row(json!({"blocked": "parent", "parent": "day"}));
-        assert_eq!(text(&held, "scheduling"), "stopped (parent)");
-        assert_eq!((text(&held, "started"), text(&held, "parent")), ("⏸".into(), "day".into()));
+        let by_parent = row(json!({"blocked": "parent", "parent": "day"}));
+        assert_eq!(text(&by_parent, "scheduling"), "stopped (parent)");
+        assert_eq!(
+            (text(&by_parent, "started"), text(&by_parent, "parent")),
+            ("⏸".into(), "day".into())
+        );
     }
 
     #[test]
-    fn limits_are_bounded_by_what_is_there() {
+    fn effective_limits_are_bounded_by_resources() {
         let row = row(json!({}));
         assert_eq!(text(&row, "limits.range.nnodes"), "0-8");
         assert_eq!(text(&row, "limits.range.effective.nnodes"), "0-4");

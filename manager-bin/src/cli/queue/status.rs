@@ -1,8 +1,8 @@
-//! `queue status`, and the lines about queues that other subcommands print too.
+//! `queue status`, and the lines about the state of queues that other subcommands print as well.
 
-use super::super::message::CliError;
-use super::super::session;
 use super::QueueName;
+use crate::cli::message::CliError;
+use crate::cli::session;
 use crate::client::Client;
 use crate::rpc::service::Service;
 use crate::rpc::services::queue::{AllocQuery, Counts, GetStatus, List, Status};
@@ -13,17 +13,17 @@ use crate::shown;
 pub(super) struct StatusArgs {
     #[command(flatten)]
     name: QueueName,
-    /// Count requests for resources and running jobs too
+    /// Show the numbers of alloc requests and running jobs as well
     #[arg(short = 'v', long)]
     verbose: bool,
 }
 
-/// What is printed of a queue.
+/// Which lines are printed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shown {
     pub(super) submission: bool,
     pub(super) scheduling: bool,
-    /// The counts after all queues.
+    /// The numbers of alloc requests and running jobs, after the lines of all queues.
     pub(super) counts: bool,
 }
 
@@ -34,7 +34,7 @@ pub(super) async fn run(client: &Client, args: &StatusArgs) -> Result<u8, CliErr
     Ok(0)
 }
 
-/// Prints the lines of one queue, or of all.
+/// Prints the lines of the queue `name`, or of all queues.
 pub(super) async fn show(
     client: &Client,
     name: Option<&str>,
@@ -52,23 +52,23 @@ pub(super) async fn show(
         text += &lines(Some(name), &status(client, Some(name)).await?, shown);
     }
     if shown.counts {
-        text += &counts(ask(client, AllocQuery {}).await?);
+        text += &counts(call(client, AllocQuery {}).await?);
     }
     session::print(&text)
 }
 
-/// The names of all queues; none for the anonymous one.
+/// The names of all queues. Empty if there is only the anonymous queue.
 pub(super) async fn names(client: &Client) -> Result<Vec<String>, CliError> {
-    Ok(ask(client, List {}).await?.queues)
+    Ok(call(client, List {}).await?.queues)
 }
 
 async fn status(client: &Client, name: Option<&str>) -> Result<Status, CliError> {
-    ask(client, GetStatus { name: name.map(str::to_owned) }).await
+    call(client, GetStatus { name: name.map(str::to_owned) }).await
 }
 
-async fn ask<S: Service>(client: &Client, request: S) -> Result<S::Response, CliError> {
-    let answer = client.call(request).await;
-    answer.map_err(|error| CliError::failure(format!("status: {error}")))
+async fn call<S: Service>(client: &Client, request: S) -> Result<S::Response, CliError> {
+    let response = client.call(request).await;
+    response.map_err(|error| CliError::failure(format!("status: {error}")))
 }
 
 fn lines(name: Option<&str>, status: &Status, shown: Shown) -> String {
@@ -120,7 +120,7 @@ mod tests {
     const ALL: Shown = Shown { submission: true, scheduling: true, counts: false };
 
     #[test]
-    fn the_state_is_told_with_its_reason() {
+    fn the_state_is_printed_with_its_reason() {
         let reason = |text: &str| Some(text.to_owned());
         let (enable, start) = (Some(true), Some(false));
         let stop_reason = reason("repair");
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_counts_are_those_of_flux() {
+    fn the_counts_are_printed_as_in_flux() {
         assert_eq!(
             counts(Counts { queue_length: 1, alloc_pending: 2, running: 3 }),
             "1 alloc requests queued\n2 alloc requests pending to scheduler\n3 running jobs\n"

@@ -1,6 +1,6 @@
-//! `resource drain` and `undrain`.
+//! `resource drain` and `resource undrain`: drain nodes, list drained nodes, and undo it.
 
-use super::listing::FormArgs;
+use super::listing::ListingArgs;
 use super::selection::NodeArgs;
 use super::status::{Nodes, StatusRow};
 use super::{COMMAND, refused};
@@ -14,7 +14,7 @@ use crate::rpc::services::resource::{Drain, Undrain};
 const FORMATS: &[(&str, &str, &str)] = &[
     (
         "default",
-        "Drained nodes, since when and why",
+        "Drained nodes with time and reason",
         "{timestamp!d:%b%d %R::<12} {state:<8.8} {reason:<30.30+} {nodelist}",
     ),
     (
@@ -27,20 +27,20 @@ const FORMATS: &[(&str, &str, &str)] = &[
 /// Options and arguments of `resource drain`.
 #[derive(Debug, clap::Args)]
 pub(super) struct DrainArgs {
-    /// Replace the reason of nodes that are drained; twice: also the time
+    /// Overwrite the reason of drained nodes; if given twice, the time as well
     #[arg(short = 'f', long, action = clap::ArgAction::Count)]
     force: u8,
-    /// Leave nodes that are drained as they are, but give them a reason if they have none
+    /// Change nothing about drained nodes, except for setting a missing reason
     #[arg(short = 'u', long)]
     update: bool,
     #[command(flatten)]
-    form: FormArgs,
+    listing: ListingArgs,
     #[command(flatten)]
     nodes: NodeArgs,
-    /// Ranks or hosts
+    /// Ranks or hosts; without any, drained nodes are listed
     #[arg(value_name = "TARGETS")]
     targets: Option<String>,
-    /// Why
+    /// Reason
     #[arg(value_name = "REASON")]
     reason: Vec<String>,
 }
@@ -48,21 +48,21 @@ pub(super) struct DrainArgs {
 /// Options and arguments of `resource undrain`.
 #[derive(Debug, clap::Args)]
 pub(super) struct UndrainArgs {
-    /// Nodes that aren't drained are no error
+    /// Don't fail for nodes that aren't drained
     #[arg(short = 'f', long)]
     force: bool,
-    /// The same
+    /// The same as --force
     #[arg(short = 'u', long)]
     update: bool,
-    /// Ranks or hosts
+    /// Ranks or hosts; without any, drained nodes are listed
     #[arg(value_name = "TARGETS")]
     targets: String,
-    /// Why
+    /// Reason
     #[arg(value_name = "REASON")]
     reason: Vec<String>,
 }
 
-/// Words of a reason as one text, if there are any.
+/// Joins the words of a reason. `None` without words.
 pub(super) fn joined(words: &[String]) -> Option<String> {
     (!words.is_empty()).then(|| words.join(" "))
 }
@@ -70,7 +70,7 @@ pub(super) fn joined(words: &[String]) -> Option<String> {
 /// Runs `resource drain`.
 pub(super) async fn run(client: &Client, args: &DrainArgs) -> Result<u8, CliError> {
     let Some(targets) = &args.targets else {
-        let Some(listing) = args.form.listing::<StatusRow>("resource-drain", FORMATS)? else {
+        let Some(listing) = args.listing.listing::<StatusRow>("resource-drain", FORMATS)? else {
             return Ok(0);
         };
         let nodes = Nodes::fetch(client, &args.nodes).await?;

@@ -1,16 +1,16 @@
-//! `resource eventlog`: what happened to nodes.
+//! `resource eventlog`: prints the events of nodes.
 
 use std::time::Duration;
 
 use jobtap_core::eventlog::EventEntry;
 use jobtap_core::job::Fsd;
 use jobtap_core::resource::{Idset, ResourceSet};
-use serde_json::Value;
 
 use super::list::resources;
 use super::refused;
 use super::selection::included;
-use crate::cli::job::event_print::FormatArgs;
+use crate::cli::job::FormatArgs;
+use crate::cli::job::has_context;
 use crate::cli::message::CliError;
 use crate::client::Client;
 use crate::rpc::services::resource::{GetStatus, Journal};
@@ -20,19 +20,19 @@ use crate::rpc::services::resource::{GetStatus, Journal};
 pub(super) struct EventlogArgs {
     #[command(flatten)]
     format: FormatArgs,
-    /// Print events as they come
+    /// Print new events as they are posted
     #[arg(short = 'F', long)]
     follow: bool,
-    /// Wait for this event and print it; with --follow print all before it too
+    /// Wait for this event and print it; with --follow, print all events before it as well
     #[arg(short = 'w', long, value_name = "EVENT")]
     wait: Option<String>,
-    /// Only an event whose context has this value
+    /// Match only events whose context has this value
     #[arg(short = 'm', long, value_name = "KEY=VAL", requires = "wait")]
     match_context: Option<String>,
-    /// Wait no longer than this
+    /// Fail after this time
     #[arg(short = 't', long, value_name = "FSD")]
     timeout: Option<String>,
-    /// Only events about these nodes
+    /// Print only events of these nodes
     #[arg(short = 'i', long, value_name = "HOSTS|RANKS")]
     include: Option<String>,
 }
@@ -48,7 +48,7 @@ pub(super) async fn run(client: &Client, args: &EventlogArgs) -> Result<u8, CliE
         return print(client, args).await;
     };
     match tokio::time::timeout(limit, print(client, args)).await {
-        Ok(outcome) => outcome,
+        Ok(result) => result,
         Err(_) => {
             let text = format!("eventlog: timeout after {timeout}");
             Err(CliError::failure(text))
@@ -73,16 +73,16 @@ async fn print(client: &Client, args: &EventlogArgs) -> Result<u8, CliError> {
         }
     };
     let mut printer = args.format.printer()?;
-    let mut answers = client.stream(Journal {}).await.map_err(|error| refused(&error))?;
-    // The first response has all events of the past.
-    while let Some(answer) = answers.next().await {
-        for event in answer.map_err(|error| refused(&error))?.events {
+    let mut responses = client.stream(Journal {}).await.map_err(|error| refused(&error))?;
+    // The first response contains all events so far, the others contain new events.
+    while let Some(response) = responses.next().await {
+        for event in response.map_err(|error| refused(&error))?.events {
             if !ranks.as_ref().is_none_or(|ranks| concerns(&event, ranks)) {
                 printer.skip(&event);
                 continue;
             }
             let found = args.wait.as_deref().is_some_and(|name| {
-                event.name == name && wanted.is_none_or(|test| matches(&event, test))
+                event.name == name && wanted.is_none_or(|test| has_context(&event, test))
             });
             if found || args.wait.is_none() || args.follow {
                 printer.print(&event)?;
@@ -100,18 +100,9 @@ async fn print(client: &Client, args: &EventlogArgs) -> Result<u8, CliError> {
     Ok(0)
 }
 
+/// Returns true if the event is about one of the nodes. Events without nodes are about all of them.
 fn concerns(event: &EventEntry, ranks: &Idset) -> bool {
     let idset = event.context.as_ref().and_then(|context| context.get("idset"));
     let idset: Option<Idset> = idset.and_then(|idset| idset.as_str()?.parse().ok());
     idset.is_none_or(|idset| idset.intersects(ranks))
-}
-
-/// Whether the context has this key with this value, written as JSON or as the bare string.
-fn matches(event: &EventEntry, (key, wanted): (&str, &str)) -> bool {
-    let value = event.context.as_ref().and_then(|context| context.get(key));
-    let is_wanted = |value: &Value| {
-        let json = value.to_string();
-        value.as_str() == Some(wanted) || json == wanted
-    };
-    value.is_some_and(is_wanted)
 }

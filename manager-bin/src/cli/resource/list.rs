@@ -1,4 +1,4 @@
-//! `resource list`, `info` and `R`: what is free, allocated and down.
+//! `resource list`, `resource info` and `resource R`: print the resources in given states.
 
 use std::borrow::Cow;
 
@@ -6,13 +6,14 @@ use jiff::tz::TimeZone;
 use jobtap_core::resource::{Idset, ResourceSet};
 use serde_json::Value;
 
-use super::listing::{EmptyArgs, FormArgs, Listing};
-use super::noted::{Maintenance, now};
+use super::listing::{EmptyArgs, Listing, ListingArgs};
 use super::refused;
 use super::selection::{NodeArgs, Queues};
+use super::unavailable::Maintenance;
 use crate::cli::format::{FieldValue, Row};
 use crate::cli::message::CliError;
 use crate::cli::session;
+use crate::cli::when::now;
 use crate::client::Client;
 use crate::rpc::services::resource::{GetSchedStatus, GetStatus};
 
@@ -20,7 +21,7 @@ use crate::rpc::services::resource::{GetSchedStatus, GetStatus};
 const FORMATS: &[(&str, &str, &str)] = &[
     (
         "default",
-        "States with what is in them",
+        "States and their resources",
         "{state:>10} ?+:{queue:<5} ?:{propertiesx:<10.10+} {nnodes:>6} +:{ncores:>6} \
          ?+:{ngpus:>5} {nodelist}",
     ),
@@ -47,19 +48,19 @@ const HEADINGS: &[(&str, &str)] = &[
 
 const STATES: [&str; 6] = ["up", "down", "allocated", "free", "maintenance", "all"];
 
-/// What is shown if no states are chosen.
-const USUAL: &str = "free,maintenance,allocated,down";
+/// The states that are listed without `--states`.
+const DEFAULT_STATES: &str = "free,maintenance,allocated,down";
 
 /// Options of `resource list`.
 #[derive(Debug, clap::Args)]
 pub(super) struct ListArgs {
-    /// States: free, maintenance, allocated, down, up, all
+    /// States to print: free, maintenance, allocated, down, up, all
     #[arg(short = 's', long, value_name = "STATE,..")]
     states: Option<String>,
     #[command(flatten)]
     empty: EmptyArgs,
     #[command(flatten)]
-    form: FormArgs,
+    listing: ListingArgs,
     #[command(flatten)]
     nodes: NodeArgs,
 }
@@ -67,7 +68,7 @@ pub(super) struct ListArgs {
 /// Options of `resource info`.
 #[derive(Debug, clap::Args)]
 pub(super) struct InfoArgs {
-    /// States: free, maintenance, allocated, down, up, all
+    /// States to print: free, maintenance, allocated, down, up, all
     #[arg(short = 's', long, value_name = "STATE,..", default_value = "all")]
     states: String,
     #[command(flatten)]
@@ -77,23 +78,23 @@ pub(super) struct InfoArgs {
 /// Options of `resource R`.
 #[derive(Debug, clap::Args)]
 pub(super) struct RArgs {
-    /// States: free, maintenance, allocated, down, up, all
+    /// States to print: free, maintenance, allocated, down, up, all
     #[arg(short = 's', long, value_name = "STATE,..", default_value = "all")]
     states: String,
     #[command(flatten)]
     nodes: NodeArgs,
 }
 
-/// What the scheduler has.
+/// The resources of the scheduler.
 struct Resources {
     all: ResourceSet,
     down: ResourceSet,
     allocated: ResourceSet,
-    /// The ranks whose maintenance is under way.
+    /// The ranks that are under maintenance now.
     maintenance: Idset,
     queues: Queues,
-    /// The ranks that are asked for.
-    wanted: Idset,
+    /// The ranks that the options select.
+    selected: Idset,
 }
 
 impl Resources {
@@ -102,10 +103,10 @@ impl Resources {
         let (all, down) = (resources("all", &sched.all)?, resources("down", &sched.down)?);
         let allocated = resources("allocated", &sched.allocated)?;
         let status = client.call(GetStatus {}).await.map_err(|error| refused(&error))?;
-        let maintenance = Maintenance::of(&status, now(), &TimeZone::UTC).ranks_under_way();
+        let maintenance = Maintenance::of(&status, now(), &TimeZone::UTC).current_ranks();
         let queues = Queues::fetch(client).await;
-        let wanted = nodes.ranks(&all, &queues)?;
-        Ok(Self { all, down, allocated, maintenance, queues, wanted })
+        let selected = nodes.ranks(&all, &queues)?;
+        Ok(Self { all, down, allocated, maintenance, queues, selected })
     }
 
     fn in_state(&self, state: &str) -> ResourceSet {
@@ -114,16 +115,16 @@ impl Resources {
             "all" => self.all.clone(),
             "up" => up(),
             "down" => self.down.clone(),
-            // What a job holds of a node that was excluded since is still held.
+            // A node can be excluded while jobs use it. `all` doesn't contain it any more.
             "allocated" => self.all.intersection(&self.allocated),
             "maintenance" => up().difference(&self.allocated).with_ranks(&self.maintenance),
             _ => up().difference(&self.allocated).without_ranks(&self.maintenance),
         };
-        set.with_ranks(&self.wanted)
+        set.with_ranks(&self.selected)
     }
 }
 
-/// The set of resources that a response has under `key`.
+/// Parses the set of resources in the member `key` of a response.
 pub(in crate::cli) fn resources(key: &str, r: &Value) -> Result<ResourceSet, CliError> {
     r.to_string().parse().map_err(|error| CliError::failure(format!("{key}: {error}")))
 }
@@ -138,8 +139,8 @@ fn states(text: &str) -> Result<Vec<&str>, CliError> {
 
 /// Runs `resource list`.
 pub(super) async fn run(client: &Client, args: &ListArgs) -> Result<u8, CliError> {
-    let states = states(args.states.as_deref().unwrap_or(USUAL))?;
-    let Some(listing) = args.form.listing::<ListRow>("resource-list", FORMATS)? else {
+    let states = states(args.states.as_deref().unwrap_or(DEFAULT_STATES))?;
+    let Some(listing) = args.listing.listing::<ListRow>("resource-list", FORMATS)? else {
         return Ok(0);
     };
     let resources = Resources::fetch(client, &args.nodes).await?;
@@ -182,7 +183,7 @@ async fn union(client: &Client, text: &str, nodes: &NodeArgs) -> Result<Resource
     Ok(sets.reduce(|all, more| all.union(&more)).unwrap_or_default())
 }
 
-/// One line.
+/// A line of `resource list`.
 struct ListRow {
     state: String,
     queue: String,
@@ -203,10 +204,12 @@ impl ListRow {
     }
 }
 
-/// A line for each group of nodes that differ in what is shown of their queues and properties.
+/// Splits the nodes in a state into lines. Nodes are on the same line if the displayed fields of their queues
+/// and properties are equal.
 fn split(state: &str, set: &ResourceSet, queues: &Queues, listing: &Listing) -> Vec<ListRow> {
     let properties = set.properties();
     let shown = ["queue", "properties", "propertiesx"].map(|field| listing.shows(field));
+    // Each property divides the groups of nodes into those with and those without it.
     let mut groups: Vec<(Vec<&str>, Idset)> = vec![(Vec::new(), set.ranks())];
     for (name, holders) in &properties {
         groups = groups
@@ -264,7 +267,7 @@ impl Row for ListRow {
             "propertiesx" => text(&self.propertiesx),
             "nnodes" => count(set.nnodes()),
             "ncores" => count(set.ncores()),
-            // A column of no gpus at all is left out.
+            // The prefix `?+:` omits the column if no line has GPUs.
             "ngpus" => count(set.ngpus()),
             "ranks" => text(&set.ranks().to_string()),
             "nodelist" => text(&set.nodelist().to_string()),

@@ -1,4 +1,4 @@
-//! What the listings of this command share: formats and printing.
+//! The options and the printing that the listings of nodes have in common.
 
 use jiff::tz::TimeZone;
 
@@ -7,13 +7,13 @@ use crate::cli::format::{RenderOptions, Row, Template, render, sort_rows};
 use crate::cli::message::{CliError, Prog};
 use crate::cli::session;
 
-/// Options about the form of a listing.
+/// The options for the format of a listing.
 #[derive(Debug, clap::Args)]
-pub(in crate::cli) struct FormArgs {
-    /// A format, the name of one, or "help"
+pub(in crate::cli) struct ListingArgs {
+    /// Output format, or the name of one ("help" lists the names)
     #[arg(short = 'o', long, value_name = "FORMAT")]
     format: Option<String>,
-    /// Print no header
+    /// Print no header line
     #[arg(short = 'n', long)]
     no_header: bool,
     /// Colour lines: always, never or auto
@@ -23,13 +23,13 @@ pub(in crate::cli) struct FormArgs {
     color: String,
 }
 
-/// Options about states in which there are no nodes.
+/// The options for states without nodes.
 #[derive(Debug, clap::Args)]
 pub(super) struct EmptyArgs {
-    /// Leave out states that are empty
+    /// Omit states without nodes
     #[arg(long)]
     pub(super) skip_empty: bool,
-    /// Show states that are empty
+    /// Show states without nodes
     #[arg(long, conflicts_with = "skip_empty")]
     pub(super) no_skip_empty: bool,
 }
@@ -42,9 +42,8 @@ pub(in crate::cli) struct Listing {
     pub(super) color: bool,
 }
 
-impl FormArgs {
-    /// The listing that the options ask for; `None` when they only ask about formats, which is
-    /// answered then.
+impl ListingArgs {
+    /// The listing for the options. Returns `None` after it has printed help about formats.
     pub(in crate::cli) fn listing<R: Row>(
         &self,
         command: &'static str,
@@ -76,12 +75,12 @@ impl FormArgs {
 }
 
 impl Listing {
-    /// Whether a field is shown: lines that differ in nothing shown are one line.
+    /// Returns true if the format shows the field.
     pub(super) fn shows(&self, field: &str) -> bool {
         self.template.has(field)
     }
 
-    /// Prints the rows.
+    /// Sorts and prints the rows.
     pub(in crate::cli) fn print<R: Row>(&self, mut rows: Vec<R>) -> Result<(), CliError> {
         sort_rows(&mut rows, self.template.sort_keys()).map_err(CliError::failure)?;
         let options = RenderOptions { header: self.header, zone: TimeZone::system() };
@@ -91,12 +90,12 @@ impl Listing {
             text += line.trim_end();
             text.push('\n');
         }
-        // The fields are shown by the format.
+        // The rendered fields have been escaped already, except for the colours.
         session::print_painted(&text)
     }
 }
 
-/// Whether the terminal's locale can show more than ASCII.
+/// Returns true if the locale has the character set UTF-8.
 pub(super) fn is_utf8() -> bool {
     let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let locale = set("LC_ALL").or_else(|| set("LC_CTYPE")).or_else(|| set("LANG"));

@@ -1,4 +1,4 @@
-//! `resource maintenance`: reserves nodes for maintenance.
+//! `resource maintenance`: plans, lists and cancels the maintenance of nodes.
 
 use jiff::tz::TimeZone;
 
@@ -7,7 +7,7 @@ use super::refused;
 use crate::cli::format::columns::{Column, Side, table};
 use crate::cli::message::CliError;
 use crate::cli::session;
-use crate::cli::when::parse_when;
+use crate::cli::when::{self, parse_when};
 use crate::client::Client;
 use crate::rpc::services::resource::{AddMaintenance, GetStatus, Maintenance, RemoveMaintenance};
 
@@ -21,27 +21,27 @@ pub(super) struct MaintenanceArgs {
 /// One line per subcommand.
 #[derive(Debug, clap::Subcommand)]
 enum MaintenanceCommand {
-    /// Start no job that could still run on the nodes when it begins; print its number
+    /// Plan maintenance: start no job on the nodes that could still run when it begins; print its id
     Add(AddArgs),
-    /// Show what is planned and under way
+    /// List current and planned maintenance
     List(ListArgs),
-    /// Give it up
+    /// Cancel maintenance
     Remove(RemoveArgs),
 }
 
 /// Options and arguments of `resource maintenance add`.
 #[derive(Debug, clap::Args)]
 struct AddArgs {
-    /// When it begins: a date, +FSD or now
+    /// Beginning: a date, +FSD or now
     #[arg(long, value_name = "WHEN", default_value = "now", allow_hyphen_values = true)]
     from: String,
-    /// When it ends: a date or +FSD; not known if it isn't said
+    /// End: a date or +FSD [default: unknown]
     #[arg(long, value_name = "WHEN")]
     to: Option<String>,
     /// Ranks or hosts
     #[arg(value_name = "TARGETS")]
     targets: String,
-    /// Why
+    /// Reason
     #[arg(value_name = "REASON")]
     reason: Vec<String>,
 }
@@ -57,7 +57,7 @@ struct ListArgs {
 /// Arguments of `resource maintenance remove`.
 #[derive(Debug, clap::Args)]
 struct RemoveArgs {
-    /// Its number
+    /// Id of the maintenance
     #[arg(value_name = "ID")]
     id: u64,
 }
@@ -68,14 +68,14 @@ pub(super) async fn run(client: &Client, args: &MaintenanceArgs) -> Result<u8, C
         MaintenanceCommand::Add(args) => add(client, args).await,
         MaintenanceCommand::List(args) => list(client, args).await,
         MaintenanceCommand::Remove(args) => {
-            let answer = client.call(RemoveMaintenance { id: args.id }).await;
-            answer.map(|_| 0).map_err(|error| refused(&error))
+            let response = client.call(RemoveMaintenance { id: args.id }).await;
+            response.map(|_| 0).map_err(|error| refused(&error))
         }
     }
 }
 
 async fn add(client: &Client, args: &AddArgs) -> Result<u8, CliError> {
-    let now = jiff::Timestamp::now().as_microsecond() as f64 / 1e6;
+    let now = when::now();
     let when = |text: &str| {
         parse_when(text, now, &TimeZone::system())
             .ok_or_else(|| CliError::failure(format!("invalid time {text:?}: use a date or +FSD")))
@@ -108,7 +108,7 @@ async fn list(client: &Client, args: &ListArgs) -> Result<u8, CliError> {
         Column("NODELIST", Side::Left),
     ];
     let row = |entry: Maintenance| {
-        // Those of the configuration have no number.
+        // Maintenance from the configuration file has the id 0 and can't be removed by id.
         let id = if entry.id == 0 { "-".to_owned() } else { entry.id.to_string() };
         vec![id, time(entry.from), time(entry.to), entry.reason, entry.nodelist]
     };
@@ -116,7 +116,7 @@ async fn list(client: &Client, args: &ListArgs) -> Result<u8, CliError> {
     Ok(0)
 }
 
-/// A time in the local zone; `-` if it is not known.
+/// Formats a time in the local time zone; `-` for an unknown time.
 fn time(seconds: Option<f64>) -> String {
     let instant = seconds.and_then(|s| jiff::Timestamp::from_microsecond((s * 1e6) as i64).ok());
     instant.map_or_else(

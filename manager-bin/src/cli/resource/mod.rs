@@ -1,21 +1,20 @@
-//! `resource`: lists resources, and drains, reserves and replaces nodes.
+//! `resource`: lists resources and nodes, drains nodes, plans their maintenance, and replaces the resources.
 
 mod drain;
 mod eventlog;
 mod list;
 mod listing;
 mod maintenance;
-mod noted;
 mod offline;
 mod reload;
 mod selection;
 mod status;
+mod unavailable;
 
 use std::process::ExitCode;
 
 pub(super) use list::resources;
-pub(super) use listing::FormArgs;
-pub(super) use noted::now;
+pub(super) use listing::ListingArgs;
 pub(super) use selection::included;
 
 use super::message::CliError;
@@ -36,28 +35,28 @@ pub(crate) struct ResourceArgs {
 /// One line per subcommand.
 #[derive(Debug, clap::Subcommand)]
 enum ResourceCommand {
-    /// Show what is free, allocated and down
+    /// List free, allocated and down resources
     List(list::ListArgs),
-    /// Count nodes, cores and gpus
+    /// Print the numbers of nodes, cores and GPUs
     Info(list::InfoArgs),
     /// Show the states of nodes
     Status(status::StatusArgs),
-    /// Give no new jobs to nodes; without nodes show which are drained
+    /// Drain nodes, so that they get no new jobs; without targets, list drained nodes
     Drain(drain::DrainArgs),
-    /// Give jobs to drained nodes again
+    /// Make drained nodes available again
     Undrain(drain::UndrainArgs),
-    /// Treat nodes as lost: drain them and end their jobs
+    /// Declare nodes lost: drain them and raise exceptions on their jobs
     Offline(offline::OfflineArgs),
-    /// Treat lost nodes as reachable again; they stay drained
+    /// Declare lost nodes online again; they remain drained
     Online(offline::OnlineArgs),
-    /// Keep nodes empty for a while
+    /// Plan, list and cancel the maintenance of nodes
     Maintenance(maintenance::MaintenanceArgs),
-    /// Take another set of resources
+    /// Replace the resources of the instance
     Reload(reload::ReloadArgs),
     /// Print resources as R (RFC 20)
     #[command(name = "R")]
     R(list::RArgs),
-    /// Show what happened to nodes
+    /// Print the events of nodes
     Eventlog(eventlog::EventlogArgs),
 }
 
@@ -78,7 +77,7 @@ pub(crate) fn run(args: ResourceArgs) -> ExitCode {
     })
 }
 
-/// The message of these commands for a refusal.
+/// The error message of these commands for an error response, which has the form of Flux.
 fn refused(error: &RpcError) -> CliError {
     CliError::failure(format!("[Errno {}] {error}", error.errno))
 }

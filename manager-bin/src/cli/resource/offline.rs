@@ -1,4 +1,4 @@
-//! `resource offline` and `online`: declare nodes lost, and available again.
+//! `resource offline` and `resource online`: declare nodes lost, and online again.
 
 use super::drain::joined;
 use super::refused;
@@ -12,7 +12,7 @@ pub(super) struct OfflineArgs {
     /// Ranks or hosts
     #[arg(value_name = "TARGETS")]
     targets: String,
-    /// Why
+    /// Reason
     #[arg(value_name = "REASON")]
     reason: Vec<String>,
 }

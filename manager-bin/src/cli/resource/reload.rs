@@ -13,10 +13,10 @@ use crate::rpc::services::resource::Reload;
 /// Options and arguments of `resource reload`.
 #[derive(Debug, clap::Args)]
 pub(super) struct ReloadArgs {
-    /// Also if jobs hold resources that are no longer there
+    /// Succeed even if jobs have resources that the new R doesn't contain
     #[arg(short = 'f', long)]
     force: bool,
-    /// A file with R (RFC 20)
+    /// File with R (RFC 20)
     #[arg(value_name = "PATH")]
     path: PathBuf,
 }

@@ -1,4 +1,4 @@
-//! Which nodes a listing is about: `-i HOSTS|RANKS` and `-q QUEUE`.
+//! The selection of nodes by the options `-i HOSTS|RANKS` and `-q QUEUE`.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,19 @@ use crate::cli::message::CliError;
 use crate::client::Client;
 use crate::rpc::services::config::Get;
 
-/// Options that choose nodes.
+/// The options that select nodes.
 #[derive(Debug, clap::Args)]
 pub(super) struct NodeArgs {
-    /// Only these hosts or ranks
+    /// Select only these hosts or ranks
     #[arg(short = 'i', long, value_name = "HOSTS|RANKS")]
     include: Option<String>,
-    /// Only nodes of these queues
+    /// Select only nodes of these queues
     #[arg(short = 'q', long, value_name = "QUEUE,..")]
     queue: Option<String>,
 }
 
 impl NodeArgs {
-    /// The ranks of `all` that are meant.
+    /// The selected ranks among those of `all`.
     pub(super) fn ranks(&self, all: &ResourceSet, queues: &Queues) -> Result<Idset, CliError> {
         let mut ranks = match &self.include {
             None => all.ranks(),
@@ -41,7 +41,7 @@ impl NodeArgs {
     }
 }
 
-/// Reads a text as ranks, else as hosts.
+/// Parses a text as ranks or, if it isn't an idset, as hosts. Returns those ranks that `all` contains.
 pub(in crate::cli) fn included(text: &str, all: &ResourceSet) -> Result<Idset, CliError> {
     if let Ok(ranks) = text.parse::<Idset>() {
         return Ok(ranks.intersection(&all.ranks()));
@@ -52,18 +52,18 @@ pub(in crate::cli) fn included(text: &str, all: &ResourceSet) -> Result<Idset, C
     Ok(all.ranks_on(&hosts))
 }
 
-/// The queues of the configuration, each with the properties that it requires.
+/// The queues of the configuration with the properties that they require of nodes.
 #[derive(Debug, Default)]
 pub(super) struct Queues(BTreeMap<String, Vec<String>>);
 
 impl Queues {
-    /// Reads them from the manager. Guests may not read the configuration, and get no queues.
+    /// Requests the configuration from the manager. Guests may not read it: for them there are no queues.
     pub(super) async fn fetch(client: &Client) -> Self {
         let config = client.call(Get {}).await.unwrap_or_default();
-        Self::configured(config.get("queues").unwrap_or(&Value::Null))
+        Self::from_config(config.get("queues").unwrap_or(&Value::Null))
     }
 
-    fn configured(tables: &Value) -> Self {
+    fn from_config(tables: &Value) -> Self {
         // A virtual queue has the nodes of its parent.
         let parent =
             |queue: &Value| queue.get("parent").and_then(|name| tables.get(name.as_str()?));
@@ -81,7 +81,7 @@ impl Queues {
         Some(all.matching(&constraint).ranks())
     }
 
-    /// The queues that a node with these properties belongs to.
+    /// The queues to which a node with these properties belongs.
     pub(super) fn of(&self, properties: &[&str]) -> Vec<&str> {
         let has = |required: &str| match required.strip_prefix('^') {
             Some(unwanted) => !properties.contains(&unwanted),
@@ -92,7 +92,7 @@ impl Queues {
         queues.map(|(name, _)| name.as_str()).collect()
     }
 
-    /// Whether a property is one that a queue requires.
+    /// Returns true if a queue requires the property.
     pub(super) fn requires(&self, property: &str) -> bool {
         self.0.values().flatten().any(|required| required == property)
     }
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_virtual_queue_has_the_nodes_of_its_parent() {
-        let queues = Queues::configured(&json!({
+        let queues = Queues::from_config(&json!({
             "batch": {"requires": ["big"]},
             "night": {"parent": "batch"},
             "rest": {"requires": ["^big"]},

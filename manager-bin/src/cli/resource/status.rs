@@ -1,4 +1,4 @@
-//! `resource status`: the states of nodes, drained ones with their reasons.
+//! `resource status`: lists the states of nodes, with the reasons of drained nodes and of maintenance.
 
 use std::borrow::Cow;
 
@@ -6,12 +6,13 @@ use jiff::tz::TimeZone;
 use jobtap_core::resource::{Idset, ResourceSet};
 
 use super::list::resources;
-use super::listing::{EmptyArgs, FormArgs, Listing, is_utf8};
-use super::noted::{Maintenance, Noted, all_ranks, drained, now};
+use super::listing::{EmptyArgs, Listing, ListingArgs, is_utf8};
 use super::refused;
 use super::selection::{NodeArgs, Queues};
+use super::unavailable::{Maintenance, Unavailable, all_ranks, drained};
 use crate::cli::format::{FieldValue, Row};
 use crate::cli::message::CliError;
+use crate::cli::when::now;
 use crate::client::Client;
 use crate::rpc::services::resource::GetStatus;
 
@@ -24,7 +25,7 @@ const FORMATS: &[(&str, &str, &str)] = &[
     ),
     (
         "long",
-        "The default with the reasons of drained and reserved nodes",
+        "The default with the reasons of drained nodes and of maintenance",
         "{state:>12} {color_up}{up:>2}{color_off} {nnodes:>6} +:{reason:<30.30} {nodelist}",
     ),
 ];
@@ -45,7 +46,7 @@ const HEADINGS: &[(&str, &str)] = &[
     ("userid", "UID"),
 ];
 
-/// All states in the order of the listing.
+/// All states.
 const STATES: [&str; 13] = [
     "avail",
     "offline",
@@ -62,25 +63,25 @@ const STATES: [&str; 13] = [
     "all",
 ];
 
-/// What is shown if no states are chosen.
-const USUAL: &str = "avail,offline,exclude,torpid,draining,drained,maintenance,reserved";
+/// The states that are listed without `--states`.
+const DEFAULT_STATES: &str = "avail,offline,exclude,torpid,draining,drained,maintenance,reserved";
 
 /// Options of `resource status`.
 #[derive(Debug, clap::Args)]
 pub(super) struct StatusArgs {
-    /// States: online, avail, offline, exclude, drain, draining, drained, maintenance, reserved,
+    /// States to list: online, avail, offline, exclude, drain, draining, drained, maintenance, reserved,
     /// torpid, allocated, housekeeping, all
     #[arg(short = 's', long, value_name = "STATE,..")]
     states: Option<String>,
     #[command(flatten)]
     empty: EmptyArgs,
     #[command(flatten)]
-    form: FormArgs,
+    listing: ListingArgs,
     #[command(flatten)]
     nodes: NodeArgs,
 }
 
-/// What the manager knows of the nodes.
+/// The nodes and their states.
 pub(super) struct Nodes {
     all: ResourceSet,
     online: Idset,
@@ -88,9 +89,10 @@ pub(super) struct Nodes {
     excluded: Idset,
     allocated: Idset,
     housekeeping: Idset,
-    drained: Vec<Noted>,
+    drained: Vec<Unavailable>,
     maintenance: Maintenance,
-    wanted: Idset,
+    /// The ranks that the options select.
+    selected: Idset,
 }
 
 impl Nodes {
@@ -100,7 +102,7 @@ impl Nodes {
             text.parse().map_err(|error| CliError::failure(format!("{key}: {error}")))
         };
         let all = resources("R", &status.r)?;
-        let wanted = nodes.ranks(&all, &Queues::fetch(client).await)?;
+        let selected = nodes.ranks(&all, &Queues::fetch(client).await)?;
         Ok(Self {
             online: ranks("online", &status.online)?,
             offline: ranks("offline", &status.offline)?,
@@ -110,12 +112,12 @@ impl Nodes {
             drained: drained(&status),
             maintenance: Maintenance::of(&status, now(), &TimeZone::system()),
             all,
-            wanted,
+            selected,
         })
     }
 
-    /// The ranks in a state that isn't about drained nodes.
-    fn plain(&self, state: &str) -> Idset {
+    /// The ranks in a state that has no reasons.
+    fn ranks_in(&self, state: &str) -> Idset {
         match state {
             "avail" => self.online.difference(&all_ranks(&self.drained)).difference(&self.excluded),
             "online" => self.online.clone(),
@@ -124,23 +126,23 @@ impl Nodes {
             "allocated" => self.allocated.clone(),
             "all" => self.all.ranks(),
             "housekeeping" => self.housekeeping.clone(),
-            // Nothing is ever slow to answer on this host.
+            // Torpid: the brokers of Flux can be slow to respond. This manager has none.
             _ => Idset::new(),
         }
     }
 
-    /// The nodes in a state that has reasons; `None` if the state has none.
-    fn noted(&self, state: &str) -> Option<Vec<(&'static str, Idset, &Noted)>> {
+    /// The nodes in a state that has reasons. `None` for other states.
+    fn unavailable(&self, state: &str) -> Option<Vec<(&'static str, Idset, &Unavailable)>> {
         match state {
-            "maintenance" => Some(whole("maintenance", &self.maintenance.under_way)),
-            "reserved" => Some(whole("reserved", &self.maintenance.to_come)),
+            "maintenance" => Some(in_state("maintenance", &self.maintenance.current)),
+            "reserved" => Some(in_state("reserved", &self.maintenance.planned)),
             "drain" | "drained" | "draining" => {
-                let parts = self.drained.iter().flat_map(|noted| {
-                    let (done, busy) = (
-                        noted.ranks.difference(&self.allocated),
-                        noted.ranks.intersection(&self.allocated),
+                let parts = self.drained.iter().flat_map(|group| {
+                    let (idle, busy) = (
+                        group.ranks.difference(&self.allocated),
+                        group.ranks.intersection(&self.allocated),
                     );
-                    [("drained", done, noted), ("draining", busy, noted)]
+                    [("drained", idle, group), ("draining", busy, group)]
                 });
                 let wanted = |name: &str| state == "drain" || state == name;
                 Some(parts.filter(|(name, ..)| wanted(name)).collect())
@@ -151,8 +153,8 @@ impl Nodes {
 
     /// The rows of a state.
     fn rows(&self, state: &str, listing: &Listing) -> Vec<StatusRow> {
-        let Some(noted) = self.noted(state) else {
-            let ranks = self.plain(state).intersection(&self.wanted);
+        let Some(groups) = self.unavailable(state) else {
+            let ranks = self.ranks_in(state).intersection(&self.selected);
             return match ranks.is_empty() {
                 true => Vec::new(),
                 false => vec![self.row(state, ranks, None, listing)],
@@ -160,14 +162,14 @@ impl Nodes {
         };
         let mut rows: Vec<StatusRow> = Vec::new();
         let reasons = listing.shows("reason") || listing.shows("timestamp");
-        for (name, ranks, noted) in noted {
-            let ranks = ranks.intersection(&self.wanted);
+        for (name, ranks, group) in groups {
+            let ranks = ranks.intersection(&self.selected);
             for ranks in [ranks.difference(&self.offline), ranks.intersection(&self.offline)] {
                 if ranks.is_empty() {
                     continue;
                 }
-                let row = self.row(name, ranks, reasons.then_some(noted), listing);
-                match rows.iter_mut().find(|known| known.is_like(&row)) {
+                let row = self.row(name, ranks, reasons.then_some(group), listing);
+                match rows.iter_mut().find(|known| known.differs_only_in_nodes(&row)) {
                     Some(known) => known.add(&row, &self.all),
                     None => rows.push(row),
                 }
@@ -180,7 +182,7 @@ impl Nodes {
         &self,
         state: &str,
         ranks: Idset,
-        noted: Option<&Noted>,
+        group: Option<&Unavailable>,
         listing: &Listing,
     ) -> StatusRow {
         let up = !ranks.is_empty() && !ranks.intersects(&self.offline);
@@ -189,20 +191,20 @@ impl Nodes {
             up,
             nodelist: self.all.with_ranks(&ranks).nodelist().to_string(),
             ranks,
-            reason: noted.map(|noted| noted.reason.clone()).unwrap_or_default(),
-            timestamp: noted.map_or(0.0, |noted| noted.timestamp),
-            userid: noted.and_then(|noted| noted.userid),
+            reason: group.map(|group| group.reason.clone()).unwrap_or_default(),
+            timestamp: group.map_or(0.0, |group| group.timestamp),
+            userid: group.and_then(|group| group.userid),
             color: listing.color,
         }
     }
 
-    /// Drained nodes, those that were drained first in front.
+    /// The rows of drained nodes, in the order in which they were drained.
     pub(super) fn drain_rows(&self, listing: &Listing) -> Vec<StatusRow> {
         let mut rows = Vec::new();
-        for (state, ranks, noted) in self.noted("drain").into_iter().flatten() {
-            let ranks = ranks.intersection(&self.wanted);
+        for (state, ranks, group) in self.unavailable("drain").into_iter().flatten() {
+            let ranks = ranks.intersection(&self.selected);
             if !ranks.is_empty() {
-                rows.push(self.row(state, ranks, Some(noted), listing));
+                rows.push(self.row(state, ranks, Some(group), listing));
             }
         }
         rows.sort_by(|a, b| a.timestamp.total_cmp(&b.timestamp));
@@ -212,7 +214,7 @@ impl Nodes {
 
 /// Runs `resource status`.
 pub(super) async fn run(client: &Client, args: &StatusArgs) -> Result<u8, CliError> {
-    let states = args.states.as_deref().unwrap_or(USUAL);
+    let states = args.states.as_deref().unwrap_or(DEFAULT_STATES);
     let chosen = args.states.is_some();
     for state in states.split(',').map(str::trim) {
         if !STATES.contains(&state) {
@@ -220,27 +222,27 @@ pub(super) async fn run(client: &Client, args: &StatusArgs) -> Result<u8, CliErr
             return Err(CliError::failure(text));
         }
     }
-    let Some(listing) = args.form.listing::<StatusRow>("resource-status", FORMATS)? else {
+    let Some(listing) = args.listing.listing::<StatusRow>("resource-status", FORMATS)? else {
         return Ok(0);
     };
     let nodes = Nodes::fetch(client, &args.nodes).await?;
     let mut rows = Vec::new();
     for state in states.split(',').map(str::trim) {
-        let some = nodes.rows(state, &listing);
+        let state_rows = nodes.rows(state, &listing);
         let planned = state == "maintenance" || state == "reserved";
-        let kept = (args.empty.no_skip_empty && !planned)
+        let show_empty = (args.empty.no_skip_empty && !planned)
             || (chosen && !args.empty.skip_empty)
             || state == "avail";
-        if some.is_empty() && kept {
+        if state_rows.is_empty() && show_empty {
             rows.push(nodes.row(state, Idset::new(), None, &listing));
         }
-        rows.extend(some);
+        rows.extend(state_rows);
     }
     listing.print(rows)?;
     Ok(0)
 }
 
-/// One line.
+/// A line of `resource status` or `resource drain`.
 pub(super) struct StatusRow {
     state: String,
     up: bool,
@@ -253,8 +255,8 @@ pub(super) struct StatusRow {
 }
 
 impl StatusRow {
-    /// Whether it differs in nothing but its nodes.
-    fn is_like(&self, other: &Self) -> bool {
+    /// Returns true if the lines differ in nothing but their nodes.
+    fn differs_only_in_nodes(&self, other: &Self) -> bool {
         (&self.state, self.up, &self.reason) == (&other.state, other.up, &other.reason)
             && self.timestamp == other.timestamp
     }
@@ -265,9 +267,12 @@ impl StatusRow {
     }
 }
 
-/// Nodes with their reasons that are all in one state.
-fn whole<'a>(state: &'static str, noted: &'a [Noted]) -> Vec<(&'static str, Idset, &'a Noted)> {
-    noted.iter().map(|noted| (state, noted.ranks.clone(), noted)).collect()
+/// Groups of nodes that are all in the same state.
+fn in_state<'a>(
+    state: &'static str,
+    groups: &'a [Unavailable],
+) -> Vec<(&'static str, Idset, &'a Unavailable)> {
+    groups.iter().map(|group| (state, group.ranks.clone(), group)).collect()
 }
 
 impl Row for StatusRow {

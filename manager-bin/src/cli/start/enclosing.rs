@@ -1,5 +1,5 @@
-//! The job as which a manager runs, if it does. The manager has the resources of that job, as long as the
-//! job has them, and writes its address into the memo of the job.
+//! The enclosing job: the job as which a manager runs, if it runs as one. The manager uses the resources of
+//! that job until the job expires, and sets its own address as a memo of the job.
 
 use std::fmt::Display;
 use std::future::pending;
@@ -19,30 +19,32 @@ use crate::rpc::services::config::Get;
 use crate::rpc::services::job_info::Lookup;
 use crate::rpc::services::job_manager::Memo;
 
-/// How long the manager of that job may take to tell its resources. To go on without them would be to
-/// take what other jobs have.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the manager of the enclosing job may take to respond with the job's resources. Without a response
+/// this manager doesn't start, since it would use resources that are allocated to other jobs.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long it may take to note an address, without which everything works all the same.
-const SHORT_PATIENCE: Duration = Duration::from_secs(2);
+/// How long it may take to set the memo with the address, which only `jobs --recursive` needs.
+const MEMO_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The event from which a job's time limit counts.
+/// The event from which the time limit of a job counts.
 const START: &str = "start";
 
-/// The event that moves the end of a job's time.
+/// The event that changes the expiration of a job.
 const UPDATE: &str = "resource-update";
 
-/// The variables that describe a job to its tasks. They are removed from the environment of jobs of this
-/// manager, which are not tasks of the enclosing job.
-const OF_TASKS: [&str; 6] =
+/// The variables that describe a job to its tasks. They are removed from the environment of this manager's
+/// jobs, which aren't tasks of the enclosing job.
+const TASK_VARIABLES: [&str; 6] =
     ["JOB_ID", "JOB_SIZE", "JOB_NNODES", "JOB_TMPDIR", "TASK_RANK", "TASK_LOCAL_ID"];
 
-/// The names of [`OF_TASKS`] in the environment.
+/// The names of [`TASK_VARIABLES`] in the environment.
 pub(super) fn variables() -> impl Iterator<Item = String> {
-    ["JOBTAP", "FLUX"].iter().flat_map(|prefix| OF_TASKS.map(|name| format!("{prefix}_{name}")))
+    ["JOBTAP", "FLUX"]
+        .iter()
+        .flat_map(|prefix| TASK_VARIABLES.map(|name| format!("{prefix}_{name}")))
 }
 
-/// The job that this process is the task of.
+/// The job of which this process is a task.
 pub(super) struct Enclosing {
     id: JobId,
     tasks: u32,
@@ -50,9 +52,9 @@ pub(super) struct Enclosing {
 }
 
 impl Enclosing {
-    /// The job that the environment names. Jobs of Flux itself do not have these variables, and their
-    /// manager does not have this protocol.
-    pub(super) fn named() -> Option<Self> {
+    /// The job that the environment names. Jobs of Flux don't have these variables, and Flux doesn't have
+    /// this protocol.
+    pub(super) fn from_environment() -> Option<Self> {
         let variable = |name| std::env::var(name).ok();
         let id = variable("JOBTAP_JOB_ID")?.parse().ok()?;
         let tasks = variable("JOBTAP_JOB_SIZE")?.parse().ok()?;
@@ -62,33 +64,34 @@ impl Enclosing {
         }
     }
 
-    /// Whether this process is the only task of the job, and so has all of its resources.
-    pub(super) const fn is_mine(&self) -> bool {
+    /// Returns true if this process is the only task of the job, so that it may use all of the job's
+    /// resources.
+    pub(super) const fn is_only_task(&self) -> bool {
         self.tasks == 1
     }
 
-    /// The job's resources.
+    /// The resources of the job.
     ///
     /// # Errors
-    /// Its manager doesn't tell them.
+    /// The manager of the job doesn't respond, or the job isn't running.
     pub(super) async fn resources(&self) -> Result<ResourceSet, CliError> {
-        self.resources_within(PATIENCE).await
+        self.resources_within(TIMEOUT).await
     }
 
-    async fn resources_within(&self, patience: Duration) -> Result<ResourceSet, CliError> {
-        let reason = match tokio::time::timeout(patience, self.learn()).await {
+    async fn resources_within(&self, timeout: Duration) -> Result<ResourceSet, CliError> {
+        let reason = match tokio::time::timeout(timeout, self.request_resources()).await {
             Ok(Ok(resources)) => return Ok(resources),
             Ok(Err(error)) => error.text,
-            Err(_) => format!("its manager doesn't answer within {} s", patience.as_secs()),
+            Err(_) => format!("its manager doesn't respond within {} s", timeout.as_secs()),
         };
         Err(CliError::failure(format!(
-            "job {}: its resources can't be learned: {reason}; try again, say what to use with \
+            "job {}: its resources can't be learned: {reason}; try again, set the resources with \
              --test-size or [resource] config, or unset JOBTAP_JOB_ID to use the whole host",
             self.id
         )))
     }
 
-    async fn learn(&self) -> Result<ResourceSet, CliError> {
+    async fn request_resources(&self) -> Result<ResourceSet, CliError> {
         let manager = self.connect().await?;
         let mut events = self.events(&manager).await?;
         while let Some(event) = events.next().await {
@@ -97,15 +100,15 @@ impl Enclosing {
                 return self.allocated(&manager, event.timestamp.as_secs()).await;
             }
         }
-        Err(CliError::failure("it doesn't run"))
+        Err(CliError::failure("it isn't running"))
     }
 
     async fn events(&self, manager: &Client) -> Result<EventStream, RpcError> {
         EventStream::open(manager, self.id, "eventlog", false).await
     }
 
-    /// The resources of the job, which `started` then (UNIX seconds), with the end that its manager
-    /// goes by: R says what was planned.
+    /// The resources of the job, which started at the time `started` in seconds since the epoch. Their
+    /// expiration is computed as the job's manager computes it: that in R is the planned one.
     async fn allocated(&self, manager: &Client, started: f64) -> Result<ResourceSet, CliError> {
         let values = manager.call(Lookup::key(self.id, "R").current()).await?;
         let wrong = |error: &dyn Display| CliError::failure(format!("R: {error}"));
@@ -116,11 +119,12 @@ impl Enclosing {
         Ok(resources)
     }
 
-    /// Sends each new end of the job's time (UNIX seconds, 0 for none) until the job is inactive.
+    /// Sends each new expiration of the job until the job is inactive, in seconds since the epoch, 0 for
+    /// none.
     ///
     /// # Errors
-    /// The connection is lost, or the job's manager refuses.
-    pub(super) async fn tell_ends(&self, told: &watch::Sender<f64>) -> Result<(), CliError> {
+    /// The connection is lost, or the manager of the job refuses the request.
+    async fn watch_expiration(&self, sender: &watch::Sender<f64>) -> Result<(), CliError> {
         let manager = self.connect().await?;
         let mut events = self.events(&manager).await?;
         let mut started = None;
@@ -133,20 +137,21 @@ impl Enclosing {
                 continue;
             };
             let end = self.allocated(&manager, started).await?.expiration().unwrap_or(0.0);
-            told.send_if_modified(|last| std::mem::replace(last, end).total_cmp(&end).is_ne());
+            sender.send_if_modified(|last| std::mem::replace(last, end).total_cmp(&end).is_ne());
         }
         Ok(())
     }
 
-    /// Writes the address of this manager into the memo of the job, for `jobs --recursive`.
+    /// Sets the address of this manager as the memo `uri` of the job, for `jobs --recursive`.
     pub(super) async fn announce(&self, uri: &str) {
         let memo = Map::from_iter([("uri".to_owned(), uri.into())]);
         let request = Memo { id: self.id, volatile: false, memo };
-        let noted = async {
+        let sent = async {
             let manager = self.connect().await?;
             manager.call(request).await.map_err(CliError::from)
         };
-        let _ = tokio::time::timeout(SHORT_PATIENCE, noted).await;
+        // An error is ignored: the manager works without the memo.
+        let _ = tokio::time::timeout(MEMO_TIMEOUT, sent).await;
     }
 
     async fn connect(&self) -> Result<Client, CliError> {
@@ -155,42 +160,44 @@ impl Enclosing {
     }
 }
 
-/// After this time a connection to the enclosing manager is tried again, since it may restart.
-const PAUSE: Duration = Duration::from_secs(5);
+/// The time after which a lost connection to the enclosing manager is established again: it may be
+/// restarting.
+const RETRY: Duration = Duration::from_secs(5);
 
-/// The end of a manager's resources.
-pub(super) struct End(Option<watch::Receiver<f64>>);
+/// The expiration of a manager's resources.
+pub(super) struct Expiration(Option<watch::Receiver<f64>>);
 
-impl End {
-    /// An end that does not move.
+impl Expiration {
+    /// An expiration that never changes.
     pub(super) const fn fixed() -> Self {
         Self(None)
     }
 
-    /// The end of a job (UNIX seconds, 0 for none), of which `known` is the last one.
+    /// The expiration of a job, of which `known` is the present one, in seconds since the epoch, 0 for none.
     pub(super) fn of(job: Enclosing, known: f64) -> Self {
-        let (told, ends) = watch::channel(known);
+        let (sender, receiver) = watch::channel(known);
         tokio::spawn(async move {
-            while job.tell_ends(&told).await.is_err() {
-                tokio::time::sleep(PAUSE).await;
+            while job.watch_expiration(&sender).await.is_err() {
+                tokio::time::sleep(RETRY).await;
             }
         });
-        Self(Some(ends))
+        Self(Some(receiver))
     }
 
-    /// Waits until it has moved, and returns the new one. A move in between two waits is not lost.
-    pub(super) async fn moved(&mut self) -> f64 {
-        if let Some(ends) = &mut self.0
-            && ends.changed().await.is_ok()
+    /// Waits until it changes, and returns the new one. A change between two calls isn't lost.
+    pub(super) async fn changed(&mut self) -> f64 {
+        if let Some(receiver) = &mut self.0
+            && receiver.changed().await.is_ok()
         {
-            return *ends.borrow_and_update();
+            return *receiver.borrow_and_update();
         }
+        // The job is inactive: its expiration doesn't change any more.
         pending().await
     }
 
-    /// The last one that is known.
+    /// The last known expiration.
     pub(super) fn last(&self) -> Option<f64> {
-        self.0.as_ref().map(|ends| *ends.borrow())
+        self.0.as_ref().map(|receiver| *receiver.borrow())
     }
 }
 
@@ -201,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn resources_that_cannot_be_learned_are_told_with_the_way_out() {
+    fn unavailable_resources_are_an_error_with_advice() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let directory = tempfile::tempdir().unwrap();
         let refusal = |name: &str| {
@@ -216,6 +223,6 @@ mod tests {
         let _slow =
             runtime.block_on(async { UnixListener::bind(directory.path().join("slow")) }).unwrap();
         let slow = refusal("slow");
-        assert!(slow.contains("its manager doesn't answer within"), "{slow}");
+        assert!(slow.contains("its manager doesn't respond within"), "{slow}");
     }
 }

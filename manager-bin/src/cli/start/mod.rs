@@ -1,7 +1,7 @@
-//! `start`: a manager, and a command that runs under it.
+//! `start`: runs a manager, and a command as its initial program. The manager ends with the command.
 
+mod broker;
 mod enclosing;
-mod options;
 mod signals;
 
 use std::ffi::OsString;
@@ -16,8 +16,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::process::{Child, Command};
 
-use self::enclosing::{Enclosing, End};
-use self::options::{TestOptions, broker_attributes};
+use self::broker::{TestOptions, broker_attributes};
+use self::enclosing::{Enclosing, Expiration};
 use self::signals::Signals;
 use crate::archive;
 use crate::cli::message::{CliError, Prog, system_text};
@@ -34,44 +34,44 @@ use crate::stderr;
 
 const COMMAND: &str = "start";
 
-/// The environment variable of Flux with which running jobs outlive the command of the instance.
+/// The environment variable of Flux that keeps jobs running after the command has exited.
 const DISABLE_JOB_CLEANUP: &str = "FLUX_DISABLE_JOB_CLEANUP";
 
 /// Options and arguments of `start`.
 #[derive(Debug, clap::Args)]
 #[command(infer_long_args = true)]
 pub(crate) struct StartArgs {
-    /// Act as if there were N hosts like this one
+    /// Simulate N hosts like this one
     #[arg(short = 's', long, value_name = "N")]
     test_size: Option<i64>,
-    /// The names of these hosts
+    /// Names of the simulated hosts
     #[arg(long, value_name = "HOSTLIST")]
     test_hosts: Option<String>,
-    /// Configuration: a TOML file or a directory of them
+    /// Configuration: a TOML file, or a directory of TOML files
     #[arg(short = 'c', long, value_name = "PATH")]
     config_path: Vec<PathBuf>,
-    /// More configuration: KEY=VAL, a TOML text or a file
+    /// Additional configuration: KEY=VAL, a TOML text or a file
     #[arg(long, value_name = "VALUE")]
     conf: Vec<String>,
     /// Set an attribute: statedir=DIR, log-stderr-level=N, content.dump=FILE, content.restore=FILE
     #[arg(short = 'S', long, value_name = "ATTR=VAL")]
     setattr: Vec<String>,
-    /// Options for a broker, as -SATTR=VAL, in a comma list
+    /// Comma-separated options of Flux's brokers, of which -SATTR=VAL is supported
     #[arg(short = 'o', long, value_name = "OPTS", allow_hyphen_values = true)]
     broker_opts: Vec<String>,
-    /// Look at what another manager left: a state directory, or an archive. No job starts before a
-    /// queue is started by hand
+    /// Inspect the state of another manager: a state directory or an archive. All queues are stopped, so
+    /// that no job starts
     #[arg(short = 'r', long, value_name = "TARGET", num_args = 0..=1, default_missing_value = "", require_equals = true)]
     recovery: Option<String>,
     #[command(flatten)]
     test: TestOptions,
-    /// Keep the state in this directory; without it, it goes with the manager
+    /// State directory; without it, the state is temporary
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
-    /// Say more on stderr; repeatable
+    /// Print more messages on stderr (repeatable)
     #[arg(short = 'v', long, action = clap::ArgAction::Count)]
     verbose: u8,
-    /// The command to run, by default a shell
+    /// Command to run [default: a shell]
     #[arg(value_name = "COMMAND", trailing_var_arg = true)]
     command: Vec<OsString>,
 }
@@ -84,31 +84,31 @@ struct Plan {
     log_level: Level,
     test_size: TestSize,
     command: Vec<OsString>,
-    /// An archive to restore at the start.
+    /// The archive to restore at the start.
     restore: Option<PathBuf>,
-    /// An archive to write at the end.
+    /// The archive to write at the end.
     dump: Option<PathBuf>,
-    /// Whether all queues are stopped at the start.
+    /// Whether to stop all queues at the start.
     recovery: bool,
 }
 
 /// The first file descriptor after the three standard streams.
 const FIRST_INHERITED: i32 = 3;
 
-/// Runs the command; the exit code is that of COMMAND.
+/// Runs the command. The exit code is that of COMMAND.
 pub(crate) fn run(args: StartArgs) -> ExitCode {
     // The shepherd, the jobs, the plugins' processes and COMMAND must not inherit files that the process
     // which started the manager had open. This comes first, while no file of the manager itself is open.
     close_fds::set_fds_cloexec(FIRST_INHERITED, &[]);
     stderr::take_panics();
-    let outcome = session::outcome(start(args));
-    if let Err(error) = &outcome
+    let result = session::block_on(start(args));
+    if let Err(error) = &result
         && !error.text.is_empty()
     {
         stderr::line(&session::complaint(COMMAND, Family::Compiled, &error.text));
     }
     stderr::flush();
-    ExitCode::from(outcome.unwrap_or_else(|error| error.code))
+    ExitCode::from(result.unwrap_or_else(|error| error.code))
 }
 
 async fn start(args: StartArgs) -> Result<u8, CliError> {
@@ -120,11 +120,13 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
         return Err(CliError::failure(text));
     }
     let plan = Plan::new(args)?;
-    let enclosing = Enclosing::named();
-    let given = match enclosing.as_ref().filter(|job| job.is_mine()) {
+    let enclosing = Enclosing::from_environment();
+    let given = match enclosing.as_ref().filter(|job| job.is_only_task()) {
         Some(job) if takes_given(&plan.config, &plan.test_size) => Some(job.resources().await?),
         _ => None,
     };
+    // With a state directory, but without a command and a terminal, it is a daemon of the system, as under
+    // systemd.
     let foreground =
         plan.state_dir.is_some() && plan.command.is_empty() && !std::io::stdin().is_terminal();
     let statedir = match &plan.state_dir {
@@ -137,6 +139,8 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
     }
     let rundir = RunDir::new(&statedir)?;
     statedir::remove_leftovers();
+    // In the state directory clients find the socket again after a restart. The system limits the length of
+    // such paths.
     let mut socket = statedir.path().join("local-0");
     if socket.as_os_str().len() > uri::MAX_PATH {
         socket = rundir.path.join("local-0");
@@ -150,28 +154,29 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
     if let Some(job) = &enclosing {
         job.announce(daemon.uri()).await;
     }
-    let mut end = enclosing.zip(known).map_or(End::fixed(), |(job, known)| End::of(job, known));
+    let mut expiration =
+        enclosing.zip(known).map_or(Expiration::fixed(), |(job, known)| Expiration::of(job, known));
     let mut child = match foreground {
         true => None,
         false => Some(spawn(&daemon, &rundir, &command)?),
     };
-    let outcome = loop {
-        let asked = match &mut child {
-            None => serve(&daemon, &mut end, &mut signals).await,
-            Some(child) => supervise(&daemon, child, &mut end, &mut signals).await,
+    let result = loop {
+        let stop = match &mut child {
+            None => serve(&daemon, &mut expiration, &mut signals).await,
+            Some(child) => supervise(&daemon, child, &mut expiration, &mut signals).await,
         };
-        match asked {
-            Ok(Asked::Restart) => daemon = again(daemon, child.as_ref(), &end).await?,
-            Ok(Asked::End(code)) => break Ok(code),
+        match stop {
+            Ok(Stop::Restart) => daemon = restart(daemon, child.as_ref(), &expiration).await?,
+            Ok(Stop::Exit(code)) => break Ok(code),
             Err(error) => break Err(error),
         }
     };
-    let keep = recovery || std::env::var_os(DISABLE_JOB_CLEANUP).is_some();
-    if outcome.is_ok() && child.is_some() && !keep {
-        finish(&daemon, &mut signals).await;
+    let keep_jobs = recovery || std::env::var_os(DISABLE_JOB_CLEANUP).is_some();
+    if result.is_ok() && child.is_some() && !keep_jobs {
+        finish_jobs(&daemon, &mut signals).await;
     }
     daemon.shutdown().await.map_err(CliError::failure)?;
-    outcome
+    result
 }
 
 impl Plan {
@@ -203,7 +208,8 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Opens the state for `--recovery`: a directory as it is, an archive as a copy.
+    /// Sets the target of `--recovery`: a directory is used itself, an archive is restored into a temporary
+    /// one.
     fn recover(&mut self, target: String) -> Result<(), CliError> {
         if target.is_empty() {
             let text =
@@ -227,11 +233,12 @@ impl Plan {
             "statedir" => self.state_dir = Some(PathBuf::from(value)),
             "content.restore" => self.restore = Some(PathBuf::from(value)),
             "content.dump" => {
-                // Absolute, since the command may change the directory. Checked now, since an archive that
-                // cannot be written would be noticed only after everything has ended.
+                // Absolute, so that it doesn't depend on the current directory at the end. Checked at the
+                // start, since an archive that can't be written would be noticed only when a temporary state
+                // is about to be removed.
                 let file = std::path::absolute(value)?;
                 if let Err(error) = files::check_target(&file)
-                    // The command may create the directory.
+                    // A missing directory isn't an error: the command may create it.
                     && error.kind() != std::io::ErrorKind::NotFound
                 {
                     let text = system_text(&error);
@@ -266,13 +273,13 @@ impl Plan {
 fn restore(statedir: &StateDir, archive: &Path) -> Result<(), CliError> {
     let restored = archive::restore(statedir.path(), archive).map_err(CliError::failure)?;
     for path in restored.skipped {
-        let text = format!("{path}: a link between parts of a KVS has no place here");
+        let text = format!("{path}: skipped: links between namespaces of a KVS can't be restored");
         stderr::line(&Prog::current().warning(COMMAND, text));
     }
     Ok(())
 }
 
-/// The value of `--test-size` and the options that belong to it.
+/// Checks `--test-size` and `--test-hosts`.
 fn test_size(size: Option<i64>, hosts: Option<String>) -> Result<TestSize, CliError> {
     let size = match size {
         None if hosts.is_some() => {
@@ -289,11 +296,11 @@ fn test_size(size: Option<i64>, hosts: Option<String>) -> Result<TestSize, CliEr
     Ok(TestSize { size, hosts })
 }
 
-/// A directory for this run alone; in its `bin`, the program's names lead to this very executable, so
-/// that scripts talk to the manager with the binary that it is.
+/// A directory for this run. Its `bin` links the names of the program to this executable, so that scripts
+/// under the manager use the manager's own binary as client.
 struct RunDir {
     path: PathBuf,
-    /// Unless it is the temporary state directory.
+    /// Removes the directory, unless it is the temporary state directory.
     _own: Option<TemporaryDir>,
 }
 
@@ -318,62 +325,70 @@ impl RunDir {
     }
 }
 
-/// Why a manager stops.
-enum Asked {
-    /// To end, with this exit code.
-    End(u8),
-    /// To start again.
+/// Why the manager stops.
+enum Stop {
+    /// The program exits with this code.
+    Exit(u8),
+    /// The manager restarts.
     Restart,
 }
 
-/// Restarts the manager. If that fails, the command gets SIGTERM.
-async fn again(daemon: Daemon, child: Option<&Child>, end: &End) -> Result<Daemon, CliError> {
-    daemon.restart(end.last()).await.map_err(|error| {
+/// Restarts the manager. Sends SIGTERM to the command if that fails.
+async fn restart(
+    daemon: Daemon,
+    child: Option<&Child>,
+    expiration: &Expiration,
+) -> Result<Daemon, CliError> {
+    daemon.restart(expiration.last()).await.map_err(|error| {
         if let Some(child) = child {
             send(child, Signal::TERM);
         }
-        CliError::failure(format!("the manager doesn't start again: {error}"))
+        CliError::failure(format!("the manager can't be restarted: {error}"))
     })
 }
 
-/// Runs as a daemon until a signal ends it, such as SIGALRM when it is a job that has reached its time
-/// limit. Upon SIGHUP it reads its configuration again.
-async fn serve(daemon: &Daemon, end: &mut End, signals: &mut Signals) -> Result<Asked, CliError> {
+/// Runs the manager as a daemon until a signal terminates it. SIGALRM is the signal for a job that has
+/// reached its time limit. SIGHUP reloads the configuration.
+async fn serve(
+    daemon: &Daemon,
+    expiration: &mut Expiration,
+    signals: &mut Signals,
+) -> Result<Stop, CliError> {
     stderr::line(&format!("jobtap: manager ready at {}", daemon.uri()));
     loop {
         tokio::select! {
-            _ = signals.terminate.recv() => return Ok(Asked::End(0)),
-            _ = signals.alarm.recv() => return Ok(Asked::End(0)),
-            _ = signals.interrupt.recv() => return Ok(Asked::End(0)),
+            _ = signals.terminate.recv() => return Ok(Stop::Exit(0)),
+            _ = signals.alarm.recv() => return Ok(Stop::Exit(0)),
+            _ = signals.interrupt.recv() => return Ok(Stop::Exit(0)),
             _ = signals.hangup.recv() => daemon.reload(),
-            end = end.moved() => daemon.move_end(end),
-            () = daemon.restart_asked() => return Ok(Asked::Restart),
+            end = expiration.changed() => daemon.move_end(end),
+            () = daemon.restart_asked() => return Ok(Stop::Restart),
             reason = daemon.failure() => return Err(failed(&reason)),
         }
     }
 }
 
-/// Runs the command to its end.
+/// Waits until the command exits, and forwards signals to it.
 async fn supervise(
     daemon: &Daemon,
     child: &mut Child,
-    end: &mut End,
+    expiration: &mut Expiration,
     signals: &mut Signals,
-) -> Result<Asked, CliError> {
+) -> Result<Stop, CliError> {
     loop {
         tokio::select! {
-            // Signals first: a signal to the process group may end the command at once. It must not be
-            // found later, where it would mean not to wait for the jobs.
+            // Signals first: a signal to the process group may terminate the command at the same time. If it
+            // were received only in `finish_jobs`, it would end the wait for the jobs.
             biased;
             _ = signals.terminate.recv() => send(child, Signal::TERM),
             _ = signals.alarm.recv() => send(child, Signal::ALARM),
             _ = signals.hangup.recv() => send(child, Signal::HUP),
-            // Ctrl-C is for the command, which is in the same process group. Catching it here keeps the
-            // manager alive, and unlike ignoring it is not inherited.
+            // Ctrl-C reaches the command directly, which is in the same process group. SIGINT is caught here
+            // instead of ignored, since the command would inherit that it is ignored.
             _ = signals.interrupt.recv() => {}
-            status = child.wait() => return Ok(Asked::End(exit_code(status?))),
-            end = end.moved() => daemon.move_end(end),
-            () = daemon.restart_asked() => return Ok(Asked::Restart),
+            status = child.wait() => return Ok(Stop::Exit(exit_code(status?))),
+            end = expiration.changed() => daemon.move_end(end),
+            () = daemon.restart_asked() => return Ok(Stop::Restart),
             reason = daemon.failure() => {
                 send(child, Signal::TERM);
                 return Err(failed(&reason));
@@ -382,8 +397,8 @@ async fn supervise(
     }
 }
 
-/// Ends running jobs after the command of the instance has ended. A signal ends the wait for them.
-async fn finish(daemon: &Daemon, signals: &mut Signals) {
+/// Cancels running jobs after the command has exited, and waits for them. A signal ends the wait.
+async fn finish_jobs(daemon: &Daemon, signals: &mut Signals) {
     tokio::select! {
         () = daemon.finish_jobs() => {}
         _ = daemon.failure() => {}
@@ -413,8 +428,8 @@ fn spawn(daemon: &Daemon, rundir: &RunDir, command: &[OsString]) -> Result<Child
     child.map_err(|error| cannot_run(Path::new(program), &error))
 }
 
-/// The command with its arguments. Without one it is a shell, and a single word that is no program is a
-/// command line for a shell, as in `start 'cmd; cmd'`.
+/// The command with its arguments. The default is a shell. A single word that isn't a program is a command
+/// line for a shell, as in `start 'cmd; cmd'`.
 fn words(command: &[OsString]) -> Vec<OsString> {
     match command {
         [] => vec![std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into())],
@@ -443,7 +458,7 @@ fn cannot_run(program: &Path, error: &std::io::Error) -> CliError {
 fn send(child: &Child, signal: Signal) {
     let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
     if let Some(pid) = pid {
-        // An error means that it has ended in between.
+        // An error means that the process has exited meanwhile.
         let _ = kill_process(pid, signal);
     }
 }
@@ -454,6 +469,7 @@ fn exit_code(status: ExitStatus) -> u8 {
     u8::try_from(code).unwrap_or(1)
 }
 
+/// Prints why the manager failed. The error has no text, since the message has a form of its own.
 fn failed(reason: &str) -> CliError {
     stderr::line(&format!("jobtap: {reason}"));
     CliError { text: String::new(), code: 1 }
@@ -464,20 +480,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_line_in_one_word_goes_to_a_shell() {
+    fn a_command_line_in_one_word_is_run_by_a_shell() {
         let one = |text: &str| words(&[OsString::from(text)]);
         assert_eq!(one("echo a; echo b"), ["/bin/sh", "-c", "echo a; echo b"]);
         assert_eq!(one("true"), ["true"]);
     }
 
     #[test]
-    fn the_exit_code_is_the_commands_own() {
+    fn the_exit_code_is_that_of_the_command() {
         assert_eq!(exit_code(ExitStatus::from_raw(3 << 8)), 3);
         assert_eq!(exit_code(ExitStatus::from_raw(15)), 143);
     }
 
     #[test]
-    fn what_cannot_be_run_is_named_with_the_way_out() {
+    fn a_command_that_is_not_executable_is_an_error_with_advice() {
         let error = cannot_run(
             Path::new("examples/quickstart.sh"),
             &std::io::ErrorKind::PermissionDenied.into(),

@@ -1,18 +1,18 @@
 //! The signals that a manager handles while it runs.
 //!
-//! Handlers are installed once, before the manager can be found, and stay until it ends. A signal without a
-//! handler would end the process without an orderly end; one that comes during a restart in place would be
-//! lost if they were installed again.
+//! The handlers are installed once, before clients can connect, and remain until the process exits. Without a
+//! handler, a signal would kill the manager before it could shut down. If they were installed again at each
+//! restart, a signal during the restart would be lost.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// One stream for each signal. A signal that arrives between two waits is kept for the next one.
+/// A stream for each signal. A signal that arrives between two calls of `recv` isn't lost.
 pub(super) struct Signals {
     /// SIGTERM.
     pub(super) terminate: Signal,
-    /// SIGALRM, as a job gets it whose time is up.
+    /// SIGALRM, which is sent to jobs that have reached their time limit.
     pub(super) alarm: Signal,
     /// SIGINT.
     pub(super) interrupt: Signal,
@@ -21,7 +21,7 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// From now on none of them ends the process by itself.
+    /// Installs the handlers.
     pub(super) fn new() -> io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,

@@ -1,4 +1,5 @@
-//! What a job inherits from the process that submits it. It is a value, so that tests can set it.
+//! The attributes of the submitting process that a job inherits. They are a value, so that tests can set
+//! them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,24 +8,24 @@ use std::time::SystemTime;
 use super::error::ArgError;
 use super::rlimit;
 
-/// What a command knows about the place it was called from.
+/// The process that submits a job.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Caller {
-    /// Working directory.
+    /// The working directory.
     pub(crate) cwd: PathBuf,
-    /// Environment. Variables that are no UTF-8 are left out: a jobspec can't hold them.
+    /// The environment, without variables that aren't UTF-8: a jobspec can't contain them.
     pub(crate) env: BTreeMap<String, String>,
-    /// Soft resource limits by their names in lower case without `RLIMIT_`; -1 for unlimited.
+    /// The soft resource limits by name, in lower case and without `RLIMIT_`; -1 for unlimited.
     pub(crate) rlimits: BTreeMap<String, i64>,
-    /// Seconds since the epoch.
+    /// The present time in seconds since the epoch.
     pub(crate) now: f64,
 }
 
 impl Caller {
-    /// The caller that is this process.
+    /// This process.
     ///
     /// # Errors
-    /// [`ArgError::File`] when the working directory can't be found out.
+    /// [`ArgError::File`] if the working directory is unknown.
     pub(crate) fn current() -> Result<Self, ArgError> {
         let cwd = std::env::current_dir().map_err(|error| ArgError::file(".", &error))?;
         let env = std::env::vars_os()
@@ -34,7 +35,7 @@ impl Caller {
         Ok(Self { cwd, env, rlimits: rlimit::current(), now: now.as_secs_f64() })
     }
 
-    /// A file named on the command line: relative to the working directory, `~/` to the home
+    /// The path of a file on the command line, relative to the working directory. `~/` stands for the home
     /// directory.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         match (name.strip_prefix("~/"), self.env.get("HOME")) {

@@ -1,26 +1,28 @@
-//! `--env`, `--env-remove` and `--env-file`: the environment of a job, made from the submitter's by
-//! rules that are applied in the order in which they stand on the command line.
+//! `--env`, `--env-remove` and `--env-file`: rules that turn the caller's environment into that of the job.
+//! They are applied in the order of the command line.
 
 use std::collections::BTreeMap;
 use std::fs;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
-use regex::Regex;
 
 use super::caller::Caller;
 use super::error::ArgError;
+use super::pattern::Pattern;
 
-/// Rule files may name further ones; a chain longer than this is a file that names itself.
+/// The maximum nesting of rule files. A file that includes itself exceeds it.
 const MAX_NESTING: usize = 16;
 
-/// The rules of all three options in the order given. Those of `--env-remove` and `--env-file` are
-/// kept as the `-PATTERN` and `^FILE` that they stand for.
+/// The rules of all three options in the order of the command line. Those of `--env-remove` and `--env-file`
+/// are stored in their equivalent form for `--env`, which is `-PATTERN` and `^FILE`.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct EnvRules(pub(crate) Vec<String>);
 
+/// Name, prefix of the rules, name of the value, and help of each option. clap's derive can't preserve the
+/// order of values across options.
 const OPTIONS: [(&str, &str, &str, &str); 3] = [
     ("env", "", "RULE", "Change the environment: VAR=VAL, VAR, -PATTERN, ^FILE (repeatable)"),
-    ("env-remove", "-", "PATTERN", "Leave variables out, as --env=-PATTERN (repeatable)"),
+    ("env-remove", "-", "PATTERN", "Remove variables, as --env=-PATTERN (repeatable)"),
     ("env-file", "^", "FILE", "Read rules from a file, as --env=^FILE (repeatable)"),
 ];
 
@@ -45,32 +47,33 @@ impl FromArgMatches for EnvRules {
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        // Ordered by the index of the value on the command line.
         let mut rules = BTreeMap::new();
         for (name, sign, ..) in OPTIONS {
-            let places = matches.indices_of(name).into_iter().flatten();
+            let indices = matches.indices_of(name).into_iter().flatten();
             let values = matches.get_many::<String>(name).into_iter().flatten();
-            rules.extend(places.zip(values.map(|value| format!("{sign}{value}"))));
+            rules.extend(indices.zip(values.map(|value| format!("{sign}{value}"))));
         }
         self.0 = rules.into_values().collect();
         Ok(())
     }
 }
 
-/// The environment that rules make.
+/// The environment of a job.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Environment {
-    /// The job's variables.
+    /// Variables and their values.
     pub(crate) variables: BTreeMap<String, String>,
-    /// Those whose value holds `{{...}}`, which the job shell fills in.
+    /// Variables whose value contains `{{...}}`, which the job shell replaces.
     pub(crate) expand: BTreeMap<String, String>,
 }
 
-/// Applies rules to the caller's environment: `VAR=VAL` sets (`$X` and `${X}` in VAL are looked up
-/// in what the rules made so far, then at the caller), `VAR` or a pattern takes the caller's
-/// variables, `-PATTERN` leaves out, `^FILE` reads more rules.
+/// Applies rules to the caller's environment. `VAR=VAL` sets a variable (`$X` and `${X}` in VAL are looked up
+/// in the result of the previous rules, then in the caller's environment), `VAR` or a pattern copies
+/// variables of the caller, `-PATTERN` removes variables, and `^FILE` reads more rules.
 ///
 /// # Errors
-/// [`ArgError`] for an unset `$X`, a bad pattern, or a file that can't be read.
+/// [`ArgError`] for an unset `$X`, an invalid pattern, or a file that can't be read.
 pub(crate) fn apply(rules: &[String], caller: &Caller) -> Result<Environment, ArgError> {
     let mut env = Environment { variables: caller.env.clone(), expand: BTreeMap::new() };
     for rule in rules {
@@ -120,7 +123,7 @@ fn apply_rule(
     Ok(())
 }
 
-/// Fills in `$NAME` and `${NAME}`; `$$` is a plain `$`.
+/// Replaces `$NAME` and `${NAME}`. `$$` becomes `$`.
 fn substitute<'e>(
     text: &str,
     rule: &str,
@@ -142,7 +145,7 @@ fn substitute<'e>(
         };
         let digit = name.starts_with(|first: char| first.is_ascii_digit());
         if name.is_empty() || digit || !name.chars().all(in_name) {
-            let text = "`$` without a variable name (write `$$` for a plain one)".to_owned();
+            let text = "`$` without a variable name (write `$$` for a literal `$`)".to_owned();
             return Err(ArgError::EnvRule { rule: rule.to_owned(), text });
         }
         let value = lookup(name)
@@ -151,72 +154,6 @@ fn substitute<'e>(
         rest = tail;
     }
     Ok(done + rest)
-}
-
-/// A pattern for names: a glob, or a regular expression that matches from the beginning when it
-/// starts with `/`.
-pub(crate) struct Pattern(Regex);
-
-impl Pattern {
-    /// # Errors
-    /// What is wrong with the pattern, as text.
-    pub(crate) fn new(text: &str) -> Result<Self, String> {
-        let regex = match text.strip_prefix('/') {
-            Some(regex) => format!("^(?:{})", regex.trim_end_matches('/')),
-            None => glob(text),
-        };
-        Regex::new(&regex).map(Self).map_err(|_| "invalid pattern".to_owned())
-    }
-
-    pub(crate) fn matches(&self, name: &str) -> bool {
-        self.0.is_match(name)
-    }
-}
-
-/// The regular expression of a glob with `*`, `?`, `[abc]` and `[!abc]`.
-fn glob(text: &str) -> String {
-    let mut regex = r"(?s)\A".to_owned();
-    let mut rest = text;
-    while let Some(first) = rest.chars().next() {
-        let tail = rest.strip_prefix(first).unwrap_or_default();
-        rest = tail;
-        match first {
-            '*' => regex.push_str(".*"),
-            '?' => regex.push('.'),
-            '[' => match set(tail) {
-                Some((set, tail)) => {
-                    regex.push_str(&set);
-                    rest = tail;
-                }
-                None => regex.push_str(r"\["),
-            },
-            _ => regex.push_str(&regex::escape(first.encode_utf8(&mut [0; 4]))),
-        }
-    }
-    regex + r"\z"
-}
-
-/// The set behind a `[`, and what follows it; `None` when it isn't closed.
-fn set(text: &str) -> Option<(String, &str)> {
-    let (negated, text) = match text.strip_prefix('!') {
-        Some(text) => ("^", text),
-        None => ("", text),
-    };
-    // A `]` in the first place belongs to the set.
-    let (first, rest) = match text.strip_prefix(']') {
-        Some(rest) => (r"\]", rest),
-        None => ("", text),
-    };
-    let (members, tail) = rest.split_once(']')?;
-    let members: String = members
-        .chars()
-        .map(|member| match member {
-            '-' => "-".to_owned(),
-            other if other.is_ascii_punctuation() => format!("\\{other}"),
-            other => other.to_string(),
-        })
-        .collect();
-    Some((format!("[{negated}{first}{members}]"), tail))
 }
 
 #[cfg(test)]
@@ -248,12 +185,12 @@ mod tests {
     }
 
     #[test]
-    fn without_rules_all_variables_go_along() {
+    fn without_rules_all_variables_are_inherited() {
         assert_eq!(variables(&[]), "HOME=/home/u OMP_A=1 OMP_B=2 PATH=/bin");
     }
 
     #[test]
-    fn rules_set_take_and_leave_out_in_order() {
+    fn rules_set_copy_and_remove_in_order() {
         assert_eq!(variables(&["-*", "FOO=bar"]), "FOO=bar");
         assert_eq!(variables(&["-*", "OMP_*"]), "OMP_A=1 OMP_B=2");
         assert_eq!(variables(&["-OMP_?", "-/HO|P/"]), "");
@@ -265,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn values_refer_to_what_was_made_and_then_to_the_caller() {
+    fn values_refer_to_previous_rules_then_to_the_caller() {
         assert_eq!(variables(&["-*", "PATH=/x", "PATH=$PATH:/y"]), "PATH=/x:/y");
         assert_eq!(variables(&["-*", "P=${PATH}a$$b=$HOME"]), "P=/bina$b=/home/u");
         assert_eq!(refused("A=x$NO/y"), "--env: Variable 'NO' not found in A=x$NO/y");
@@ -276,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn values_with_mustache_are_left_to_the_job_shell() {
+    fn values_with_mustache_are_for_the_job_shell() {
         let env = environment(&["-*", "PATH={{tmpdir}}:$PATH"], &caller()).unwrap();
         assert!(env.variables.is_empty());
         assert_eq!(env.expand["PATH"], "{{tmpdir}}:$PATH");
@@ -286,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn files_hold_further_rules() {
+    fn files_contain_more_rules() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("rules"), "-*\n\n# a comment\n  A=1\n^more\n").unwrap();
         fs::write(dir.path().join("more"), "B=$A$A\n").unwrap();
@@ -303,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_three_options_keep_their_order() {
+    fn rules_keep_the_order_of_the_command_line() {
         let command = EnvRules::augment_args(Command::new("t"));
         let words = ["t", "--env=A=1", "--env-remove=B*", "--env", "-C", "--env-file=f", "--env=D"];
         let matches = command.get_matches_from(words);
@@ -313,33 +250,23 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_rule_is_applied_or_named(rule in "\\PC{0,12}|[-A-Z*?\\[\\]!/$={}]{0,12}") {
-            // Files are another matter.
+        fn any_rule_is_applied_or_named_in_the_error(rule in "\\PC{0,12}|[-A-Z*?\\[\\]!/$={}]{0,12}") {
+            // `^FILE` depends on the file.
             prop_assume!(!rule.starts_with('^'));
             let before = caller().env;
             match environment(&[&rule], &caller()) {
                 Ok(env) => {
                     let set = rule.split_once('=').map(|(name, _)| name);
                     let set = set.filter(|_| !rule.starts_with('-'));
-                    // It touches the variable that it sets, or leaves out; all others stay.
+                    // A rule changes only the variable that it sets, or removes variables.
                     for (name, value) in &env.variables {
                         prop_assert!(set == Some(name) || before.get(name) == Some(value), "{}", name);
                     }
-                    let kept = |name: &String| set == Some(name) || env.variables.contains_key(name);
-                    prop_assert!(rule.starts_with('-') || before.keys().all(kept));
+                    let remains = |name: &String| set == Some(name) || env.variables.contains_key(name);
+                    prop_assert!(rule.starts_with('-') || before.keys().all(remains));
                 }
                 Err(error) => prop_assert!(error.ends_with(&format!(" in {rule}")), "{}", error),
             }
-        }
-
-        #[test]
-        fn a_glob_without_special_characters_matches_itself_only(
-            name in "[A-Za-z_.+^$(){}|]{1,8}",
-            other in "[A-Za-z_]{1,8}",
-        ) {
-            let pattern = Pattern::new(&name).unwrap();
-            prop_assert!(pattern.matches(&name));
-            prop_assert_eq!(pattern.matches(&other), name == other);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What can be wrong with the options of a submission.
+//! The errors in the options of a submission.
 
 use jobtap_core::jobspec::{JobspecError, ShapeError};
 use jobtap_core::resource::QueryError;
@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use crate::cli::message::system_text;
 
-/// Why options do not make a jobspec. The text follows `PROG-COMMAND: ERROR: `.
+/// The reason why the options don't make a jobspec. Its text is printed after `PROG-COMMAND: ERROR: `.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub(crate) enum ArgError {
     #[error("--{option}: invalid int value '{value}'")]
@@ -54,7 +54,7 @@ pub(crate) enum ArgError {
 }
 
 impl ArgError {
-    /// The failure to read the file `name`, in the words of the system.
+    /// The error that the file `name` can't be read.
     pub(crate) fn file(name: &str, error: &std::io::Error) -> Self {
         Self::File { name: name.to_owned(), text: system_text(error) }
     }

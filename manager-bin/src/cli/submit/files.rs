@@ -1,4 +1,4 @@
-//! `--add-file`: files that go along with a job, as RFC 37 objects in its jobspec.
+//! `--add-file`: files that are part of a job, as RFC 37 objects in its jobspec.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -10,13 +10,13 @@ use serde_json::{Map, Value, json};
 use super::caller::Caller;
 use super::error::ArgError;
 
-/// The type bits of a regular file, beside its permissions.
+/// The bits in the mode of a regular file that are its type.
 const REGULAR: u32 = 0o100_000;
 
-/// The files that these options name, by the names that the job has for them.
+/// The file objects for the options, by the names that the files have in the job.
 ///
 /// # Errors
-/// [`ArgError::File`] for one that can't be read, [`ArgError::Permissions`].
+/// [`ArgError::File`] for a file that can't be read, [`ArgError::Permissions`].
 pub(crate) fn files(options: &[String], caller: &Caller) -> Result<Map<String, Value>, ArgError> {
     options.iter().map(|option| file(option, caller)).collect()
 }
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_has_the_name_and_mode_that_are_asked_for() {
+    fn a_file_has_the_requested_name_and_mode() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("a.txt"), "text").unwrap();
         std::fs::write(dir.path().join("b"), [0xff]).unwrap();

@@ -1,5 +1,4 @@
-//! `--log` and `--log-stderr`: the files for the messages of a submitting command and the output of its
-//! jobs.
+//! `--log` and `--log-stderr`: the files for the messages of a submitting command and the output of its jobs.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -10,24 +9,24 @@ use super::error::ArgError;
 use crate::cli::message::CliError;
 use crate::cli::session;
 
-/// The files that a submission names.
+/// The names of the log files of a job.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::cli) struct LogNames {
-    /// For ids and output; for errors too, if they have no file of their own.
+    /// For ids and output, and for errors if `errors` is `None`.
     pub(in crate::cli) log: Option<String>,
     /// For errors.
     pub(in crate::cli) errors: Option<String>,
 }
 
-/// Files by name: jobs that name the same one share it.
+/// The open log files by name, which the jobs share.
 #[derive(Debug, Default)]
 pub(in crate::cli) struct LogFiles(BTreeMap<String, Arc<File>>);
 
 impl LogFiles {
-    /// Opens what is named; files that exist are replaced.
+    /// Opens the named files. Truncates files that exist, unless another job has opened them already.
     ///
     /// # Errors
-    /// A file that can't be written.
+    /// [`ArgError::File`] if a file can't be created.
     pub(in crate::cli) fn sinks(&mut self, names: &LogNames) -> Result<Sinks, ArgError> {
         let out = names.log.as_deref().map(|name| self.open(name)).transpose()?;
         let err = names.errors.as_deref().map(|name| self.open(name)).transpose()?;
@@ -46,7 +45,7 @@ impl LogFiles {
     }
 }
 
-/// Where the lines of one job go: files, or standard output and standard error.
+/// Where the lines of a job are written: log files, or standard output and standard error.
 #[derive(Debug, Clone, Default)]
 pub(in crate::cli) struct Sinks {
     out: Option<Arc<File>>,
@@ -54,7 +53,7 @@ pub(in crate::cli) struct Sinks {
 }
 
 impl Sinks {
-    /// Writes to one of the two at once.
+    /// Writes to one of the two without buffering.
     pub(in crate::cli) fn put(&self, stderr: bool, bytes: &[u8]) -> Result<(), CliError> {
         match if stderr { &self.err } else { &self.out } {
             Some(file) => session::put(&mut &**file, bytes),
@@ -63,10 +62,10 @@ impl Sinks {
         }
     }
 
-    /// Prints a line for people.
+    /// Writes a message to the log file for errors or to standard error.
     pub(in crate::cli) fn note(&self, line: &str) {
         match &self.err {
-            // An error cannot be reported, as for standard error itself.
+            // There is nowhere to report a failure to write a message.
             Some(file) => drop(writeln!(&mut &**file, "{line}")),
             None => session::note(line),
         }
@@ -78,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_go_to_the_log_unless_they_have_a_file() {
+    fn errors_are_written_to_the_log_without_a_file_of_their_own() {
         let dir = tempfile::tempdir().unwrap();
         let name = |name: &str| Some(dir.path().join(name).to_str().unwrap().to_owned());
         let mut files = LogFiles::default();

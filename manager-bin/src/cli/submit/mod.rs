@@ -1,4 +1,4 @@
-//! `submit`: submits one job, or one for each id of a set, and waits for them if asked to.
+//! `submit`: submits a job, or a copy of it for each id of a set, and can wait for them.
 
 pub(super) mod args;
 pub(super) mod caller;
@@ -6,6 +6,7 @@ mod env;
 pub(super) mod error;
 mod files;
 pub(super) mod log;
+mod pattern;
 mod rlimit;
 mod setattr;
 pub(super) mod values;
@@ -46,13 +47,12 @@ impl From<ArgError> for CliError {
     }
 }
 
-/// One request to submit.
+/// A request to submit a job, and where its messages are written.
 pub(super) struct Submission {
-    /// Before its refusal: `cc=7: ` for a copy.
+    /// The start of an error message about it: `cc=7: ` for a copy.
     label: String,
-    /// Where its lines go.
+    /// The log files of the job.
     log: LogNames,
-    /// The request.
     pub(super) request: Submit,
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn run(args: SubmitCommand) -> ExitCode {
     session::run(COMMAND, Family::Script, async {
         let submissions = submissions(&args.job, &args.copies, &Caller::current()?)?;
         if args.job.dry_run {
-            // The copies differ in their ids only, so the first one is printed.
+            // As in Flux, only the first copy is printed; the others differ in their id.
             submissions.first().map_or(Ok(()), |first| print_jobspec(&first.request))?;
             return Ok(0);
         }
@@ -77,7 +77,7 @@ pub(super) fn print_jobspec(request: &Submit) -> Result<(), CliError> {
     Ok(())
 }
 
-/// The request that the options make.
+/// The request for the options.
 pub(super) fn submission(args: &SubmitArgs, caller: &Caller) -> Result<Submission, CliError> {
     let request = Submit {
         jobspec: Some(args.jobspec(caller)?),
@@ -98,12 +98,12 @@ pub(super) fn submissions(
         session::note(note);
     }
     let log = LogNames { log: copies.log.clone(), errors: copies.log_stderr.clone() };
-    let Some((how, ids)) = copies.copies()? else {
+    let Some((kind, ids)) = copies.copies()? else {
         return Ok(vec![Submission { log, ..submission(job, caller)? }]);
     };
     let ids: Idset = ids.parse().map_err(|error| CliError::failure(format!("--cc: {error}")))?;
     let copy = |id: u32| {
-        let submission = submission(&job.copy_for(&id.to_string(), how), caller)?;
+        let submission = submission(&job.copy_for(&id.to_string(), kind), caller)?;
         let name =
             |name: &Option<String>| name.as_ref().map(|name| substitute_cc(name, &id.to_string()));
         let log = LogNames { log: name(&log.log), errors: name(&log.errors) };
@@ -112,7 +112,7 @@ pub(super) fn submissions(
     ids.iter().map(copy).collect()
 }
 
-/// The response to a request to submit, which a task waits for.
+/// The pending response to a request, for which a task waits.
 type Response = JoinHandle<Result<Submitted, RpcError>>;
 
 /// Sends the requests, prints the job ids in their order, waits for the jobs if requested, and returns the
@@ -126,20 +126,21 @@ pub(super) async fn submit_all(
     let mut files = LogFiles::default();
     let sinks: Result<Vec<Sinks>, ArgError> =
         submissions.iter().map(|submission| files.sinks(&submission.log)).collect();
-    // All requests are sent before the first response is awaited.
+    // All requests are sent before the first response is awaited, so that the manager can commit many jobs
+    // at once.
     let sent: Vec<(String, Sinks, Response)> = submissions
         .into_iter()
         .zip(sinks?)
         .map(|(submission, sinks)| {
             let client = client.clone();
-            let answer = async move { client.call(submission.request).await };
-            (submission.label, sinks, tokio::spawn(answer))
+            let response = async move { client.call(submission.request).await };
+            (submission.label, sinks, tokio::spawn(response))
         })
         .collect();
     let mut waiting = JoinSet::new();
     let mut highest = 0;
-    for (label, sinks, answer) in sent {
-        match answer.await.map_err(CliError::failure)? {
+    for (label, sinks, response) in sent {
+        match response.await.map_err(CliError::failure)? {
             Ok(Submitted { id }) => {
                 if !quiet {
                     sinks.put(false, format!("{}\n", show_id(id)).as_bytes())?;

@@ -1,12 +1,12 @@
-//! `--rlimit`: which of the submitter's resource limits a job inherits, as the job shell option
-//! `rlimit` (name to soft limit, -1 for unlimited).
+//! `--rlimit`: the resource limits that a job inherits from the caller. They are the job shell option
+//! `rlimit`, which maps names to soft limits, -1 for unlimited.
 
 use std::collections::BTreeMap;
 
 use rustix::process::{Resource, getrlimit};
 
-use super::env::Pattern;
 use super::error::ArgError;
+use super::pattern::Pattern;
 
 const RESOURCES: [(&str, Resource); 15] = [
     ("as", Resource::As),
@@ -26,7 +26,7 @@ const RESOURCES: [(&str, Resource); 15] = [
     ("stack", Resource::Stack),
 ];
 
-/// Limits that describe the privileges on the submitting host: a job only gets them on request.
+/// Limits that are privileges on the submitting host: a job inherits them only if a rule names them.
 const NOT_BY_DEFAULT: [&str; 6] = ["memlock", "msgqueue", "nice", "rtprio", "rttime", "sigpending"];
 
 /// The soft limits of this process.
@@ -38,11 +38,11 @@ pub(crate) fn current() -> BTreeMap<String, i64> {
     RESOURCES.iter().map(|(name, resource)| ((*name).to_owned(), limit(*resource))).collect()
 }
 
-/// The limits of the job, from those of the caller and the rules in the order given: `NAME` takes
-/// the caller's (a glob or `/regex/` several), `NAME=VAL` sets one, `-NAME` leaves out.
+/// Applies rules to the limits of the caller, in the order of the command line. `NAME` or a pattern copies
+/// limits of the caller, `NAME=VAL` sets a limit, `-NAME` or `-PATTERN` removes limits.
 ///
 /// # Errors
-/// [`ArgError::Rlimit`] for an unknown name or a value that is no number.
+/// [`ArgError::Rlimit`] for an unknown name or an invalid value.
 pub(crate) fn apply(
     rules: &[String],
     caller: &BTreeMap<String, i64>,
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limits_of_the_caller_go_along_but_for_those_of_the_host() {
+    fn limits_of_the_host_are_not_inherited_by_default() {
         assert_eq!(limits(&[]), pairs(&[("core", 0), ("cpu", -1), ("nofile", 1024)]));
     }
 
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_has_limits() {
+    fn current_returns_the_limits_of_this_process() {
         assert!(current()["nofile"] != 0);
     }
 }

@@ -1,4 +1,4 @@
-//! `--setattr KEY[=VAL]` and `--setopt OPT[=VAL]`: how their texts become values in the jobspec.
+//! `--setattr KEY[=VAL]` and `--setopt OPT[=VAL]`: set values in the jobspec.
 
 use std::fs;
 
@@ -8,11 +8,11 @@ use serde_json::Value;
 use super::caller::Caller;
 use super::error::ArgError;
 
-/// Applies one `--setattr`.
+/// Applies a `--setattr`.
 ///
 /// # Errors
-/// [`ArgError::File`] for `^KEY=FILE` whose file can't be read or is no JSON; [`ArgError::SetAttr`]
-/// when the place can't be set.
+/// [`ArgError::File`] for `^KEY=FILE` if the file can't be read or isn't JSON; [`ArgError::SetAttr`] if the
+/// key is invalid.
 pub(crate) fn set_attribute(
     builder: JobspecBuilder,
     setting: &str,
@@ -27,10 +27,10 @@ pub(crate) fn set_attribute(
     builder.attribute(key, value).map_err(|_| failed(key, &shown))
 }
 
-/// Applies one `--setopt`.
+/// Applies a `--setopt`.
 ///
 /// # Errors
-/// [`ArgError::SetAttr`] when the option can't be set.
+/// [`ArgError::SetAttr`] if the name of the option is invalid.
 pub(crate) fn set_option(
     builder: JobspecBuilder,
     setting: &str,
@@ -45,7 +45,7 @@ fn split(setting: &str) -> (&str, Option<&str>) {
     setting.split_once('=').map_or((setting, None), |(key, text)| (key, Some(text)))
 }
 
-/// JSON where the text is JSON, else the text itself; no text means 1, i.e. "on".
+/// Parses a value as JSON. A text that isn't JSON is a string, and a missing text means 1.
 fn to_value(text: Option<&str>) -> Value {
     match text {
         None => Value::from(1),
@@ -70,7 +70,7 @@ mod tests {
 
     use super::*;
 
-    /// The attributes after these settings, without the time limit that is always there.
+    /// The attributes of a jobspec with these settings.
     fn attributes(settings: &[&str]) -> Result<Value, String> {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("f.json"), r#"{"from":"file"}"#).unwrap();
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_of_setattr_sets_what_flux_sets() {
+    fn every_form_of_setattr_sets_the_same_as_in_flux() {
         let system = |rest: Value| {
             let mut system = json!({"duration": 0});
             system.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_set_is_refused() {
+    fn invalid_settings_are_refused() {
         let refused = |setting: &str| attributes(&[setting]).unwrap_err();
         assert_eq!(refused("^key=nosuch.json"), "No such file or directory: 'nosuch.json'");
         assert!(refused("^key=bad.json").ends_with(": 'bad.json'"));

@@ -1,4 +1,4 @@
-//! Parses the values of options: counts, time limits, signals, start times, sets of tasks and `{cc}`.
+//! Parses the values of options: counts, time limits, signals, begin times, sets of tasks and `{cc}`.
 
 use jiff::tz::TimeZone;
 use jobtap_core::job::{Fsd, Signal};
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use super::error::ArgError;
 use crate::cli::when::parse_when;
 
-/// A count; a negative one counts as 0, which is refused where a count is needed.
+/// Parses a count. A negative count becomes 0, since the builder's error for 0 is that of Flux for both.
 ///
 /// # Errors
-/// [`ArgError::Int`] names the option whose text is no integer.
+/// [`ArgError::Int`] if the text isn't an integer.
 pub(crate) fn count(option: &'static str, text: Option<&str>) -> Result<Option<u64>, ArgError> {
     let Some(text) = text else { return Ok(None) };
     match text.trim().parse::<i64>() {
@@ -20,10 +20,10 @@ pub(crate) fn count(option: &'static str, text: Option<&str>) -> Result<Option<u
     }
 }
 
-/// Seconds of a time limit; a number without unit is minutes.
+/// Parses a time limit and returns it in seconds. A number without a unit is in minutes.
 ///
 /// # Errors
-/// [`ArgError`] for what is no duration, and for one that is negative or never ends.
+/// [`ArgError`] if the text isn't a duration, or if the duration is negative or infinite.
 pub(crate) fn time_limit(text: &str) -> Result<f64, ArgError> {
     const MINUTE: f64 = 60.0;
     let minutes = text.parse::<f64>().ok().filter(|_| !text.starts_with('+'));
@@ -36,10 +36,11 @@ pub(crate) fn time_limit(text: &str) -> Result<f64, ArgError> {
     if seconds.is_finite() { Ok(seconds) } else { Err(ArgError::InfiniteDuration) }
 }
 
-/// The shell option for `[SIG][@TIME]`: the signal that warns tasks, and how long before their end.
+/// Parses `[SIG][@TIME]` and returns the job shell option for it: the signal that warns the tasks, and how
+/// long before the expiration of the job it is sent.
 ///
 /// # Errors
-/// [`ArgError::Signal`] for what is no signal, and for a time that is none.
+/// [`ArgError::Signal`] if the signal or the time is invalid.
 pub(crate) fn warning(option: &str) -> Result<Value, ArgError> {
     let refused = |text: String| ArgError::Signal { option: option.to_owned(), text };
     let (signal, time) = option.split_once('@').unwrap_or((option, ""));
@@ -52,10 +53,10 @@ pub(crate) fn warning(option: &str) -> Result<Value, ArgError> {
     Ok(json!({ "signum": signum, "timeleft": timeleft.as_secs() }))
 }
 
-/// The dependency that holds a job until a time, in one of the forms of [`parse_when`].
+/// The dependency on a begin time, which is given in one of the forms of [`parse_when`].
 ///
 /// # Errors
-/// [`ArgError::Datetime`] for anything else.
+/// [`ArgError::Datetime`] if the text isn't a time.
 pub(crate) fn begin_time(text: &str, now: f64) -> Result<Dependency, ArgError> {
     let invalid = || ArgError::Datetime(text.to_owned());
     let epoch = parse_when(text, now, &TimeZone::system()).filter(|epoch| *epoch >= 0.0);
@@ -63,7 +64,7 @@ pub(crate) fn begin_time(text: &str, now: f64) -> Result<Dependency, ArgError> {
     Ok(Dependency { scheme: "begin-time".to_owned(), value, options: Default::default() })
 }
 
-/// Whether the argument of `--input` names tasks rather than a file.
+/// Returns true if the argument of `--input` names tasks instead of a file.
 pub(crate) fn is_task_set(text: &str) -> bool {
     let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     text == "all"
@@ -73,7 +74,7 @@ pub(crate) fn is_task_set(text: &str) -> bool {
         })
 }
 
-/// Replaces `{cc}`; `{{...}}` belongs to the job shell.
+/// Replaces `{cc}` by the id. `{{...}}` remains, since the job shell replaces it.
 pub(crate) fn substitute_cc(text: &str, id: &str) -> String {
     const MARK: &str = "{cc}";
     let mut done = String::with_capacity(text.len());

@@ -1,4 +1,4 @@
-//! Waits for submitted jobs, with their output.
+//! Waits for submitted jobs and copies their output.
 
 use jobtap_core::eventlog::EventEntry;
 use jobtap_core::job::{JobId, Timestamp};
@@ -7,12 +7,12 @@ use serde_json::Value;
 use super::args::CopyArgs;
 use super::log::Sinks;
 use crate::cli::ids::show_id;
-use crate::cli::job::{Ending, EventStream, Output, exit_code_of, show_exception};
+use crate::cli::job::{EventStream, Finish, Output, exit_code_of, show_exception};
 use crate::cli::message::CliError;
 use crate::client::Client;
 use crate::rpc::errno::ENOENT;
 
-/// What is waited for.
+/// What to wait for, and what to print meanwhile.
 #[derive(Debug, Clone)]
 pub(in crate::cli) struct Wait {
     event: String,
@@ -22,7 +22,7 @@ pub(in crate::cli) struct Wait {
 }
 
 impl Wait {
-    /// What the options ask for; `None` if nothing.
+    /// The value for the options. `None` if they don't ask to wait.
     pub(in crate::cli) fn from_args(verbose: u8, label: bool, args: &CopyArgs) -> Option<Self> {
         let event = match &args.wait_event {
             Some(event) => event.clone(),
@@ -37,14 +37,14 @@ impl Wait {
         Some(Self { event, exec, watch, verbose })
     }
 
-    /// The end of the job, with its output until then.
+    /// Waits until the job is inactive, and copies its output.
     pub(in crate::cli) fn with_output(verbose: u8, label: bool) -> Self {
         let watch = Some(Output { label, quiet: false });
         Self { event: "clean".to_owned(), exec: false, watch, verbose }
     }
 }
 
-/// Waits for a job, and returns its exit code.
+/// Waits for a job and returns its exit code.
 pub(in crate::cli) async fn wait_for(
     client: Client,
     id: JobId,
@@ -57,7 +57,7 @@ pub(in crate::cli) async fn wait_for(
             None => Ok(()),
         }
     };
-    let (copied, code) = tokio::join!(output, follow(&client, id, &wait, &sinks));
+    let (copied, code) = tokio::join!(output, wait_for_event(&client, id, &wait, &sinks));
     copied?;
     code
 }
@@ -76,7 +76,7 @@ async fn copy_output(
                     sinks.put(stderr, &bytes)?;
                 }
             }
-            // A job without output: it never started, or it is simulated.
+            // The job has no output: it was never started, or is simulated.
             Err(error) if error.errno == ENOENT => return Ok(()),
             Err(error) => return Err(error.into()),
         }
@@ -84,29 +84,34 @@ async fn copy_output(
     Ok(())
 }
 
-async fn follow(client: &Client, id: JobId, wait: &Wait, sinks: &Sinks) -> Result<u8, CliError> {
+async fn wait_for_event(
+    client: &Client,
+    id: JobId,
+    wait: &Wait,
+    sinks: &Sinks,
+) -> Result<u8, CliError> {
     if wait.exec {
-        return follow_exec(client, id, &wait.event, sinks).await;
+        return wait_for_exec_event(client, id, &wait.event, sinks).await;
     }
     let mut events = EventStream::open(client, id, "eventlog", false).await?;
-    let mut ending = Ending::default();
+    let mut finish = Finish::default();
     let mut first = None;
     while let Some(event) = events.next().await {
         let event = event?;
         let first = *first.get_or_insert(event.timestamp);
-        ending.note(&event);
-        tell(id, &event, first, wait.verbose, sinks);
+        finish.note(&event);
+        print_event(id, &event, first, wait.verbose, sinks);
         if event.name == *wait.event {
-            // The awaited event has come. Whether the job will succeed is not known yet.
-            let over = event.name == "clean" || ending.status.is_some();
-            return Ok(if over { exit_code_of(&ending, 1) } else { 0 });
+            // Before the event `finish` the exit code isn't known yet.
+            let finished = event.name == "clean" || finish.status.is_some();
+            return Ok(if finished { exit_code_of(&finish, 1) } else { 0 });
         }
     }
-    sinks.note(&never_came(id, &wait.event));
-    Ok(exit_code_of(&ending, 1).max(1))
+    sinks.note(&never_received(id, &wait.event));
+    Ok(exit_code_of(&finish, 1).max(1))
 }
 
-async fn follow_exec(
+async fn wait_for_exec_event(
     client: &Client,
     id: JobId,
     name: &str,
@@ -117,20 +122,22 @@ async fn follow_exec(
         match event {
             Ok(event) if event.name == name => return Ok(0),
             Ok(_) => {}
-            // A job that never ran, or is simulated, has no such log.
+            // A job that was never started, or is simulated, has no such eventlog.
             Err(error) if error.errno == ENOENT => break,
             Err(error) => return Err(error.into()),
         }
     }
-    sinks.note(&never_came(id, &format!("exec.{name}")));
+    sinks.note(&never_received(id, &format!("exec.{name}")));
     Ok(1)
 }
 
-fn never_came(id: JobId, event: &str) -> String {
+fn never_received(id: JobId, event: &str) -> String {
     format!("{}: event '{event}' never received", show_id(id))
 }
 
-fn tell(id: JobId, event: &EventEntry, first: Timestamp, verbose: u8, sinks: &Sinks) {
+/// Prints an event if it is a fatal exception or `verbose` asks for it. Times are relative to the time
+/// `first` of the job's first event.
+fn print_event(id: JobId, event: &EventEntry, first: Timestamp, verbose: u8, sinks: &Sinks) {
     let fatal = |event: &EventEntry| {
         let severity = event.context.as_ref().and_then(|context| context.get("severity"));
         severity.and_then(Value::as_i64) == Some(0)

@@ -1,4 +1,4 @@
-//! Points in time as users type them: `--since=-8h`, `--begin-time="tomorrow 10am"`.
+//! Parses points in time that users type: `--since=-8h`, `--begin-time="tomorrow 10am"`.
 
 mod words;
 
@@ -7,13 +7,14 @@ use jiff::civil::{DateTime, Time};
 use jiff::tz::TimeZone;
 use jobtap_core::job::Fsd;
 
-use self::words::in_words;
+use self::words::parse_words;
 
-/// The seconds since the epoch that `text` means, seen at `now` in `zone`.
+/// Parses a point in time, relative to the time `now` in the time zone `zone`, and returns it in seconds
+/// since the epoch. Returns `None` if the text isn't understood.
 ///
-/// Accepted are seconds since the epoch, `now`, `-DURATION` and `+DURATION` from now, and dates:
-/// `YYYY-MM-DD`, `YYYY-MM-DD HH:MM[:SS]`, with `T` in the place of the blank or with an offset from UTC, and
-/// `HH:MM[:SS]` for today; otherwise words, see [`words`].
+/// It accepts seconds since the epoch, `now`, `-DURATION` and `+DURATION` from now, dates (`YYYY-MM-DD`,
+/// `YYYY-MM-DD HH:MM[:SS]`, with `T` instead of the space or with an offset from UTC, and `HH:MM[:SS]` for
+/// today), and words, see [`words`].
 pub(crate) fn parse_when(text: &str, now: f64, zone: &TimeZone) -> Option<f64> {
     let text = text.trim();
     if text == "now" {
@@ -39,9 +40,14 @@ pub(crate) fn parse_when(text: &str, now: f64, zone: &TimeZone) -> Option<f64> {
     } else if let Ok(time) = text.parse::<Time>() {
         now.date().to_datetime(time)
     } else {
-        return Some(seconds(in_words(text, &now)?.timestamp()));
+        return Some(seconds(parse_words(text, &now)?.timestamp()));
     };
     Some(seconds(civil.to_zoned(zone.clone()).ok()?.timestamp()))
+}
+
+/// The present time in seconds since the epoch.
+pub(crate) fn now() -> f64 {
+    seconds(Timestamp::now())
 }
 
 fn seconds(time: Timestamp) -> f64 {
@@ -60,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn relative_times_count_from_now() {
+    fn durations_are_relative_to_now() {
         assert_eq!(utc("-8h"), Some(NOW - 28800.0));
         assert_eq!(utc("+30s"), Some(NOW + 30.0));
         assert_eq!(utc("now"), Some(NOW));
@@ -90,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_is_refused() {
+    fn other_texts_are_refused() {
         for text in ["", "soon", "-", "-8x", "-inf", "2023-13-01", "25:00", "inf", "nan"] {
             assert_eq!(utc(text), None, "{text}");
         }
@@ -98,7 +104,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_read_is_a_time(
+        fn any_parsed_time_is_finite(
             text in ".{0,24}|[-+]?[0-9]{1,9}[smhd]?|[0-9]{1,2}:[0-9]{2}|in [0-9]{1,9} (days|hours)",
             now in any::<f64>().prop_filter("finite", |now| now.is_finite()),
         ) {
@@ -108,7 +114,7 @@ mod tests {
         }
 
         #[test]
-        fn a_printed_time_reads_back(seconds in 0..4_000_000_000i64) {
+        fn a_printed_time_parses_to_itself(seconds in 0..4_000_000_000i64) {
             let time = Timestamp::from_second(seconds).unwrap();
             prop_assert_eq!(utc(&time.to_string()), Some(seconds as f64));
             prop_assert_eq!(utc(&seconds.to_string()), Some(seconds as f64));

@@ -1,15 +1,15 @@
-//! Points in time in words: `tomorrow 10am`, `noon next monday`, `in 10 minutes`, `Jan 1 2030`.
+//! Parses points in time in words: `tomorrow 10am`, `noon next monday`, `in 10 minutes`, `Jan 1 2030`.
 //!
-//! A day, a time of the day, or both in either order; a day alone begins at midnight, a time alone is
-//! today's. Or a distance from now.
+//! A text is a distance from now, or a day, a time of day, or both in either order. A day alone means its
+//! midnight, a time alone is today.
 //!
-//! The crate `interim` reads no time in front of its day, no `a year ago` and no `now + 1h`, and takes `10`
-//! for a year, so these words are read here.
+//! The crate `interim` isn't used: it doesn't accept a time before its day, `a year ago` and `now + 1h`, and
+//! takes `10` for a year.
 
 use jiff::civil::{Date, Time, Weekday, time};
 use jiff::{SignedDuration, Span, ToSpan, Zoned};
 
-/// Words that change nothing.
+/// Words that are ignored.
 const FILLERS: [&str; 5] = ["at", "on", "this", "of", "the"];
 
 const DAYS: [(&str, Weekday); 7] = [
@@ -37,7 +37,7 @@ const MONTHS: [&str; 12] = [
     "december",
 ];
 
-/// Names of units and their seconds.
+/// The names of units, and their lengths in seconds.
 const UNITS: [(&[&str], i64); 5] = [
     (&["s", "sec", "secs", "second", "seconds"], 1),
     (&["m", "min", "mins", "minute", "minutes"], 60),
@@ -46,8 +46,8 @@ const UNITS: [(&[&str], i64); 5] = [
     (&["w", "wk", "week", "weeks"], 604_800),
 ];
 
-/// Returns the time that the words mean; `None` if one of them isn't understood.
-pub(super) fn in_words(text: &str, now: &Zoned) -> Option<Zoned> {
+/// Parses a point in time relative to `now`. Returns `None` if a word isn't understood.
+pub(super) fn parse_words(text: &str, now: &Zoned) -> Option<Zoned> {
     let text = text.to_lowercase();
     let words: Vec<&str> = text
         .split(|c: char| c.is_whitespace() || c == ',')
@@ -56,7 +56,7 @@ pub(super) fn in_words(text: &str, now: &Zoned) -> Option<Zoned> {
     distance(&words, now).or_else(|| day_and_time(&words, now))
 }
 
-/// Reads `in 10 minutes`, `10 minutes`, `10m`, `an hour from now`, `2 hours ago`, `now + 1h`, `last week`.
+/// Parses `in 10 minutes`, `10 minutes`, `10m`, `an hour from now`, `2 hours ago`, `now + 1h`, `last week`.
 fn distance(words: &[&str], now: &Zoned) -> Option<Zoned> {
     let (sign, amount) = match words {
         ["now", "+", amount @ ..] | ["in", amount @ ..] | [amount @ .., "from", "now"] => {
@@ -77,7 +77,7 @@ fn distance(words: &[&str], now: &Zoned) -> Option<Zoned> {
     after(now, sign * i64::from(count.parse::<u32>().ok()?), unit)
 }
 
-/// Returns the time so many units from now. Months and years are those of the calendar.
+/// Returns the time `count` units from now. Months and years are those of the calendar.
 fn after(now: &Zoned, count: i64, unit: &str) -> Option<Zoned> {
     let span = match unit {
         "month" | "months" => Span::new().try_months(count),
@@ -96,7 +96,7 @@ fn day_and_time(words: &[&str], now: &Zoned) -> Option<Zoned> {
     while let [first, after @ ..] = rest {
         rest = after;
         if *first == "next" {
-            // A day of the week is the next one anyway.
+            // Ignored: the name of a day of the week always means the next such day.
         } else if let (None, Some(found)) = (at, time_of_day(first)) {
             at = Some(found);
         } else if let (None, Some(found)) = (day, named_day(first, now)) {
@@ -114,7 +114,7 @@ fn day_and_time(words: &[&str], now: &Zoned) -> Option<Zoned> {
     day.to_datetime(at.unwrap_or(Time::midnight())).to_zoned(now.time_zone().clone()).ok()
 }
 
-/// Reads `noon`, `10am`, `10:30pm`, `8:00`, `22:30`.
+/// Parses `noon`, `10am`, `10:30pm`, `8:00`, `22:30`.
 fn time_of_day(word: &str) -> Option<Time> {
     match word {
         "noon" => return Some(time(12, 0, 0, 0)),
@@ -123,7 +123,7 @@ fn time_of_day(word: &str) -> Option<Time> {
     }
     let half = |suffix: &str, offset: i8| Some((word.strip_suffix(suffix)?, offset));
     let Some((clock, offset)) = half("am", 0).or_else(|| half("pm", 12)) else {
-        // An hour has two digits for jiff.
+        // jiff requires two digits for the hour.
         let padded = if word.find(':')? == 1 { format!("0{word}") } else { word.to_owned() };
         return padded.parse().ok();
     };
@@ -137,7 +137,7 @@ fn time_of_day(word: &str) -> Option<Time> {
     Time::new(hour, minute, second, 0).ok()
 }
 
-/// Reads `today`, `tomorrow`, a day of the week (the next one after today), `2030-01-31`, `1/31/2030`.
+/// Parses `today`, `tomorrow`, a day of the week (the next one after today), `2030-01-31`, `1/31/2030`.
 fn named_day(word: &str, now: &Zoned) -> Option<Date> {
     let today = now.date();
     match word {
@@ -146,7 +146,7 @@ fn named_day(word: &str, now: &Zoned) -> Option<Date> {
         "yesterday" => return today.yesterday().ok(),
         _ => {}
     }
-    if let Some((_, weekday)) = DAYS.iter().find(|(name, _)| is_short_for(word, name)) {
+    if let Some((_, weekday)) = DAYS.iter().find(|(name, _)| abbreviates(word, name)) {
         return today.nth_weekday(1, *weekday).ok();
     }
     if let [month, day, year] = word.split('/').collect::<Vec<_>>().as_slice() {
@@ -155,7 +155,7 @@ fn named_day(word: &str, now: &Zoned) -> Option<Date> {
     word.parse().ok()
 }
 
-/// Reads `jan 31` or `31 jan`, with a year or as the next such day; returns it with the words after it.
+/// Parses `jan 31` or `31 jan`, with a year or as the next such day. Returns the day and the words after it.
 fn day_of_month<'a, 'b>(
     first: &str,
     rest: &'b [&'a str],
@@ -180,11 +180,11 @@ fn day_of_month<'a, 'b>(
 }
 
 fn month(word: &str) -> Option<i8> {
-    (1..).zip(MONTHS).find_map(|(number, name)| is_short_for(word, name).then_some(number))
+    (1..).zip(MONTHS).find_map(|(number, name)| abbreviates(word, name).then_some(number))
 }
 
-/// Returns whether `word` is at least three letters of the name's beginning.
-fn is_short_for(word: &str, name: &str) -> bool {
+/// Returns true if `word` abbreviates `name` to at least three letters.
+fn abbreviates(word: &str, name: &str) -> bool {
     word.len() >= 3 && name.starts_with(word)
 }
 
@@ -196,14 +196,14 @@ mod tests {
 
     use super::*;
 
-    /// What the words mean on Tuesday, 14 November 2023, 21:02:39.
-    fn seen(text: &str) -> Option<String> {
+    /// Parses the words on Tuesday, 14 November 2023, 21:02:39.
+    fn parsed(text: &str) -> Option<String> {
         let now = date(2023, 11, 14).at(21, 2, 39, 0).to_zoned(TimeZone::UTC).unwrap();
-        in_words(text, &now).map(|time| time.strftime("%F %T").to_string())
+        parse_words(text, &now).map(|time| time.strftime("%F %T").to_string())
     }
 
     #[test]
-    fn days_and_times_in_either_order() {
+    fn day_and_time_are_accepted_in_either_order() {
         for (text, expected) in [
             ("tomorrow", "2023-11-15 00:00:00"),
             ("8:00 tomorrow", "2023-11-15 08:00:00"),
@@ -221,12 +221,12 @@ mod tests {
             ("2030-01-31 10pm", "2030-01-31 22:00:00"),
             ("1/31/2030", "2030-01-31 00:00:00"),
         ] {
-            assert_eq!(seen(text).as_deref(), Some(expected), "{text}");
+            assert_eq!(parsed(text).as_deref(), Some(expected), "{text}");
         }
     }
 
     #[test]
-    fn distances_from_now() {
+    fn distances_are_relative_to_now() {
         for (text, expected) in [
             ("in 10 minutes", "2023-11-14 21:12:39"),
             ("an hour from now", "2023-11-14 22:02:39"),
@@ -240,12 +240,12 @@ mod tests {
             ("last week", "2023-11-07 21:02:39"),
             ("next month", "2023-12-14 21:02:39"),
         ] {
-            assert_eq!(seen(text).as_deref(), Some(expected), "{text}");
+            assert_eq!(parsed(text).as_deref(), Some(expected), "{text}");
         }
     }
 
     #[test]
-    fn the_rest_is_not_understood() {
+    fn other_texts_are_refused() {
         for text in [
             "",
             "soon",
@@ -262,17 +262,17 @@ mod tests {
             "next",
             "now +",
         ] {
-            assert_eq!(seen(text), None, "{text}");
+            assert_eq!(parsed(text), None, "{text}");
         }
     }
 
     proptest! {
         #[test]
-        fn fillers_case_and_blanks_change_nothing(
+        fn fillers_case_and_spaces_are_ignored(
             text in "[a-z0-9:/, -]{0,24}|(in )?[0-9]{1,3} (days|hours)|(mon|friday) [0-9]{1,2}(am|pm)",
         ) {
             let same = format!("  the {} ", text.to_uppercase().replace(' ', "  "));
-            prop_assert_eq!(seen(&same), seen(&text));
+            prop_assert_eq!(parsed(&same), parsed(&text));
         }
     }
 }

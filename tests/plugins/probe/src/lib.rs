@@ -1,14 +1,14 @@
-//! `probe`: a plugin for the end-to-end tests. It does what a job's attributes, its configuration or
-//! a request ask for, so that a test can see it happen in a real manager.
+//! `probe`: a plugin for the end-to-end tests. Attributes of jobs, its configuration and requests make it do
+//! what a test then observes in a real manager.
 //!
-//! It is loaded by name. A job's `probe.prolog` is a shell script to be run before the job starts,
+//! It is loaded by name. A job's `probe.prolog` is a shell script that runs before the job starts,
 //! `probe.slow` makes `job.validate` take that many milliseconds, `probe.panic` makes it panic.
 
 use std::time::Duration;
 
 use jobtap_core::prelude::*;
 
-/// Its own configuration.
+/// The plugin's own configuration.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub struct Settings {
@@ -16,7 +16,7 @@ pub struct Settings {
     longest_update: Option<Fsd>,
 }
 
-/// What it reads of the instance's configuration.
+/// The part of the instance's configuration that the plugin reads.
 #[derive(Debug, Default, Deserialize)]
 struct Watched {
     #[serde(default)]
@@ -27,11 +27,11 @@ struct Watched {
 struct Site {
     #[serde(default)]
     color: String,
-    /// A configuration with this text is refused with it.
+    /// A configuration with this text is refused, and the text is the reason.
     veto: Option<String>,
 }
 
-/// Kept on the instance.
+/// The plugin's data on the instance.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Ledger {
     total: i64,
@@ -42,7 +42,7 @@ struct Ledger {
 pub struct Probe {
     settings: Settings,
     color: String,
-    /// How many configurations it was shown.
+    /// The number of configurations that the plugin has seen.
     shown: u32,
 }
 
@@ -120,7 +120,7 @@ impl Probe {
         caller.userid.as_u32()
     }
 
-    /// Adds to what is kept on the instance.
+    /// Adds to the data on the instance.
     #[service("add")]
     fn add(&self, n: Request<i64>, data: InstanceData<'_, Ledger>) -> Result<i64, ServiceError> {
         Ok(data.update(|ledger| {
@@ -143,7 +143,7 @@ impl Probe {
         Ok(())
     }
 
-    /// Runs a shell script and tells how it ended.
+    /// Runs a shell script and returns its exit status.
     #[service("sh")]
     async fn sh(script: Request<String>, remote: Remote<Self>) -> Result<String, ServiceError> {
         let process = Process::new("sh").arg("-c").arg(script.into_inner());
@@ -156,7 +156,7 @@ impl Probe {
         ))
     }
 
-    /// Runs a program that may not be there.
+    /// Runs a program that may not exist.
     #[service("exec")]
     async fn exec(program: Request<String>, remote: Remote<Self>) -> Result<i32, ServiceError> {
         Ok(remote.run_process(Process::new(program.into_inner())).await?.status.as_raw())

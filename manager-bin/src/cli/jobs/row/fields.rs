@@ -1,4 +1,4 @@
-//! The fields of listed jobs by name: their headings and values.
+//! The fields of listed jobs that an output format can name, with their headings and values.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{JobRow, result_emoji, state_emoji};
 use crate::cli::format::{FieldValue, Row};
 
-/// Field names and headings; annotations, whose names the plugins choose, come beside these.
+/// Field names and headings. Annotations aren't listed, since plugins and users choose their names.
 const HEADINGS: &[(&str, &str)] = &[
     ("id", "JOBID"),
     ("id.dec", "JOBID"),
@@ -73,7 +73,7 @@ const HEADINGS: &[(&str, &str)] = &[
     ("sched.resource_summary", "RESOURCES"),
 ];
 
-/// Fields of jobs that are managers themselves: empty for all others.
+/// Fields of inner managers, below `instance.`. They parse, so that Flux's formats work, and are empty.
 const INSTANCE_HEADINGS: &[(&str, &str)] = &[
     ("stats.total", "NJOBS"),
     ("utilization", "CORE%"),
@@ -106,7 +106,7 @@ impl Row for JobRow<'_> {
             Some(path) => (true, path),
             None => (false, name),
         };
-        // Only the scheduler's annotations have headings of their own.
+        // After `annotations.` only the fields of the scheduler keep their own headings.
         let listed = |(field, _): &&(&str, &str)| {
             *field == plain && (!annotation || plain.starts_with("sched."))
         };
@@ -174,7 +174,7 @@ impl JobRow<'_> {
         self.attributes.get(attribute).map(FieldValue::from_json)
     }
 
-    /// Times and durations are zero, not empty, while they aren't known.
+    /// Times and durations, which are zero while they aren't known.
     fn time_field(&self, name: &str) -> Option<FieldValue> {
         Some(FieldValue::Float(match name {
             "t_submit" | "t_depend" | "t_priority" | "t_sched" | "t_run" | "t_cleanup"
@@ -188,7 +188,7 @@ impl JobRow<'_> {
 
     fn state_field(&self, name: &str) -> Option<FieldValue> {
         let state = |show: fn(State) -> &'static str| self.state.map(show);
-        let result = |show: fn(JobResult) -> &'static str| self.outcome().map(show);
+        let result = |show: fn(JobResult) -> &'static str| self.final_result().map(show);
         Some(FieldValue::from(match name {
             "state" => state(State::long_name)?,
             "state_single" => state(State::short_name)?,

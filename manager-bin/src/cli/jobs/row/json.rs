@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::JobRow;
 
-/// Attributes that are passed on as they are.
+/// Attributes that are copied unchanged.
 const PLAIN: &[&str] = &[
     "urgency",
     "priority",
@@ -23,7 +23,7 @@ const PLAIN: &[&str] = &[
     "nodelist",
 ];
 
-/// Times that are left out while they are zero.
+/// Times that are omitted while they are zero.
 const TIMES: &[&str] = &[
     "t_submit",
     "t_depend",
@@ -36,7 +36,7 @@ const TIMES: &[&str] = &[
 ];
 
 impl JobRow<'_> {
-    /// The job with readable names in the place of numbers, without what isn't known.
+    /// The job as a JSON object: states and results by name, members without a value omitted.
     pub(crate) fn to_json(&self) -> Value {
         let mut job = Map::new();
         let mut set = |name: &str, value: Value| {
@@ -50,7 +50,7 @@ impl JobRow<'_> {
         set("username", json!(self.username()));
         set("state", json!(self.state.map(|state| state.long_name())));
         set("status", json!(self.status()));
-        set("result", json!(self.outcome().map(|result| result.long_name())));
+        set("result", json!(self.final_result().map(|result| result.long_name())));
         set("returncode", json!(self.returncode()));
         for name in PLAIN {
             set(name, self.attributes.get(*name).cloned().unwrap_or_default());

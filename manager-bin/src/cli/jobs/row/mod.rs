@@ -1,5 +1,5 @@
-//! A listed job, with the values that are derived from its attributes: status, run time, return code, and
-//! why it waits or has ended.
+//! A listed job, with the values that are derived from its attributes: status, run time, return code, and why
+//! it is pending or became inactive.
 
 mod fields;
 mod json;
@@ -16,7 +16,7 @@ use crate::cli::format::fsd;
 use crate::cli::ids::IdStyle;
 use crate::users::Users;
 
-/// Time, time zone and locale, on which the texts of a job depend.
+/// The time, time zone, id style and users on which the displayed values of a job depend.
 pub(crate) struct Viewpoint {
     /// Seconds since the epoch.
     pub(crate) now: f64,
@@ -38,7 +38,7 @@ impl<'a> JobRow<'a> {
     /// Reads a job from its JSON object.
     ///
     /// # Errors
-    /// A sentence about the member that is missing or wrong.
+    /// A sentence that names the member that is missing or has the wrong type.
     pub(crate) fn from_json(job: Value, view: &'a Viewpoint) -> Result<Self, String> {
         let Value::Object(attributes) = job else {
             return Err("a job must be a JSON object".to_owned());
@@ -54,7 +54,7 @@ impl<'a> JobRow<'a> {
     }
 
     /// The result of an inactive job.
-    pub(in crate::cli) fn outcome(&self) -> Option<JobResult> {
+    pub(in crate::cli) fn final_result(&self) -> Option<JobResult> {
         self.result.filter(|_| self.inactive())
     }
 
@@ -62,7 +62,7 @@ impl<'a> JobRow<'a> {
         self.attributes.get(name).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// A number; zero while it is not known.
+    /// A number; zero while it isn't known.
     pub(in crate::cli) fn float(&self, name: &str) -> f64 {
         self.attributes.get(name).and_then(Value::as_f64).unwrap_or_default()
     }
@@ -79,38 +79,38 @@ impl<'a> JobRow<'a> {
         self.userid().map(|uid| self.view.users.name(uid))
     }
 
-    /// The annotation at a dotted path; the empty path is all of them.
+    /// The annotation at a dotted path. The empty path returns all annotations.
     pub(in crate::cli) fn annotation(&self, path: &str) -> Option<&Value> {
         let all = self.attributes.get("annotations")?;
         path.split('.').filter(|key| !key.is_empty()).try_fold(all, |value, key| value.get(key))
     }
 
-    /// State while active, result afterwards.
+    /// The state of an active job, the result of an inactive one.
     pub(in crate::cli) fn status(&self) -> &'static str {
-        match (self.outcome(), self.state) {
+        match (self.final_result(), self.state) {
             (Some(result), _) => result.long_name(),
             (None, state) => state.map_or("", State::long_name),
         }
     }
 
     pub(in crate::cli) fn status_abbrev(&self) -> &'static str {
-        match (self.outcome(), self.state) {
+        match (self.final_result(), self.state) {
             (Some(result), _) => result.short_name(),
             (None, state) => state.map_or("", State::short_name),
         }
     }
 
-    /// A status in one symbol.
+    /// The status as an emoji.
     pub(in crate::cli) fn status_emoji(&self) -> &'static str {
-        match self.outcome() {
+        match self.final_result() {
             Some(result) => result_emoji(result),
             None => self.state.map_or("", state_emoji),
         }
     }
 
-    /// The parameters of the terminal's colour code for the line of this job, if it has a colour.
+    /// The parameters of the terminal's escape sequence that colours the line of this job, if it is coloured.
     pub(in crate::cli) fn color(&self) -> Option<&'static str> {
-        match self.outcome() {
+        match self.final_result() {
             Some(JobResult::Completed) => Some("01;32"),
             Some(JobResult::Failed | JobResult::Timeout) => Some("01;31"),
             Some(JobResult::Canceled) => Some("37"),
@@ -118,13 +118,13 @@ impl<'a> JobRow<'a> {
         }
     }
 
-    /// The address of the manager that runs as this job.
+    /// The address of the manager that runs as this job, from the memo `uri`.
     pub(in crate::cli) fn inner_manager(&self) -> Option<&str> {
         let uri = self.annotation("user.uri")?.as_str()?;
         (self.state == Some(State::Run)).then_some(uri)
     }
 
-    /// Seconds between allocation and end, or until now.
+    /// Seconds from the state RUN to CLEANUP, or until now.
     pub(in crate::cli) fn runtime(&self) -> f64 {
         let (start, end) = (self.float("t_run"), self.float("t_cleanup"));
         match (start > 0.0, end > 0.0) {
@@ -143,7 +143,8 @@ impl<'a> JobRow<'a> {
         }
     }
 
-    /// What `returncode` shows: an exit code, or the negative number of a signal.
+    /// The field `returncode`: an exit code, or the negated number of a signal. As in Flux, a job without a
+    /// wait status has -128 if it was canceled and 1 if it failed.
     pub(in crate::cli) fn returncode(&self) -> Option<i64> {
         if !self.inactive() {
             return None;
@@ -204,7 +205,7 @@ impl<'a> JobRow<'a> {
         names.map(|name| self.show_dependency(name)).collect::<Vec<_>>().join(",")
     }
 
-    /// `begin-time=SECONDS` as a time of day; any other dependency as it is.
+    /// Shows `begin-time=SECONDS` as a local time, and any other dependency unchanged.
     fn show_dependency(&self, name: &str) -> String {
         let begin = name.strip_prefix("begin-time=").and_then(|t| t.parse().ok());
         let times = begin.and_then(|t| self.local(t)).zip(self.local(self.view.now));
@@ -224,9 +225,9 @@ impl<'a> JobRow<'a> {
         Some(time.filter(|_| seconds.is_finite())?.to_zoned(self.view.zone.clone()))
     }
 
-    /// Why an inactive job has ended.
+    /// Why the job became inactive; empty for an active job.
     pub(in crate::cli) fn inactive_reason(&self) -> String {
-        match self.outcome() {
+        match self.final_result() {
             None => String::new(),
             Some(JobResult::Canceled) => match self.text("exception_note") {
                 "" => "Canceled".to_owned(),
@@ -240,7 +241,7 @@ impl<'a> JobRow<'a> {
 
     fn failure(&self) -> String {
         let kind = self.text("exception_type");
-        // An exception of type exec reports a failure about which the exit code says more.
+        // For an exception of type exec the return code tells more than the exception's note.
         let fatal = self.int("exception_severity") == Some(0);
         if fatal && !matches!(kind, "" | "exec") {
             return format!("Exception: type={kind} note={}", self.text("exception_note"));
@@ -280,7 +281,7 @@ pub(in crate::cli) fn result_emoji(result: JobResult) -> &'static str {
     }
 }
 
-/// A member that may be missing, `null` or empty.
+/// Deserializes a member. Returns `None` if it is missing, `null` or an empty string.
 fn member<T: for<'de> Deserialize<'de>>(
     job: &Map<String, Value>,
     name: &str,

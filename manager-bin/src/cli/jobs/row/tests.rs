@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{JobRow, Viewpoint};
 use crate::cli::format::{RenderOptions, Row, Template, render};
 use crate::cli::ids::IdStyle;
-use crate::cli::jobs::Setting;
+use crate::cli::jobs::options::Setting;
 use crate::users::Users;
 
 const NOW: f64 = 1_700_000_000.0; // 2023-11-14 22:13:20 UTC
@@ -21,7 +21,7 @@ pub(in crate::cli) fn viewpoint() -> Viewpoint {
     }
 }
 
-/// A job that completed, with `changes` on top; `null` removes an attribute.
+/// A job with the result COMPLETED and these changed attributes; `null` removes an attribute.
 pub(in crate::cli) fn job(changes: Value) -> Value {
     let mut job = json!({
         "id": 68_484_595_712_u64, "userid": 1001, "urgency": 16, "priority": 16, "name": "a",
@@ -40,7 +40,7 @@ pub(in crate::cli) fn job(changes: Value) -> Value {
     job
 }
 
-/// A job in an active state: what is known only later is missing.
+/// A job in an active state, without the attributes that are set in later states.
 pub(in crate::cli) fn active(state: u8, changes: Value) -> Value {
     let mut job = job(json!({
         "state": state, "result": null, "success": null, "waitstatus": null,
@@ -64,8 +64,8 @@ fn exception(kind: &str, severity: i32, note: &str) -> Value {
     })
 }
 
-/// A job that did not complete.
-fn ended(result: u8, status: Option<i32>, mut changes: Value) -> Value {
+/// An inactive job with another result than COMPLETED.
+fn unsuccessful(result: u8, status: Option<i32>, mut changes: Value) -> Value {
     changes["result"] = json!(result);
     changes["waitstatus"] = json!(status);
     job(changes)
@@ -91,7 +91,7 @@ fn named(name: &str, jobs: &[Value]) -> Vec<String> {
 }
 
 #[test]
-fn the_default_format_reads_as_in_the_reference() {
+fn default_format_prints_the_lines_of_the_reference() {
     assert_eq!(
         named("default", &[job(json!({}))]),
         [
@@ -116,7 +116,7 @@ fn the_default_format_reads_as_in_the_reference() {
 }
 
 #[test]
-fn every_other_named_format_shows_what_it_is_for() {
+fn named_formats_print_their_fields() {
     let held =
         active(2, json!({"dependencies": ["after-success=f4fr", "singleton"], "priority": null}));
     assert_eq!(
@@ -127,7 +127,7 @@ fn every_other_named_format_shows_what_it_is_for() {
         ]
     );
     assert_eq!(
-        named("endreason", &[ended(4, Some(15), exception("cancel", 0, "stop it"))])[1],
+        named("endreason", &[unsuccessful(4, Some(15), exception("cancel", 0, "stop it"))])[1],
         "    f2oLkTLb alice    a          CA  Nov14 22:13 Canceled: stop it"
     );
     let running = active(16, json!({"expiration": NOW + 90.0, "duration": 99.0}));
@@ -142,38 +142,53 @@ fn every_other_named_format_shows_what_it_is_for() {
 }
 
 #[test]
-fn reasons_and_return_codes_of_ended_jobs() {
+fn inactive_jobs_show_reason_and_return_code() {
     let format = "{status} rc={returncode} ws={waitstatus} exc={exception.type}/{exception.severity} {inactive_reason}";
     let none = || json!({"success": false});
     for (job, line) in [
         (job(json!({})), "COMPLETED rc=0 ws=0 exc=/ Exit 0"),
-        (ended(2, Some(256), none()), "FAILED rc=1 ws=256 exc=/ Exit 1"),
-        (ended(2, Some(9), none()), "FAILED rc=-9 ws=9 exc=/ Exit -9"),
-        (ended(2, Some(768), none()), "FAILED rc=3 ws=768 exc=/ Exit 3"),
-        (ended(2, Some(137 << 8), none()), "FAILED rc=137 ws=35072 exc=/ Killed"),
+        (unsuccessful(2, Some(256), none()), "FAILED rc=1 ws=256 exc=/ Exit 1"),
+        (unsuccessful(2, Some(9), none()), "FAILED rc=-9 ws=9 exc=/ Exit -9"),
+        (unsuccessful(2, Some(768), none()), "FAILED rc=3 ws=768 exc=/ Exit 3"),
+        (unsuccessful(2, Some(137 << 8), none()), "FAILED rc=137 ws=35072 exc=/ Killed"),
         (
-            ended(2, Some(126 << 8), none()),
+            unsuccessful(2, Some(126 << 8), none()),
             "FAILED rc=126 ws=32256 exc=/ Command invoked cannot execute",
         ),
-        (ended(2, Some(127 << 8), none()), "FAILED rc=127 ws=32512 exc=/ command not found"),
-        (ended(2, Some(128 << 8), none()), "FAILED rc=128 ws=32768 exc=/ Invalid argument to exit"),
-        (ended(2, None, exception("exec", 0, "no")), "FAILED rc=1 ws= exc=exec/0 Exit 1"),
-        (ended(2, Some(15), exception("exec", 0, "no")), "FAILED rc=-15 ws=15 exc=exec/0 Exit -15"),
+        (unsuccessful(2, Some(127 << 8), none()), "FAILED rc=127 ws=32512 exc=/ command not found"),
         (
-            ended(2, Some(256), exception("prolog", 0, "failed")),
+            unsuccessful(2, Some(128 << 8), none()),
+            "FAILED rc=128 ws=32768 exc=/ Invalid argument to exit",
+        ),
+        (unsuccessful(2, None, exception("exec", 0, "no")), "FAILED rc=1 ws= exc=exec/0 Exit 1"),
+        (
+            unsuccessful(2, Some(15), exception("exec", 0, "no")),
+            "FAILED rc=-15 ws=15 exc=exec/0 Exit -15",
+        ),
+        (
+            unsuccessful(2, Some(256), exception("prolog", 0, "failed")),
             "FAILED rc=1 ws=256 exc=prolog/0 Exception: type=prolog note=failed",
         ),
-        (ended(2, Some(256), exception("oom", 1, "x")), "FAILED rc=1 ws=256 exc=oom/1 Exit 1"),
-        (ended(4, None, exception("cancel", 0, "")), "CANCELED rc=-128 ws= exc=cancel/0 Canceled"),
         (
-            ended(4, Some(36608), exception("cancel", 0, "stop it")),
+            unsuccessful(2, Some(256), exception("oom", 1, "x")),
+            "FAILED rc=1 ws=256 exc=oom/1 Exit 1",
+        ),
+        (
+            unsuccessful(4, None, exception("cancel", 0, "")),
+            "CANCELED rc=-128 ws= exc=cancel/0 Canceled",
+        ),
+        (
+            unsuccessful(4, Some(36608), exception("cancel", 0, "stop it")),
             "CANCELED rc=143 ws=36608 exc=cancel/0 Canceled: stop it",
         ),
         (
-            ended(8, Some(14), exception("timeout", 0, "x")),
+            unsuccessful(8, Some(14), exception("timeout", 0, "x")),
             "TIMEOUT rc=-14 ws=14 exc=timeout/0 Timeout",
         ),
-        (ended(8, None, exception("timeout", 0, "x")), "TIMEOUT rc= ws= exc=timeout/0 Timeout"),
+        (
+            unsuccessful(8, None, exception("timeout", 0, "x")),
+            "TIMEOUT rc= ws= exc=timeout/0 Timeout",
+        ),
         (active(16, json!({})), "RUN rc= ws= exc=/ "),
     ] {
         assert_eq!(show(format, job), line);
@@ -181,7 +196,7 @@ fn reasons_and_return_codes_of_ended_jobs() {
 }
 
 #[test]
-fn info_tells_why_a_job_waits_or_where_it_runs() {
+fn contextual_info_shows_pending_reason_or_hosts() {
     let estimate = |t: f64| json!({"annotations": {"sched": {"t_estimate": t}}});
     for (job, info) in [
         (active(2, json!({"dependencies": ["a", "b"]})), "depends:a,b"),
@@ -193,14 +208,14 @@ fn info_tells_why_a_job_waits_or_where_it_runs() {
         (active(8, estimate(NOW - 1.0)), "eta:now"),
         (active(16, json!({})), "host0"),
         (active(32, json!({})), "host0"),
-        (ended(4, None, json!({"nodelist": null})), ""),
+        (unsuccessful(4, None, json!({"nodelist": null})), ""),
     ] {
         assert_eq!(show("{contextual_info}", job), info);
     }
 }
 
 #[test]
-fn times_depend_on_the_state() {
+fn times_depend_on_the_job_state() {
     let format = "{contextual_time} {runtime} {t_remaining} {t_cleanup} {duration}";
     let waiting = active(8, json!({"duration": 0.2}));
     assert_eq!(show(format, waiting), "0.2 0.0 0.0 0.0 0.2");
@@ -208,12 +223,12 @@ fn times_depend_on_the_state() {
     assert_eq!(show(format, running), "9.0 9.0 60.5 0.0 0.0");
     let overdue = active(16, json!({"expiration": NOW - 5.0}));
     assert_eq!(show("{t_remaining!F:>4h}", overdue), "   -");
-    let never_ran = ended(4, None, json!({"t_run": null}));
+    let never_ran = unsuccessful(4, None, json!({"t_run": null}));
     assert_eq!(show("{contextual_time!F:h} {t_run!D:h}", never_ran), "- -");
 }
 
 #[test]
-fn a_begin_time_is_shown_as_local_time() {
+fn begin_time_dependency_is_shown_as_local_time() {
     for (begin, shown) in
         [(NOW - 20.0, "begin@22:13"), (NOW, "begin@22:13:20"), (NOW + 86400.0, "begin@Nov15-22:13")]
     {
@@ -224,7 +239,7 @@ fn a_begin_time_is_shown_as_local_time() {
 }
 
 #[test]
-fn annotations_are_reached_by_their_path() {
+fn annotations_are_addressed_by_dotted_path() {
     let annotations = json!({
         "sched": {"resource_summary": "rank0/core0", "t_estimate": 1.5},
         "user": {"keep": 1, "deep": {"flag": true}, "uri": "local:///run/x"},
@@ -246,7 +261,7 @@ fn ids_are_shown_in_every_encoding() {
 }
 
 #[test]
-fn the_other_fields_are_the_attributes() {
+fn plain_fields_show_the_attributes() {
     let format = "{userid} {username} {urgency} {priority} {name} {cwd} {queue}|{project}|{bank}|\
                   {ntasks} {ncores} {nnodes} {ranks} {nodelist} {success} {exception.occurred}";
     let job = job(json!({"queue": "q", "bank": "b", "userid": 0}));
@@ -292,7 +307,7 @@ fn headings_follow_the_reference() {
 }
 
 #[test]
-fn states_may_also_be_names_so_that_our_json_is_read_again() {
+fn output_of_json_is_accepted_as_input() {
     let view = viewpoint();
     let first = JobRow::from_json(job(json!({})), &view).unwrap();
     let again = JobRow::from_json(first.to_json(), &view).unwrap();
@@ -301,10 +316,10 @@ fn states_may_also_be_names_so_that_our_json_is_read_again() {
 }
 
 #[test]
-fn json_holds_what_is_known_in_readable_form() {
+fn json_omits_unknown_values_and_names_states() {
     let view = viewpoint();
     let to_json = |job: Value| JobRow::from_json(job, &view).unwrap().to_json();
-    let failed = to_json(ended(2, Some(256), exception("oom", 0, "n")));
+    let failed = to_json(unsuccessful(2, Some(256), exception("oom", 0, "n")));
     for (name, value) in [
         ("id", json!(68_484_595_712_u64)),
         ("jobid", json!("f2oLkTLb")),
@@ -329,7 +344,7 @@ fn json_holds_what_is_known_in_readable_form() {
 }
 
 #[test]
-fn what_is_no_job_is_refused_with_the_member() {
+fn invalid_jobs_are_refused_naming_the_member() {
     let view = viewpoint();
     for (value, text) in [
         (json!(3), "a job must be a JSON object"),
@@ -342,7 +357,7 @@ fn what_is_no_job_is_refused_with_the_member() {
     }
 }
 
-/// Any JSON scalar in the place of any attribute.
+/// Any JSON scalar, to be used as the value of any attribute.
 fn any_scalar() -> impl Strategy<Value = Value> {
     prop_oneof![
         Just(Value::Null),
@@ -355,7 +370,7 @@ fn any_scalar() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn a_job_with_odd_attributes_is_one_line(
+    fn any_attribute_values_render_as_one_line(
         state in prop_oneof![Just(2), Just(8), Just(16), Just(64)],
         values in proptest::collection::btree_map(
             "(waitstatus|t_run|t_cleanup|expiration|duration|userid|urgency|nodelist|dependencies|annotations|name)",
@@ -374,7 +389,7 @@ proptest! {
             let options = RenderOptions { header: true, zone: TimeZone::UTC };
             match render(&template, &[row], &options) {
                 Ok(table) => prop_assert_eq!(table.lines.len(), 1),
-                // A name that is a number has no place in a column of texts.
+                // A text specifier such as `:<8.8` refuses a name that is a number.
                 Err(error) => prop_assert!(error.to_string().contains("format specifier"), "{}", error),
             }
         }

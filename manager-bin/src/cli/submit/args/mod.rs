@@ -1,5 +1,5 @@
-//! The options that all submitting commands share, and the jobspec that they make. Options are kept as text
-//! until then, since `--cc` may replace a part of any of them.
+//! The options that all submitting commands have in common, and the jobspec that they make. They are parsed
+//! only when the jobspec is made: until then `--cc` and `bulksubmit` can replace parts of any option.
 
 mod resources;
 #[cfg(test)]
@@ -35,10 +35,10 @@ pub(crate) struct SubmitArgs {
     /// Number of GPUs per task [default: 0]
     #[arg(short = 'g', long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) gpus_per_task: Option<String>,
-    /// Number of nodes; without --ntasks these are whole nodes
+    /// Number of nodes; without --ntasks the job gets them exclusively
     #[arg(short = 'N', long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) nodes: Option<String>,
-    /// Whole nodes; needs --nodes
+    /// Allocate whole nodes; needs --nodes
     #[arg(short = 'x', long)]
     pub(crate) exclusive: bool,
     #[command(flatten)]
@@ -46,13 +46,13 @@ pub(crate) struct SubmitArgs {
     /// Time limit: minutes, or a number with s, m, h or d; 0 for none
     #[arg(short = 't', long, value_name = "MIN|FSD", allow_negative_numbers = true)]
     pub(crate) time_limit: Option<String>,
-    /// Send the tasks a signal before their time is up [default: SIGUSR1, 60s before]
+    /// Send a signal to the tasks before the job expires [default: SIGUSR1, 60s before]
     #[arg(long, value_name = "[SIG][@TIME]")]
     pub(crate) signal: Option<String>,
     /// Queue to submit to
     #[arg(short = 'q', long, value_name = "NAME")]
     pub(crate) queue: Option<String>,
-    /// Bank to account to
+    /// Bank to charge
     #[arg(short = 'B', long, value_name = "NAME")]
     pub(crate) bank: Option<String>,
     /// Urgency: 0 to 31, hold, default or expedite
@@ -61,13 +61,13 @@ pub(crate) struct SubmitArgs {
     /// Name of the job [default: the name of the command]
     #[arg(long, value_name = "NAME")]
     pub(crate) job_name: Option<String>,
-    /// What the job waits for: SCHEME:VALUE, e.g. afterok:JOBID (repeatable)
+    /// Dependency of the job: SCHEME:VALUE, e.g. afterok:JOBID (repeatable)
     #[arg(long, value_name = "URI")]
     pub(crate) dependency: Vec<String>,
-    /// When the job may start at the earliest: +FSD from now, or seconds since the epoch
+    /// Earliest time at which the job may start: +FSD from now, a date, or seconds since the epoch
     #[arg(long, value_name = "TIME")]
     pub(crate) begin_time: Option<String>,
-    /// Which nodes the job may run on: properties, host:HOSTS, rank:IDS, joined by and, or, not
+    /// Constraint on the nodes of the job: properties, host:HOSTS, rank:IDS, joined by and, or, not
     /// (repeatable)
     #[arg(long, value_name = "CONSTRAINT", allow_hyphen_values = true)]
     pub(crate) requires: Vec<String>,
@@ -77,10 +77,10 @@ pub(crate) struct SubmitArgs {
     /// Set a job shell option (repeatable)
     #[arg(short = 'o', long, value_name = "OPT[=VAL]")]
     pub(crate) setopt: Vec<String>,
-    /// Comma list of debug, waitable, novalidate (repeatable)
+    /// Comma-separated list of debug, waitable, novalidate (repeatable)
     #[arg(long, value_name = "FLAGS")]
     pub(crate) flags: Vec<String>,
-    /// Print the jobspec and submit nothing
+    /// Print the jobspec instead of submitting the job
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Don't print the job id
@@ -103,40 +103,40 @@ pub(crate) struct SubmitArgs {
     /// Don't buffer the job's output
     #[arg(short = 'u', long)]
     pub(crate) unbuffered: bool,
-    /// Put the task's rank before each line of output
+    /// Prefix each line of output with the task rank
     #[arg(short = 'l', long)]
     pub(crate) label_io: bool,
-    /// A file that the job finds in its own directory, {{tmpdir}} (repeatable)
+    /// Copy a file into the directory {{tmpdir}} of the job (repeatable)
     #[arg(long, value_name = "[NAME[:PERM]=]PATH")]
     pub(crate) add_file: Vec<String>,
     /// Working directory of the job
     #[arg(long, value_name = "DIR")]
     pub(crate) cwd: Option<String>,
-    /// Say more (repeatable)
+    /// Print more messages (repeatable)
     #[arg(short = 'v', long, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
-    /// The command of the job, with its arguments
+    /// Command of the job with its arguments
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
-    /// The id of this copy under `--cc`, for the job's environment.
+    /// The id of this copy for the environment of the job, with `--cc`.
     #[arg(skip)]
     copy: Option<String>,
 }
 
-/// The options of `submit` and `bulksubmit` that `run` does not have.
+/// The options of `submit` and `bulksubmit` that `run` doesn't have.
 #[derive(Debug, Clone, Default, Args)]
 #[command(args_override_self = true)]
 pub(crate) struct CopyArgs {
-    /// One job per id of this set; {cc} in the other options and the command is the id
+    /// Submit a copy for each id of this set; {cc} in options and command is replaced by the id
     #[arg(long, value_name = "IDSET")]
     pub(crate) cc: Option<String>,
-    /// As --cc, without the variable FLUX_JOB_CC
+    /// As --cc, without setting the variable FLUX_JOB_CC
     #[arg(long, value_name = "IDSET")]
     pub(crate) bcc: Option<String>,
-    /// Wait for the end of all jobs
+    /// Wait until all jobs are inactive
     #[arg(long)]
     pub(crate) wait: bool,
-    /// Wait for this event of all jobs
+    /// Wait until all jobs have had this event
     #[arg(long, value_name = "NAME")]
     pub(crate) wait_event: Option<String>,
     /// Copy the output of all jobs; implies --wait
@@ -150,17 +150,17 @@ pub(crate) struct CopyArgs {
     pub(crate) log_stderr: Option<String>,
 }
 
-/// How the copies of a job get their ids.
+/// How the copies of a job learn their ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Copies {
-    /// `--cc`: by `{cc}`, and by the environment.
+    /// `--cc`: by replacing `{cc}`, and by a variable of the environment.
     Cc,
-    /// `--bcc`: by `{cc}` only.
+    /// `--bcc`: only by replacing `{cc}`.
     Bcc,
 }
 
 impl Copies {
-    /// The option with its sign.
+    /// The option up to its value.
     pub(crate) fn option(self) -> &'static str {
         match self {
             Self::Cc => "--cc=",
@@ -169,19 +169,20 @@ impl Copies {
     }
 }
 
-/// The texts of the options that are given, each with what is typed before it, and the command's.
+/// The values of all options that are set, each with the text that precedes it on a command line, and the
+/// words of the command.
 pub(crate) struct Texts<'a> {
-    /// Options that have one value.
+    /// Options with one value.
     pub(crate) single: Vec<(&'static str, &'a mut String)>,
-    /// Options that may be repeated, and the words of the command.
+    /// Repeatable options, and the words of the command.
     pub(crate) lists: [(&'static str, &'a mut Vec<String>); 9],
 }
 
 impl CopyArgs {
-    /// The idset that the user wants copies for, as text.
+    /// The kind of copies and their ids, as the text of an idset. `None` without copies.
     ///
     /// # Errors
-    /// [`ArgError::CcAndBcc`].
+    /// [`ArgError::CcAndBcc`] if both options are given.
     pub(crate) fn copies(&self) -> Result<Option<(Copies, &str)>, ArgError> {
         match (&self.cc, &self.bcc) {
             (Some(_), Some(_)) => Err(ArgError::CcAndBcc),
@@ -193,8 +194,8 @@ impl CopyArgs {
 }
 
 impl SubmitArgs {
-    /// These options for the copy `id`: `{cc}` is replaced in every text.
-    pub(crate) fn copy_for(&self, id: &str, how: Copies) -> Self {
+    /// The options for the copy `id`: replaces `{cc}` in every value.
+    pub(crate) fn copy_for(&self, id: &str, kind: Copies) -> Self {
         let mut args = self.clone();
         let texts = args.texts();
         for (_, text) in texts.single {
@@ -203,11 +204,11 @@ impl SubmitArgs {
         for text in texts.lists.into_iter().flat_map(|(_, list)| list) {
             *text = substitute_cc(text, id);
         }
-        args.copy = (how == Copies::Cc).then(|| id.to_owned());
+        args.copy = (kind == Copies::Cc).then(|| id.to_owned());
         args
     }
 
-    /// All texts in which something may be replaced.
+    /// All values in which fields can be replaced.
     pub(crate) fn texts(&mut self) -> Texts<'_> {
         let single = [
             ("-n", &mut self.ntasks),
@@ -246,8 +247,7 @@ impl SubmitArgs {
         Texts { single: single.collect(), lists }
     }
 
-    /// The jobspec that these options mean. It is checked only as far as the options go: the manager
-    /// validates what it is sent.
+    /// The jobspec for these options. Only the options are checked: the manager validates the jobspec.
     ///
     /// # Errors
     /// [`ArgError`], with the text for the user.
@@ -289,8 +289,8 @@ impl SubmitArgs {
         Ok(builder.to_value())
     }
 
-    /// All that `--requires` says. Each option is read by itself, so that an `or` in one doesn't take
-    /// in another.
+    /// The conjunction of all `--requires`. Each is parsed separately, so that an `or` in one of them doesn't
+    /// apply to the others.
     fn constraint(&self) -> Result<Constraint, ArgError> {
         self.requires.iter().try_fold(Constraint::Always, |all, query| {
             let one = Constraint::from_query(query).map_err(|error| ArgError::Requires {
@@ -363,11 +363,11 @@ impl SubmitArgs {
         Ok(builder)
     }
 
-    /// The urgency for the submit request. Its range is the manager's to check, so that every way to
-    /// submit refuses it in the same words.
+    /// The urgency of the request. The manager checks its range, so that the message is the same for all ways
+    /// to submit a job.
     ///
     /// # Errors
-    /// [`ArgError::Urgency`] for text that is neither a number nor a name.
+    /// [`ArgError::Urgency`] if the text is neither a number nor a name.
     pub(crate) fn urgency(&self) -> Result<i64, ArgError> {
         let known = match self.urgency.as_deref() {
             None | Some("default") => Urgency::DEFAULT,
@@ -378,10 +378,10 @@ impl SubmitArgs {
         Ok(known.value().into())
     }
 
-    /// The flags for the submit request.
+    /// The flags of the request.
     ///
     /// # Errors
-    /// [`ArgError::Flag`] names the word that is no flag.
+    /// [`ArgError::Flag`] for an unknown flag.
     pub(crate) fn job_flags(&self) -> Result<Flags, ArgError> {
         let words = self.flags.iter().flat_map(|list| list.split(','));
         words.filter(|word| !word.is_empty()).try_fold(Flags::NONE, |flags, word| {
@@ -390,7 +390,7 @@ impl SubmitArgs {
         })
     }
 
-    /// Notes about deprecated options, for standard error.
+    /// Messages about deprecated options, for standard error.
     pub(crate) fn notes(&self) -> Vec<&'static str> {
         let schemes = self.dependency.iter().map(|uri| uri.split(':').next().unwrap_or_default());
         schemes

@@ -1,4 +1,4 @@
-//! The options that request resources: by tasks, by nodes and cores, or as a shape.
+//! The options that request resources: per task, per resource, or as a shape.
 
 use clap::Args;
 use jobtap_core::jobspec::{JobspecBuilder, JobspecError};
@@ -6,29 +6,29 @@ use jobtap_core::jobspec::{JobspecBuilder, JobspecError};
 use super::{ArgError, SubmitArgs};
 use crate::cli::submit::values::count;
 
-/// Resources by their own numbers, with tasks on each of them, or as a whole.
+/// The options that give numbers of resources and of tasks on each of them, or a shape.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct PerResourceArgs {
-    /// Number of cores in total, with one task each, or with --nodes one task per node; this and
-    /// the next three don't go with options per task
+    /// Total number of cores, with one task per core or, with --nodes, per node; not with per-task
+    /// options
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) cores: Option<String>,
     /// Number of tasks on each node; needs --nodes or --cores
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) tasks_per_node: Option<String>,
-    /// Number of tasks on each core that the job gets; needs --nodes or --cores
+    /// Number of tasks on each allocated core; needs --nodes or --cores
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) tasks_per_core: Option<String>,
     /// Number of GPUs on each node; needs --nodes
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) gpus_per_node: Option<String>,
-    /// All resources as a shape of RFC 46, e.g. node=2/slot=4/[core=2;gpu], with one task per slot
+    /// Resources as a shape (RFC 46) with one task per slot, e.g. node=2/slot=4/[core=2;gpu]
     #[arg(long, value_name = "SHAPE")]
     pub(crate) shape: Option<String>,
 }
 
 impl PerResourceArgs {
-    fn is_asked(&self) -> bool {
+    fn any_count(&self) -> bool {
         let options =
             [&self.cores, &self.tasks_per_node, &self.tasks_per_core, &self.gpus_per_node];
         options.into_iter().any(Option::is_some)
@@ -52,23 +52,23 @@ impl PerResourceArgs {
 }
 
 impl SubmitArgs {
-    /// A jobspec of the command that asks for what these options say.
+    /// A jobspec of the command with the requested resources.
     ///
     /// # Errors
-    /// [`ArgError`] for what is no number or no shape, and for what doesn't go together.
+    /// [`ArgError`] for an invalid number or shape, and for options that exclude each other.
     pub(in crate::cli) fn resources(&self) -> Result<JobspecBuilder, ArgError> {
         let mut builder = JobspecBuilder::new(&self.command);
         let per_task = [&self.ntasks, &self.cores_per_task, &self.gpus_per_task];
         let per_task = per_task.into_iter().any(Option::is_some);
         if let Some(shape) = &self.per_resource.shape {
-            if per_task || self.nodes.is_some() || self.exclusive || self.per_resource.is_asked() {
+            if per_task || self.nodes.is_some() || self.exclusive || self.per_resource.any_count() {
                 return Err(ArgError::ShapeAndCounts);
             }
             let shape =
                 shape.parse().map_err(|error| ArgError::Shape { shape: shape.clone(), error })?;
             builder = builder.shape(shape);
         } else {
-            if per_task && self.per_resource.is_asked() {
+            if per_task && self.per_resource.any_count() {
                 return Err(ArgError::PerResourceAndTask);
             }
             builder = self.tasks(builder.exclusive(self.exclusive))?;

@@ -1,5 +1,5 @@
-//! Tests that the options mean what they mean to Flux's tools, and that wrong ones are refused with the same
-//! messages.
+//! Tests that options have the same meaning as in Flux's commands, and that invalid ones are refused with the
+//! same messages.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -49,7 +49,7 @@ fn system(words: &[&str], key: &str) -> Value {
 }
 
 #[test]
-fn a_plain_command_is_one_task_where_the_user_stands() {
+fn a_plain_command_is_one_task_in_the_callers_directory() {
     assert_eq!(
         jobspec(&["echo", "hi"]),
         json!({
@@ -68,7 +68,7 @@ fn a_plain_command_is_one_task_where_the_user_stands() {
 }
 
 #[test]
-fn the_resource_options_make_the_resources() {
+fn per_task_options_set_the_resources() {
     let counts = |words: &[&str]| {
         let mut words = words.to_vec();
         words.push("app");
@@ -83,7 +83,7 @@ fn the_resource_options_make_the_resources() {
 }
 
 #[test]
-fn wrong_counts_are_refused_in_the_words_of_flux() {
+fn invalid_counts_are_refused_with_the_messages_of_flux() {
     assert_eq!(refused(&["-n4"]), "job command and arguments are missing");
     assert_eq!(refused(&["-nX", "a"]), "--ntasks: invalid int value 'X'");
     assert_eq!(refused(&["-N", "1.5", "a"]), "--nodes: invalid int value '1.5'");
@@ -97,7 +97,7 @@ fn wrong_counts_are_refused_in_the_words_of_flux() {
 }
 
 #[test]
-fn resources_are_asked_for_by_their_own_numbers_or_as_a_shape() {
+fn resources_are_requested_by_counts_or_as_a_shape() {
     let counts = |words: &[&str]| {
         let mut words = words.to_vec();
         words.push("app");
@@ -129,7 +129,7 @@ fn resources_are_asked_for_by_their_own_numbers_or_as_a_shape() {
 }
 
 #[test]
-fn a_bare_time_limit_is_minutes() {
+fn a_time_limit_without_a_unit_is_in_minutes() {
     let seconds = |text: &str| system(&["-t", text], "duration").as_f64().unwrap();
     assert_eq!(seconds("10"), 600.0);
     assert_eq!(seconds("1.5"), 90.0);
@@ -158,7 +158,7 @@ fn names_and_queues_are_attributes() {
 }
 
 #[test]
-fn dependencies_keep_their_order_and_begin_time_comes_last() {
+fn begin_time_is_the_last_dependency() {
     let words = ["--begin-time=+1m", "--dependency=afterok:ƒ1", "--dependency=singleton"];
     assert_eq!(
         system(&words, "dependencies"),
@@ -181,7 +181,7 @@ fn dependencies_keep_their_order_and_begin_time_comes_last() {
 }
 
 #[test]
-fn what_the_nodes_must_be_is_a_constraint() {
+fn requires_becomes_a_constraint() {
     let constraint = |words: &[&str]| system(words, "constraints");
     assert_eq!(constraint(&[]), Value::Null);
     assert_eq!(constraint(&["--requires=a,^b"]), json!({"properties": ["a", "^b"]}));
@@ -206,14 +206,14 @@ fn what_the_nodes_must_be_is_a_constraint() {
 }
 
 #[test]
-fn the_old_scheme_after_gets_a_note() {
+fn the_deprecated_scheme_after_gets_a_message() {
     let notes = |uri: &str| parse(&["--dependency", uri, "a"]).args.notes();
     assert_eq!(notes("after:1"), ["dependency scheme 'after' is deprecated, use 'afterstart'"]);
     assert!(notes("afterok:1").is_empty());
 }
 
 #[test]
-fn output_goes_where_the_shell_options_say() {
+fn input_and_output_become_shell_options() {
     let options = |words: &[&str]| {
         let mut options = system(words, "shell.options");
         options.as_object_mut().unwrap().shift_remove("rlimit");
@@ -244,7 +244,7 @@ fn output_goes_where_the_shell_options_say() {
 }
 
 #[test]
-fn the_environment_follows_the_rules_in_order() {
+fn environment_rules_are_applied_in_order() {
     let words = ["--env-remove=*", "--env=A=$HOME", "--env=B={{x}}"];
     assert_eq!(system(&words, "environment"), json!({"A": "/home/u"}));
     assert_eq!(system(&words, "shell.options.env-expand"), json!({"B": "{{x}}"}));
@@ -252,7 +252,7 @@ fn the_environment_follows_the_rules_in_order() {
 }
 
 #[test]
-fn attributes_may_come_from_files() {
+fn attributes_can_be_read_from_files() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("f.json"), "[1]").unwrap();
     let caller = Caller { cwd: dir.path().to_owned(), ..caller() };
@@ -268,14 +268,14 @@ fn urgency_is_a_number_or_a_name() {
     assert_eq!(urgency("default"), Ok(16));
     assert_eq!(urgency("expedite"), Ok(31));
     assert_eq!(urgency("7"), Ok(7));
-    // Its range is refused by the manager.
+    // The manager checks the range.
     assert_eq!(urgency("99"), Ok(99));
     assert_eq!(urgency("-1"), Ok(-1));
     assert_eq!(urgency("Hold"), Err(ArgError::Urgency("Hold".to_owned())));
 }
 
 #[test]
-fn flags_add_up() {
+fn flags_of_all_options_are_combined() {
     let flags = |words: &[&str]| parse(words).args.job_flags().map_err(|e| e.to_string());
     assert_eq!(flags(&["a"]), Ok(Flags::NONE));
     assert_eq!(
@@ -297,7 +297,7 @@ fn options_end_at_the_first_word_of_the_command() {
 }
 
 #[test]
-fn unknown_and_shortened_options_are_refused() {
+fn unknown_and_abbreviated_options_are_refused() {
     for word in ["--nosuch", "--ntask=3", "-Z"] {
         let error = Submit::try_parse_from(["submit", word, "app"]).unwrap_err();
         assert_eq!(error.kind(), clap::error::ErrorKind::UnknownArgument, "{word}");
@@ -305,7 +305,7 @@ fn unknown_and_shortened_options_are_refused() {
 }
 
 #[test]
-fn copies_have_their_id_in_every_text() {
+fn copies_replace_cc_in_every_option() {
     let words = [
         "--urgency={cc}0",
         "--job-name=n{cc}",
@@ -330,7 +330,7 @@ fn copies_have_their_id_in_every_text() {
 }
 
 #[test]
-fn a_warning_before_the_end_is_a_shell_option() {
+fn signal_becomes_a_shell_option() {
     let option = |text: &str| system(&[text], "shell.options.signal");
     assert_eq!(option("--signal=USR2@5m"), json!({"signum": 12, "timeleft": 300.0}));
     assert_eq!(option("--signal=@30"), json!({"signum": 10, "timeleft": 30.0}));
@@ -342,10 +342,10 @@ fn a_warning_before_the_end_is_a_shell_option() {
 }
 
 #[test]
-fn copies_are_asked_for_in_one_way_only() {
+fn cc_and_bcc_exclude_each_other() {
     let copies = |words: &[&str]| {
         let copies = parse(words).copies;
-        copies.copies().map(|c| c.map(|(how, ids)| (how, ids.to_owned())))
+        copies.copies().map(|c| c.map(|(kind, ids)| (kind, ids.to_owned())))
     };
     assert_eq!(copies(&["a"]), Ok(None));
     assert_eq!(copies(&["--cc=1-3", "a"]), Ok(Some((Copies::Cc, "1-3".to_owned()))));
@@ -358,14 +358,14 @@ fn copies_are_asked_for_in_one_way_only() {
 }
 
 #[test]
-fn this_process_is_a_caller() {
+fn the_current_caller_has_directory_and_time() {
     let caller = Caller::current().unwrap();
     assert!(caller.cwd.is_absolute());
     assert!(caller.now > 1.6e9);
 }
 
 #[test]
-fn the_definition_of_the_options_is_sound() {
+fn the_definition_of_the_options_is_valid() {
     <Submit as clap::CommandFactory>::command().debug_assert();
     let matches = <Submit as clap::CommandFactory>::command().get_matches_from(["submit", "a"]);
     assert!(Submit::from_arg_matches(&matches).is_ok());

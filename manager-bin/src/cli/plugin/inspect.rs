@@ -1,0 +1,103 @@
+//! `plugin list`, `plugin query` and `plugin schema`: print the loaded plugins, the data of a plugin, and the
+//! schema of a plugin's configuration.
+
+use super::unknown::{Among, explain};
+use crate::cli::format::columns::{Column, Side, table};
+use crate::cli::message::CliError;
+use crate::cli::session;
+use crate::client::Client;
+use crate::rpc::services::plugin::{GetSchema, Jobtap, Loaded, Query};
+
+/// Options of `plugin list`.
+#[derive(Debug, clap::Args)]
+pub(super) struct ListArgs {
+    /// List builtin plugins as well, whose names begin with a dot
+    #[arg(short = 'a', long)]
+    all: bool,
+    /// Show crate, version and state; a plugin that panics repeatedly is "faulted" and not called any more
+    #[arg(short = 'l', long)]
+    long: bool,
+}
+
+/// Arguments of `plugin query`.
+#[derive(Debug, clap::Args)]
+pub(super) struct QueryArgs {
+    /// Name of the plugin
+    #[arg(value_name = "PLUGIN")]
+    plugin: String,
+}
+
+/// Arguments of `plugin schema`.
+#[derive(Debug, clap::Args)]
+pub(super) struct SchemaArgs {
+    /// Name of the plugin, which doesn't have to be loaded
+    #[arg(value_name = "PLUGIN")]
+    plugin: String,
+}
+
+/// Runs `plugin list`.
+pub(super) async fn list(client: &Client, args: &ListArgs) -> Result<u8, CliError> {
+    let details = client.call(Jobtap::default()).await?.details;
+    let shown = details.iter().filter(|plugin| args.all || !plugin.name.starts_with('.'));
+    if args.long {
+        session::print(&long(shown))?;
+    } else {
+        session::print(&shown.map(|plugin| format!("{}\n", plugin.name)).collect::<String>())?;
+    }
+    Ok(0)
+}
+
+fn long<'a>(plugins: impl Iterator<Item = &'a Loaded>) -> String {
+    let columns = ["PLUGIN", "CRATE", "VERSION", "STATE"].map(|name| Column(name, Side::Left));
+    let row = |plugin: &Loaded| {
+        let state = if plugin.faulted { "faulted" } else { "loaded" };
+        let Loaded { name, crate_name, version, .. } = plugin;
+        vec![name.clone(), crate_name.clone(), version.clone(), state.to_owned()]
+    };
+    table(&columns, plugins.map(row))
+}
+
+/// Runs `plugin query`.
+pub(super) async fn query(client: &Client, args: &QueryArgs) -> Result<u8, CliError> {
+    let response = client.call(Query { name: args.plugin.clone() }).await?;
+    session::print(&format!("{response}\n"))?;
+    Ok(0)
+}
+
+/// Runs `plugin schema`.
+pub(super) async fn schema(client: &Client, args: &SchemaArgs) -> Result<u8, CliError> {
+    let response = match client.call(GetSchema { name: args.plugin.clone() }).await {
+        Ok(response) => response,
+        Err(error) => return Err(explain(client, error, &args.plugin, Among::Linked).await),
+    };
+    match response.schema {
+        None => {
+            // Printed to standard error: a program that reads standard output expects a schema.
+            session::note(&format!("{} takes no configuration of its own", args.plugin));
+        }
+        Some(schema) => session::print(&format!("{schema:#}\n"))?,
+    }
+    Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_long_list_shows_faulted_plugins() {
+        let loaded = |name: &str, faulted| Loaded {
+            name: name.to_owned(),
+            crate_name: "site".to_owned(),
+            version: "1.0.0".to_owned(),
+            faulted,
+        };
+        let plugins = [loaded("a", false), loaded("limits", true)];
+        assert_eq!(
+            long(plugins.iter()),
+            "PLUGIN  CRATE  VERSION  STATE\n\
+             a       site   1.0.0    loaded\n\
+             limits  site   1.0.0    faulted\n"
+        );
+    }
+}

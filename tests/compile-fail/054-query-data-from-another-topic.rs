@@ -1,0 +1,15 @@
+//! Only `plugin.query` returns query data.
+use jobtap_core::prelude::*;
+
+#[derive(Default)]
+struct Site;
+
+#[jobtap_plugin(name = "site")]
+impl Site {
+    #[on("job.new")]
+    fn new_job(&self, _job: &Job) -> QueryData {
+        QueryData::new()
+    }
+}
+
+fn main() {}

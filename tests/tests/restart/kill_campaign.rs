@@ -1,0 +1,160 @@
+//! A series of `kill -9` of the manager, the shepherd or both: every job runs at most once, and the eventlog
+//! of every acknowledged job records how it ended.
+//!
+//! `KILLS=200 cargo test -p jobtap-tests --test restart kill_campaign -- --nocapture` runs a long one; `SEED`
+//! repeats the moments of an earlier run.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, SystemTime};
+
+use jobtap_tests::{Manager, jobtap, run, temporary, until};
+
+/// The number of kills unless `KILLS` sets another.
+const FEW: u32 = 9;
+
+/// The number of jobs in one submission.
+const JOBS: u32 = 12;
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|text| text.parse().unwrap())
+}
+
+/// A pseudo-random generator (xorshift) whose sequence a seed repeats.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        for shift in [13, -7, 17] {
+            self.0 ^= if shift > 0 { self.0 << shift } else { self.0 >> -shift };
+        }
+        self.0 % limit
+    }
+
+    fn pause(&mut self, milliseconds: u64) {
+        sleep(Duration::from_millis(self.below(milliseconds)));
+    }
+}
+
+/// Starts a submission that goes on while its manager is killed, and writes the ids that it received.
+struct Submission(Child);
+
+impl Submission {
+    fn new(m: &Manager, ids: &File, runs: &Path, pause: &str) -> Self {
+        let script = format!("echo $FLUX_JOB_ID >>{}; sleep {pause}", runs.display());
+        let mut submit = m.command(["submit", &format!("--cc=1-{JOBS}"), "sh", "-c", &script]);
+        let ids = ids.try_clone().unwrap();
+        submit.stdin(Stdio::null()).stdout(ids).stderr(Stdio::null());
+        Self(submit.spawn().unwrap())
+    }
+}
+
+impl Drop for Submission {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn signal(pid: u32, name: &str) {
+    run(Command::new("kill").args(["-s", name, &pid.to_string()]));
+}
+
+/// Returns the process id of the shepherd of a state directory.
+fn shepherd(statedir: &Path) -> Option<u32> {
+    let statedir = statedir.canonicalize().unwrap();
+    let is_ours = |process: &Path| {
+        let words = fs::read(process.join("cmdline")).unwrap_or_default();
+        let mut words = words.split(|byte| *byte == 0);
+        words.any(|word| word == b"__shepherd")
+            && words.next() == Some(statedir.as_os_str().as_encoded_bytes())
+    };
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let mut numbered =
+        processes.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry)));
+    numbered.find(|(_, entry)| is_ours(&entry.path())).map(|(pid, _)| pid)
+}
+
+/// Counts how often each job ran.
+fn count(runs: &Path) -> BTreeMap<String, u32> {
+    let mut counts = BTreeMap::new();
+    for id in fs::read_to_string(runs).unwrap_or_default().lines() {
+        *counts.entry(id.to_owned()).or_default() += 1;
+    }
+    counts
+}
+
+#[test]
+fn kills_make_no_job_run_twice_or_vanish() {
+    let kills = number("KILLS").map_or(FEW, |kills| kills.try_into().unwrap());
+    let clock = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    let seed = number("SEED").unwrap_or(clock.subsec_nanos().into()).max(1);
+    println!("SEED={seed}");
+    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let directory = temporary();
+    let (runs, ids) = (directory.path().join("runs"), directory.path().join("ids"));
+    let told = File::create(&ids).unwrap();
+    let mut m = Manager::start(jobtap());
+    let mut killed = BTreeMap::new();
+    for _ in 0..kills {
+        let pause = ["0", "0.05", "0.3"][usize::try_from(random.below(3)).unwrap()];
+        let submission = Submission::new(&m, &told, &runs, pause);
+        random.pause(700);
+        let kind = ["manager", "shepherd", "both"][usize::try_from(random.below(3)).unwrap()];
+        *killed.entry(kind).or_insert(0) += 1;
+        let shepherd = shepherd(&m.statedir).filter(|_| kind != "manager");
+        if kind == "both" {
+            // A stopped manager can't record what the shepherd does until both are killed.
+            signal(m.pid(), "STOP");
+            random.pause(30);
+        }
+        if let Some(shepherd) = shepherd {
+            signal(shepherd, "KILL");
+        }
+        if kind != "shepherd" {
+            m.kill();
+            drop(submission);
+            m.start_again();
+        } else {
+            let mut submission = submission;
+            until("the submission ends", || submission.0.try_wait().unwrap().is_some());
+        }
+        // Lost jobs drain their node; undrain it for the next round.
+        m.jobtap("resource undrain 0");
+    }
+    until("all jobs have ended", || {
+        m.jobtap("resource undrain 0");
+        m.jobtap("jobs -no {id}").ok().is_empty()
+    });
+    let listing = m.jobtap_args(&["jobs", "-a", "-c0", "-no", "{id} {result}"]).ok();
+    let results: BTreeMap<&str, &str> =
+        listing.lines().map(|line| line.split_once(' ').unwrap()).collect();
+    let ids = fs::read_to_string(ids).unwrap();
+    let counts = count(&runs);
+    let twice: Vec<_> = counts.iter().filter(|(_, count)| **count > 1).collect();
+    let mut lost = 0;
+    for id in ids.lines() {
+        let ran = counts.get(id).copied().unwrap_or(0);
+        match results.get(id).copied() {
+            Some("COMPLETED") => assert_eq!(ran, 1, "{id} completed"),
+            Some("FAILED") => {
+                let log = m.jobtap(&format!("job eventlog {id}")).ok();
+                assert!(log.contains("note=\"job is lost: "), "{id} failed otherwise: {log}");
+                lost += 1;
+            }
+            other => panic!("{id} was acknowledged and has no end: {other:?}"),
+        }
+    }
+    println!(
+        "{} acknowledged jobs, {} that ran; killed: {killed:?}; twice: {}; lost with an exception: \
+         {lost}",
+        ids.lines().count(),
+        counts.len(),
+        twice.len()
+    );
+    assert!(twice.is_empty(), "{twice:?}");
+    assert!(ids.lines().count() > 0);
+}
