@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::agenda::{Agenda, Cause, Notice, Work};
+use super::agenda::{Agenda, Cause, PendingDispatch, Work};
 use super::alloc::Allocation;
 use super::api::{Effect, Effects, Level, Log, LogLine, ReplyTo, RequestError};
 use super::clock::Clock;
@@ -91,7 +91,7 @@ impl Core {
     #[inline]
     pub(super) fn notify(&mut self, topic: TopicId, job: JobId, cause: Cause) {
         if self.plugins.stack.handles(topic) {
-            self.agenda.push(Work::Notify(Notice { topic, job, cause }));
+            self.agenda.push(Work::Notify(PendingDispatch { topic, job, cause }));
         }
     }
 

@@ -58,7 +58,7 @@ use crate::job::{Job, JobId, Timestamp, Uid};
 use crate::queue::Queues;
 use crate::resource::ResourceSet;
 use crate::topic::TopicId;
-use agenda::{Agenda, Cause, Frame, Notice, Purpose, Work};
+use agenda::{Agenda, Cause, Frame, PendingDispatch, Purpose, Work};
 use alloc::Allocation;
 use alloc::alloc_queues::AllocQueues;
 use alloc::{node_events, schedule};
@@ -167,7 +167,7 @@ impl Engine {
     #[doc(hidden)]
     pub fn call_topic(&mut self, topic: TopicId, job: JobId) {
         if self.core.plugins.stack.handles(topic) {
-            frames::notify(&mut self.core, Notice { topic, job, cause: Cause::None });
+            frames::notify(&mut self.core, PendingDispatch { topic, job, cause: Cause::None });
         }
         self.run();
     }
@@ -194,7 +194,7 @@ impl Engine {
         while let Some(work) = core.agenda.pop() {
             match work {
                 Work::ApplyNextEvent(id) => life_cycle::apply_next(core, id),
-                Work::Notify(notice) => frames::notify(core, notice),
+                Work::Notify(pending) => frames::notify(core, pending),
                 Work::Frame(frame) => {
                     if let Some(frame) = frames::run(core, frame) {
                         finish_dispatch(core, *frame);

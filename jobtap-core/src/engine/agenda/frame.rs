@@ -14,7 +14,7 @@ use crate::topic::TopicId;
 /// This is the usual case, and it becomes a [`Frame`] only when a handler does more than look on and
 /// decide: a hundred thousand of these may be on the agenda, so they are small.
 #[derive(Debug)]
-pub(crate) struct Notice {
+pub(crate) struct PendingDispatch {
     pub(crate) topic: TopicId,
     pub(crate) job: JobId,
     pub(crate) cause: Cause,
@@ -91,7 +91,7 @@ pub(crate) struct Frame {
     /// The user's update that this dispatch is part of.
     pub(crate) update: Option<Box<JobspecUpdate>>,
     /// The handlers as they were when the frame was put on the agenda: plugins that are loaded or
-    /// removed meanwhile do not change the list, and `next` of [`Progress`] stays valid. A [`Notice`] looks
+    /// removed meanwhile do not change the list, and `next` of [`Progress`] stays valid. A [`PendingDispatch`] looks
     /// its handlers up when its turn comes: it has called none before.
     pub(crate) handlers: Option<Handlers>,
     pub(crate) progress: Progress,

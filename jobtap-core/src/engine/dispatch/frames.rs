@@ -1,6 +1,6 @@
 //! One dispatch: a topic through the handlers of all plugins, from the first to the last.
 //!
-//! A dispatch begins as a [`Notice`] or a [`Frame`]. When a handler asks for something or fails, the
+//! A dispatch begins as a [`PendingDispatch`] or a [`Frame`]. When a handler asks for something or fails, the
 //! frame goes back on the agenda below what that handler asked for, so that its commands are carried
 //! out before the next handler is called.
 
@@ -11,7 +11,7 @@ use super::asked;
 use super::buffer::{Asked, CommandBuffer};
 use super::invoke::{Interrupt, host_of, invoke, log_over_budget};
 use super::{faulted, outcome};
-use crate::engine::agenda::{Frame, Notice, Progress, Purpose, Subject, Work};
+use crate::engine::agenda::{Frame, PendingDispatch, Progress, Purpose, Subject, Work};
 use crate::engine::api::Level;
 use crate::engine::core::Core;
 use crate::host::{Args, Bound, Failure, Fault, Handlers, Outcome, PluginKey, Priority};
@@ -43,38 +43,38 @@ pub(crate) fn push_to_plugin(core: &mut Core, key: PluginKey, frame: Frame) {
     push_to(core, frame, handlers);
 }
 
-/// Dispatches a notice, in one go as long as its handlers only look on and decide.
-pub(crate) fn notify(core: &mut Core, notice: Notice) {
-    // The notice is not taken apart here: it is moved only when the loop is left early.
-    let (topic, id) = (notice.topic, notice.job);
+/// Runs a dispatch that has not begun, in one go as long as its handlers only look on and decide.
+pub(crate) fn notify(core: &mut Core, pending: PendingDispatch) {
+    // It is not taken apart here: it is moved only when the loop is left early.
+    let (topic, id) = (pending.topic, pending.job);
     let (mut progress, buffer) = (Progress::default(), CommandBuffer::default());
     let (Some(handlers), Some(job)) = (core.plugins.stack.handlers(topic), core.job(id)) else {
         return;
     };
     let Some(host) = host_of(core, handlers, Some(id), &buffer) else { return };
-    let args = Args { host: &host, topic, job: Some(job), detail: notice.cause.detail() };
+    let args = Args { host: &host, topic, job: Some(job), detail: pending.cause.detail() };
     let interrupt = invoke(&host, handlers, &mut progress, &args, Bound::is_out);
     if !matches!(interrupt, Interrupt::End) {
         let handlers = Rc::clone(handlers);
-        return interrupt_notice(core, notice, handlers, progress, interrupt, buffer);
+        return interrupt(core, pending, handlers, progress, interrupt, buffer);
     }
     if !progress.outcome.is_empty() {
         outcome::take(core, topic, id, progress.outcome);
     }
 }
 
-/// Turns a notice into a frame, since one of its handlers did more than look on and decide.
+/// Turns such a dispatch into a frame, since one of its handlers did more than look on and decide.
 #[cold]
 #[inline(never)]
-fn interrupt_notice(
+fn interrupt(
     core: &mut Core,
-    notice: Notice,
+    pending: PendingDispatch,
     handlers: Handlers,
     progress: Progress,
     interrupt: Interrupt,
     buffer: CommandBuffer,
 ) {
-    let Notice { topic, job, cause } = notice;
+    let PendingDispatch { topic, job, cause } = pending;
     let (subject, handlers) = (Subject::Cause(cause), Some(handlers));
     let frame = Frame { subject, handlers, progress, ..Frame::new(topic, job, Purpose::Notify) };
     resume_below(core, Box::new(frame), interrupt, buffer);
