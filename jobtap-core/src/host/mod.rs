@@ -56,7 +56,7 @@ pub use process::{LineSink, ProcessAnswer, ProcessCommand, ProcessKey};
 pub use registry::{Registry, RegistryBuilder, RegistryError};
 pub use remote::{PluginKey, RemoteCall, RemoteHandle, RemoteSink};
 pub use service::{ReplyTo, Role, ServiceRequest};
-pub use stack::{Bound, Called, Fault, Handlers, Instance, Stack};
+pub use stack::{Bound, CallResult, Fault, Handlers, Instance, Stack};
 pub use update::UpdateDecision;
 
 // Public as items of `plugin`.

@@ -152,7 +152,7 @@ pub enum Fault {
 
 /// The outcome of a handler, or why it failed. The latter is boxed, since it is rare and outcomes are
 /// returned by value.
-pub type Called = Result<Outcome, Box<Fault>>;
+pub type CallResult = Result<Outcome, Box<Fault>>;
 
 impl Bound {
     /// The plugin.
@@ -192,7 +192,7 @@ impl Bound {
     /// clock. The caller catches panics, once for a whole dispatch, and reports them to
     /// [`panicked`](Self::panicked).
     #[inline]
-    pub fn call_uncaught(&self, args: &Args<'_>, ticks: &Ticks) -> (Called, u64) {
+    pub fn call_uncaught(&self, args: &Args<'_>, ticks: &Ticks) -> (CallResult, u64) {
         // Fails for a plugin that calls an author's own topic which it handles itself, directly or through
         // other plugins.
         let Ok(mut slot) = self.instance.slot.try_borrow_mut() else {
@@ -217,7 +217,7 @@ impl Bound {
     }
 
     /// Calls the handler, and catches a panic.
-    pub fn call(&self, args: &Args<'_>, ticks: &Ticks) -> (Called, u64) {
+    pub fn call(&self, args: &Args<'_>, ticks: &Ticks) -> (CallResult, u64) {
         catch_unwind(AssertUnwindSafe(|| self.call_uncaught(args, ticks)))
             .unwrap_or_else(|panic| (Err(self.panicked(&*panic)), 0))
     }

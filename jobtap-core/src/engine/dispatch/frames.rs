@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::asked;
 use super::buffer::{Asked, CommandBuffer};
-use super::invoke::{Interrupt, host_of, invoke, log_over_budget};
+use super::call::{Interrupt, call_handlers, host_of, log_over_budget};
 use super::{faulted, outcome};
 use crate::engine::agenda::{Frame, PendingDispatch, Progress, Purpose, Subject, Work};
 use crate::engine::api::Level;
@@ -53,7 +53,7 @@ pub(crate) fn notify(core: &mut Core, pending: PendingDispatch) {
     };
     let Some(host) = host_of(core, handlers, Some(id), &buffer) else { return };
     let args = Args { host: &host, topic, job: Some(job), detail: pending.cause.detail() };
-    let interrupt = invoke(&host, handlers, &mut progress, &args, Bound::is_out);
+    let interrupt = call_handlers(&host, handlers, &mut progress, &args, Bound::is_out);
     if !matches!(interrupt, Interrupt::End) {
         let handlers = Rc::clone(handlers);
         return interrupt(core, pending, handlers, progress, interrupt, buffer);
@@ -96,7 +96,7 @@ pub(crate) fn run(core: &mut Core, mut frame: Box<Frame>) -> Option<Box<Frame>> 
             Some(host) => {
                 let (topic, detail) = (frame.topic, frame.detail());
                 let args = Args { host: &host, topic, job: Some(job), detail };
-                invoke(&host, &handlers, &mut progress, &args, Bound::is_out)
+                call_handlers(&host, &handlers, &mut progress, &args, Bound::is_out)
             }
         }
     };
@@ -115,7 +115,7 @@ fn resume_below(
     interrupt: Interrupt,
     buffer: CommandBuffer,
 ) {
-    // There is one: `invoke` was interrupted, so it has reached a handler. The buffer of a frame without one
+    // There is one: `call_handlers` was interrupted, so it has reached a handler. The buffer of a frame without one
     // would be empty.
     let Some(bound) = frame.last().cloned() else {
         return core.agenda.push(Work::Frame(frame));

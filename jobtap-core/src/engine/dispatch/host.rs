@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::asked;
 use super::buffer::CommandBuffer;
+use super::call::call_nested;
 use super::checks::check;
-use super::invoke::call_nested;
 use crate::engine::alloc::retained;
 use crate::engine::core::Core;
 use crate::host::{CallError, Command, Fault, Host, Instance, PluginKey, RemoteHandle};

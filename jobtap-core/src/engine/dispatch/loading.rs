@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::invoke::{Called, call_one};
+use super::call::{Called, call_one};
 use super::plugins::{DEFAULT_BUDGET, Plugins};
 use super::{patterns, removal};
 use crate::engine::api::{Level, RequestError, StartError};

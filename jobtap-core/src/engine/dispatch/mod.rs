@@ -5,7 +5,7 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `invoke` | the one place where handlers are called |
+//! | `call` | the one place where handlers are called |
 //! | `buffer` | what handlers ask for during one callback |
 //! | `frames` | one dispatch from the first handler to the last, with failures and suspension |
 //! | `outcome` | what follows from priorities, annotations and resources that handlers return |
@@ -18,6 +18,7 @@
 mod asked;
 pub(super) mod async_work;
 mod buffer;
+pub(super) mod call;
 pub(super) mod checks;
 pub(super) mod commands;
 pub(super) mod dependencies;
@@ -25,7 +26,6 @@ pub(super) mod faulted;
 pub(super) mod frames;
 pub(super) mod host;
 pub(super) mod introduction;
-pub(super) mod invoke;
 pub(super) mod loading;
 pub(super) mod outcome;
 mod patterns;

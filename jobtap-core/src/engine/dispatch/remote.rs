@@ -1,7 +1,7 @@
 //! Work of plugins that comes back to the engine's thread: timers, completions, commands.
 
+use super::call::{Called, call_back};
 use super::faulted;
-use super::invoke::{Called, call_back};
 use crate::engine::agenda::Queued;
 use crate::engine::api::Level;
 use crate::engine::core::Core;

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::invoke::{Called, call_one};
+use super::call::{Called, call_one};
 use super::{async_work, commands, loading, patterns, perilogs, retention};
 use crate::engine::agenda::Cause;
 use crate::engine::api::{Level, RequestError};

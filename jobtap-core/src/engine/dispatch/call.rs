@@ -1,6 +1,6 @@
 //! The one place where the engine calls handlers.
 //!
-//! Nearly every callback only looks on, or decides a priority. So [`invoke`] runs through a list of
+//! Nearly every callback only looks on, or decides a priority. So [`call_handlers`] runs through a list of
 //! handlers in one loop, with one `catch_unwind` around all of it, and stops at the first handler that
 //! does more: only then the caller has to carry out commands, or to handle a failure. A single handler
 //! (a service, `conf.update`, an author's own topic) is a list of one.
@@ -20,7 +20,7 @@ use crate::host::{Args, Bound, Detail, Fault, Instance, Outcome};
 use crate::job::{Job, JobId};
 use crate::topic::TopicId;
 
-/// Why [`invoke`] has returned.
+/// Why [`call_handlers`] has returned.
 #[derive(Debug)]
 pub(crate) enum Interrupt {
     /// All handlers were called.
@@ -40,7 +40,7 @@ pub(crate) enum Interrupt {
 /// Calls handlers from `progress.next` on, until one does more than look on and decide, or is out of
 /// service by `is_out`.
 #[inline]
-pub(crate) fn invoke<'e>(
+pub(crate) fn call_handlers<'e>(
     host: &FrameHost<'e>,
     handlers: &'e [Bound],
     progress: &mut Progress,
@@ -133,7 +133,7 @@ pub(crate) fn call_one(
     let mut progress = Progress::default();
     // The caller has decided that this handler is called, such as `unload` of a plugin that is off the
     // stack already.
-    let interrupt = invoke(&host, slice::from_ref(bound), &mut progress, &args, |_| false);
+    let interrupt = call_handlers(&host, slice::from_ref(bound), &mut progress, &args, |_| false);
     if matches!(&interrupt, Interrupt::Fault(fault) if !matches!(**fault, Fault::Panic(_))) {
         // As in a dispatch: a handler that fails changes no jobspec.
         buffer.drop_updates(0);
@@ -170,7 +170,7 @@ pub(crate) fn call_nested(
     };
     let args = Args { host: &host, topic: TopicId::Own, job, detail: Detail::Own(payload) };
     let mut progress = Progress::default();
-    match invoke(&host, slice::from_ref(bound), &mut progress, &args, |_| false) {
+    match call_handlers(&host, slice::from_ref(bound), &mut progress, &args, |_| false) {
         Interrupt::Fault(fault) => Err(*fault),
         _ => Ok(progress.outcome),
     }
