@@ -1,6 +1,6 @@
 //! Where jobs run: the seam between the manager, which decides, and whatever carries a job out.
 //!
-//! The manager hands a job to the [`Executor`] of the execution target that its resources name, and gets
+//! The manager hands a job to the [`Executor`] of the ranks that its resources name, and gets
 //! [`ExecEvent`]s about it, the engine's own. The one executor today, [`LocalExecutor`], serves the ranks
 //! of this host. It leaves the processes to a *shepherd*, a process that outlives the manager, so that a
 //! manager can be upgraded or crash while its jobs run on.
@@ -61,7 +61,7 @@ pub struct StartJob {
     pub shell_options: serde_json::Value,
     /// Files that come with the job, by name (RFC 37); `attributes.system.files`, or null.
     pub files: serde_json::Value,
-    /// The job's own directory, if it has one. Set by the execution target.
+    /// The job's own directory, if it has one. Set by the executor.
     #[serde(skip)]
     pub tmpdir: Option<PathBuf>,
     /// The job's name, for `{{name}}` in paths of output files.
@@ -106,7 +106,7 @@ impl StartJob {
 /// A node of a job and the number of tasks that run there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeTasks {
-    /// The execution target.
+    /// The node.
     pub rank: u32,
     /// How many tasks run there.
     pub ntasks: u32,
@@ -158,7 +158,7 @@ pub struct HeldJob {
     pub ended: bool,
 }
 
-/// One execution target.
+/// What starts, signals and ends the tasks of jobs.
 ///
 /// Apart from [`shut_down`](Self::shut_down), no method waits for the target. The consequences of a
 /// request are reported through the callback that the executor was made with. A request about an unknown

@@ -87,7 +87,7 @@ pub(crate) fn drain(
     post(core, "drain", &ranks, context);
 }
 
-/// Drains nodes on behalf of a plugin or the execution system. Reasons that are there stay.
+/// Drains nodes on behalf of a plugin or the executor. Reasons that are there stay.
 pub(crate) fn drain_for_owner(core: &mut Core, ranks: &Idset, reason: &str) {
     let known = ranks.intersection(&core.alloc.nodes.inventory.ranks());
     if known.is_empty() {

@@ -1,4 +1,4 @@
-//! What passes between the engine and the execution system: reports one way, commands the other.
+//! What passes between the engine and the executor: reports one way, commands the other.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::eventlog::EventEntry;
 use crate::job::{JobId, Uid};
 use crate::resource::Idset;
 
-/// What the execution system reports about a job.
+/// What the executor reports about a job.
 ///
 /// A job that was handed over as new has, in this order: [`Log`](Self::Log) entries `init` and `starting`,
 /// [`Started`](Self::Started), more log entries, [`Finished`](Self::Finished),
@@ -106,7 +106,7 @@ impl ExecEvent {
     }
 }
 
-/// A request to the execution system.
+/// A request to the executor.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ExecCommand {
     /// Start the job; its jobspec, environment and R are in the store.

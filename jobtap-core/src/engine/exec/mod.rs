@@ -27,7 +27,7 @@ use crate::resource::Idset;
 
 const SIGALRM: i32 = 14;
 
-/// Whether the jobspec asks for a simulation, of which the execution system knows nothing.
+/// Whether the jobspec asks for a simulation, of which the executor knows nothing.
 fn is_simulated(record: &Record) -> bool {
     record.job.jobspec.attribute("exec.test").is_some()
 }
@@ -103,7 +103,7 @@ fn catch_up(core: &mut Core, id: JobId) {
     }
 }
 
-/// Handles a report. One that says nothing new is dropped, so that the execution system can repeat a
+/// Handles a report. One that says nothing new is dropped, so that the executor can repeat a
 /// report of which it does not know whether it has arrived.
 pub(super) fn report(core: &mut Core, event: ExecEvent) {
     match event {
@@ -143,7 +143,7 @@ pub(super) fn report(core: &mut Core, event: ExecEvent) {
     }
 }
 
-/// Whether the execution system can still have something to report about a job.
+/// Whether the executor can still have something to report about a job.
 fn is_executing(jobs: &Jobs, id: JobId) -> bool {
     jobs.get(id).is_some_and(|record| {
         !is_simulated(record)
@@ -228,7 +228,7 @@ fn drain_unkillable(core: &mut Core, id: JobId, ranks: &Idset, reason: &str) {
     }
 }
 
-/// Posts an exception that the execution system reports. A job that is ending in any case may well be
+/// Posts an exception that the executor reports. A job that is ending in any case may well be
 /// unknown there by now.
 fn raise(core: &mut Core, id: JobId, exception: &Exception) {
     if core.jobs.state(id) != Some(State::Run) || !is_executing(&core.jobs, id) {
