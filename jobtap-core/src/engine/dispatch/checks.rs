@@ -41,7 +41,7 @@ pub(crate) fn check(jobs: &Jobs, command: &Command) -> Result<(), CallError> {
             in_state(job, "epilog_start", rule, |state| state == State::Cleanup)
         }
         Command::Raise { job, exception } => {
-            let rule = "a fatal exception needs an accepted job that isn't over";
+            let rule = "a fatal exception needs an accepted job that isn't inactive";
             match exception.severity() == Severity::FATAL {
                 true => in_state(job, "raise", rule, |s| s != State::Inactive && s != State::New),
                 false => in_state(job, "raise", rule, |state| state != State::Inactive),
@@ -78,7 +78,7 @@ fn check_active(jobs: &Jobs, job: JobId, call: &'static str) -> Result<(), CallE
     if jobs.get(job).is_some_and(|record| rejected(&record.admission)) {
         return Err(CallError::NotActive(job));
     }
-    check_state(jobs, job, call, "the job is over", |state| state != State::Inactive)
+    check_state(jobs, job, call, "the job is inactive", |state| state != State::Inactive)
 }
 
 fn check_state(

@@ -28,7 +28,7 @@ fn add(core: &mut Core, plugin: PluginKey, job: JobId, resources: ResourceSet, u
     let alloc = &mut core.alloc;
     let rest = resources.difference(&alloc.retained.union_of(job));
     if !alloc.pool.claim(&rest) {
-        let text = format!("{job}: {} can't be kept: in use", rest.summary());
+        let text = format!("{job}: {} can't be retained: in use", rest.summary());
         return core.log(Level::Error, text);
     }
     alloc.retained.push(Retained { job, plugin, resources, unclaimed });
@@ -76,7 +76,7 @@ pub(crate) fn resume(core: &mut Core) {
         let resources = available(&core.alloc, job, &stored);
         let plugin = core.plugins.stack.find(&name).map(|plugin| plugin.key());
         let Some(plugin) = plugin.filter(|_| !resources.is_empty()) else {
-            core.log(Level::Error, format!("{name} keeps nothing of {job} any more"));
+            core.log(Level::Error, format!("{name} no longer retains resources of {job}"));
             let key = key(job, &name);
             core.effects.writes.push(Write::RemoveInstance { key });
             continue;
@@ -100,7 +100,7 @@ pub(crate) fn free_unclaimed(core: &mut Core, plugin: PluginKey, job: JobId) {
     let unclaimed = core.alloc.retained.find(plugin, job).filter(|set| set.unclaimed);
     if let Some(ranks) = unclaimed.map(|set| set.resources.ranks()) {
         let name = core.plugins.name(plugin);
-        core.log(Level::Warning, format!("{name} has not kept {job}'s resources on"));
+        core.log(Level::Warning, format!("{name} has not retained the resources of {job} again"));
         free(core, plugin, job, &ranks);
     }
 }
