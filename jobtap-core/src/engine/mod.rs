@@ -209,7 +209,9 @@ impl Engine {
                 Work::RemoveRecord(id) => core.jobs.remove(id),
                 Work::AskPriorities(jobs) => priorities::ask_next(core, jobs),
                 Work::CloseFaulted(plugin) => removal::close_faulted(core, plugin),
-                Work::FreeUnclaimed(plugin, job) => retention::free_unclaimed(core, plugin, job),
+                Work::FreeUnconfirmed(plugin, job) => {
+                    retention::free_unconfirmed(core, plugin, job)
+                }
                 Work::Introduce(plugin, jobs) => introduction::introduce_next(core, plugin, jobs),
                 Work::IntroduceInactive(plugin, jobs) => {
                     introduction::introduce_next_inactive(core, plugin, jobs);

@@ -47,7 +47,7 @@ pub(super) enum Work {
     /// Close what a plugin has open that has just been faulted.
     CloseFaulted(PluginKey),
     /// Free what a plugin retained of a job before the restart, unless it has asked for it again.
-    FreeUnclaimed(PluginKey, JobId),
+    FreeUnconfirmed(PluginKey, JobId),
     /// Introduce these active jobs to a plugin that has just been loaded.
     Introduce(PluginKey, VecDeque<JobId>),
     /// Introduce these inactive jobs to it.

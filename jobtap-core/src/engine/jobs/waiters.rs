@@ -16,7 +16,7 @@ pub(crate) struct Waits {
     /// How many active jobs can be waited for.
     pub(crate) waitable: usize,
     /// How inactive jobs came out that no client has waited for yet.
-    pub(crate) zombies: BTreeMap<JobId, Value>,
+    pub(crate) unclaimed_results: BTreeMap<JobId, Value>,
     /// The waiters for a certain job.
     pub(crate) by_id: FxHashMap<JobId, ReplyTo>,
     /// The waiters for any job, in the order in which they came.
@@ -88,7 +88,7 @@ impl Waits {
     /// Counts a restored job that is inactive, if it can be waited for.
     pub(crate) fn restore_inactive(&mut self, record: &Record) {
         if is_waitable(record) {
-            self.zombies.insert(record.job.id, ending(record));
+            self.unclaimed_results.insert(record.job.id, ending(record));
         }
     }
 }

@@ -45,7 +45,7 @@ pub(crate) fn end(core: &mut Core, id: JobId) {
     waits.waitable = waits.waitable.saturating_sub(1);
     match waits.take(id) {
         Some(waiter) => core.reply(waiter, Ok(ending)),
-        None => drop(waits.zombies.insert(id, ending)),
+        None => drop(waits.unclaimed_results.insert(id, ending)),
     }
     refuse_excess(core);
 }

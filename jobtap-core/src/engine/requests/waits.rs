@@ -14,11 +14,11 @@ pub(super) fn wait(core: &mut Core, reply: ReplyTo, cred: Cred, id: Option<JobId
     if let Err(error) = owner_only(cred) {
         return core.reply(reply, Err(error));
     }
-    let zombie = match id {
-        Some(id) => core.waits.zombies.remove(&id),
-        None => core.waits.zombies.pop_first().map(|(_, ending)| ending),
+    let unclaimed = match id {
+        Some(id) => core.waits.unclaimed_results.remove(&id),
+        None => core.waits.unclaimed_results.pop_first().map(|(_, ending)| ending),
     };
-    if let Some(ending) = zombie {
+    if let Some(ending) = unclaimed {
         return core.reply(reply, Ok(ending));
     }
     match id {
