@@ -15,7 +15,7 @@ use super::clock::Clock;
 use super::dispatch::plugins::Plugins;
 use super::events;
 use super::exec::config::ExecConfig;
-use super::jobs::waiters::Waits;
+use super::jobs::waiters::Waiters;
 use super::jobs::{Jobs, Record};
 use super::requests::ingest::Submissions;
 use super::timers::{Due, Timers};
@@ -35,7 +35,7 @@ pub(super) struct Core {
     pub(super) agenda: Agenda,
     pub(super) plugins: Plugins,
     pub(super) submissions: Submissions,
-    pub(super) waits: Waits,
+    pub(super) waiters: Waiters,
     pub(super) alloc: Allocation,
     pub(super) exec: ExecConfig,
     pub(super) timers: Timers,

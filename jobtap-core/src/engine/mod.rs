@@ -70,8 +70,8 @@ use dispatch::{
 use exec::config::ExecConfig;
 use exec::{simulated, time_limit};
 use jobs::Jobs;
-use jobs::waiters::Waits;
-use life_cycle::{actions, waits};
+use jobs::waiters::Waiters;
+use life_cycle::{actions, waiters};
 use requests::ingest::{Ingest, Submissions};
 use requests::{listing, nodes, plugins, purge, queues, submit, update, why};
 use timers::{Due, Timers};
@@ -122,7 +122,7 @@ impl Engine {
             agenda: Agenda::default(),
             plugins: Plugins::new(registry, remote, ticks),
             submissions: Submissions::new(ingest),
-            waits: Waits::default(),
+            waiters: Waiters::default(),
             alloc: Allocation::new(queues, alloc_queues, &resources),
             exec,
             timers: Timers::default(),
@@ -146,7 +146,7 @@ impl Engine {
             Input::Remote(call) => remote::receive(core, call),
             Input::Abandoned(reply) => {
                 core.plugins.abandon(reply);
-                core.waits.abandon(reply);
+                core.waiters.abandon(reply);
                 core.alloc.nodes.watchers.retain(|watcher| *watcher != reply);
             }
         }
@@ -158,7 +158,7 @@ impl Engine {
     /// jobs. The plugins aren't removed, and their `unload` isn't called.
     pub fn finish(&mut self, now: Timestamp) -> Effects {
         self.core.clock.now = now;
-        waits::refuse_all(&mut self.core);
+        waiters::refuse_all(&mut self.core);
         queues::checkpoint(&mut self.core);
         self.take_effects()
     }
@@ -184,7 +184,7 @@ impl Engine {
                 break;
             }
         }
-        waits::answer_idle(&mut self.core);
+        waiters::answer_idle(&mut self.core);
         self.core.jobs.tidy(&mut self.core.effects);
     }
 

@@ -17,7 +17,7 @@ use super::dispatch::{dependencies, frames, perilogs, retention};
 use super::events;
 use super::exec::{self, time_limit};
 use super::jobs::{ApplyError, Phase, Record, summary};
-use super::life_cycle::{actions, waits};
+use super::life_cycle::{actions, waiters};
 use super::requests::purge;
 use super::requests::queues::{self, stop_at_restart};
 use crate::eventlog::decode_log;
@@ -78,13 +78,13 @@ fn insert(core: &mut Core, id: JobId, mut record: Record) {
     }
     core.jobs.newest_id = core.jobs.newest_id.max(Some(id));
     if record.job.state == State::Inactive {
-        core.waits.restore_inactive(&record);
+        core.waiters.restore_inactive(&record);
         core.jobs.insert_inactive(id, Box::new(record));
         core.jobs.count_new(id);
     } else {
         core.jobs.insert_active(id, Box::new(record));
         core.jobs.count_new(id);
-        waits::begin(core, id);
+        waiters::count_waitable(core, id);
     }
 }
 

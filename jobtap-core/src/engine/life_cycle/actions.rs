@@ -3,7 +3,7 @@
 //! An action can run any number of times: it does what is still to be done, and posts nothing that
 //! is posted already.
 
-use super::waits;
+use super::waiters;
 use crate::engine::agenda::Cause;
 use crate::engine::alloc::schedule;
 use crate::engine::core::Core;
@@ -29,12 +29,12 @@ pub(crate) fn act(core: &mut Core, id: JobId) {
 
 /// Posts `depend` once no dependency is open.
 fn act_in_depend(core: &mut Core, id: JobId) {
-    let waits = |record: &Record| {
+    let is_blocked = |record: &Record| {
         record.job.dependencies().next().is_some()
             || record.pending_events.contains("dependency-add")
             || record.pending_events.contains("depend")
     };
-    if core.jobs.get(id).is_some_and(|record| !waits(record)) {
+    if core.jobs.get(id).is_some_and(|record| !is_blocked(record)) {
         core.post(id, events::bare(core.clock.now, "depend"));
     }
 }
@@ -62,10 +62,10 @@ fn act_in_run(core: &mut Core, id: JobId) {
     let Some(record) = core.jobs.get(id) else {
         return;
     };
-    let waits =
+    let is_blocked =
         record.perilogs.is_open(Perilog::Prolog) || record.pending_events.contains("prolog-start");
     if record.execution.phase == Phase::Idle
-        && !waits
+        && !is_blocked
         && !record.pending_events.contains("exception")
     {
         exec::execute(core, id, false);
@@ -79,13 +79,13 @@ fn act_in_cleanup(core: &mut Core, id: JobId) {
         return;
     };
     let expiry = record.execution.expiry.take();
-    let waits = record.execution.phase.is_open()
+    let is_blocked = record.execution.phase.is_open()
         || record.perilogs.is_open(Perilog::Prolog)
         || record.perilogs.is_open(Perilog::Epilog)
         || record.pending_events.contains("prolog-start")
         || record.pending_events.contains("epilog-start");
     let next = if record.allocation.is_allocated() { "free" } else { "clean" };
-    let due = !waits && !record.pending_events.contains(next);
+    let due = !is_blocked && !record.pending_events.contains(next);
     core.timers.stop(expiry);
     if due {
         core.post(id, events::bare(core.clock.now, next));
@@ -108,7 +108,7 @@ fn act_in_inactive(core: &mut Core, id: JobId) {
     // Once only: the action can run again.
     if core.jobs.active.remove(&id) {
         core.jobs.inactive.add(id, end);
-        waits::end(core, id);
+        waiters::respond_to_waiter(core, id);
         show_inactive(core, id);
     }
 }

@@ -5,7 +5,7 @@
 //! that is posted meanwhile to the same job waits for its turn.
 
 pub(super) mod actions;
-pub(super) mod waits;
+pub(super) mod waiters;
 
 use std::sync::Arc;
 
