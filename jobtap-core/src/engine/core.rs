@@ -101,7 +101,12 @@ impl Core {
     }
 
     /// A job that clients can know of, or this error.
-    pub(super) fn known(&self, id: JobId, errno: i32, text: &str) -> Result<&Record, RequestError> {
+    pub(super) fn accepted_or(
+        &self,
+        id: JobId,
+        errno: i32,
+        text: &str,
+    ) -> Result<&Record, RequestError> {
         let record = self.jobs.get(id).filter(|record| record.is_accepted());
         record.ok_or_else(|| RequestError::new(errno, text))
     }

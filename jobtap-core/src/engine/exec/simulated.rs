@@ -149,7 +149,7 @@ pub(crate) fn override_job(
     status: Option<i32>,
 ) -> Result<(), RequestError> {
     let invalid = |text: &str| Err(RequestError::new(EINVAL, text));
-    let record = core.known(id, ENOENT, "Job not found")?;
+    let record = core.accepted_or(id, ENOENT, "Job not found")?;
     let Some(simulated) = record.execution.simulation.running() else {
         return Err(RequestError::new(ENOENT, "Job not found"));
     };

@@ -33,7 +33,7 @@ fn active_job<'a>(
     unknown: &str,
     guests: &str,
 ) -> Result<&'a Record, RequestError> {
-    let record = core.known(id, errno, unknown)?;
+    let record = core.accepted_or(id, errno, unknown)?;
     if record.job.state == State::Inactive {
         return refuse(errno, "job is inactive");
     }

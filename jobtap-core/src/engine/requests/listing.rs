@@ -153,7 +153,7 @@ pub(crate) fn active_ids(core: &Core) -> Vec<JobId> {
 
 /// `job-list.list-id`: `{"job":{..}}`.
 pub(crate) fn list_id(core: &Core, id: JobId) -> Result<Value, RequestError> {
-    let record = core.known(id, ENOENT, "")?;
+    let record = core.accepted_or(id, ENOENT, "")?;
     Ok(json!({ "job": attributes(core, record) }))
 }
 

@@ -36,7 +36,7 @@ pub(super) fn purge_one(
     force: bool,
 ) -> Result<Value, RequestError> {
     owner_only(cred)?;
-    let record = core.known(id, ENOENT, "id not found")?;
+    let record = core.accepted_or(id, ENOENT, "id not found")?;
     if record.job.state != State::Inactive {
         return Err(RequestError::new(EINVAL, "cannot purge active job"));
     }

@@ -58,7 +58,7 @@ fn check_access(
     if updates.keys().any(|path| !path::is_updatable(path)) {
         return refuse(EINVAL, "one or more jobspec updates are invalid");
     }
-    let record = core.known(id, ENOENT, "unknown job id")?;
+    let record = core.accepted_or(id, ENOENT, "unknown job id")?;
     if record.job.state == State::Inactive {
         return refuse(EINVAL, "job is inactive");
     }
@@ -147,7 +147,7 @@ fn check_whole(core: &mut Core, mut update: Box<JobspecUpdate>) {
 
 /// The job with the changed jobspec.
 fn trial_job(core: &Core, id: JobId, updates: &Map<String, Value>) -> Result<Job, RequestError> {
-    let job = &core.known(id, ENOENT, "unknown job id")?.job;
+    let job = &core.accepted_or(id, ENOENT, "unknown job id")?.job;
     let mut jobspec = job.jobspec.clone();
     let changed = jobspec.update_all(updates);
     changed.map_err(|error| RequestError::new(EINVAL, error.to_string()))?;
@@ -186,7 +186,7 @@ fn new_expiration(
     let Some(duration) = updates.get(DURATION) else {
         return Ok(None);
     };
-    let record = core.known(id, ENOENT, "unknown job id")?;
+    let record = core.accepted_or(id, ENOENT, "unknown job id")?;
     if !matches!(record.job.state, State::Run | State::Cleanup) {
         return Ok(None);
     }

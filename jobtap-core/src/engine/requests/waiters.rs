@@ -34,7 +34,7 @@ pub(super) fn wait(core: &mut Core, reply: ReplyTo, cred: Cred, id: Option<JobId
 fn check_waitable(core: &Core, id: JobId) -> Result<(), RequestError> {
     let refuse = |text: &str| Err(RequestError::new(ECHILD, text));
     let unknown = "invalid job id, or job may be inactive and not waitable";
-    let record = core.known(id, ECHILD, unknown)?;
+    let record = core.accepted_or(id, ECHILD, unknown)?;
     if record.job.state == State::Inactive {
         return refuse(unknown);
     }

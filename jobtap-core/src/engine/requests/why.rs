@@ -25,7 +25,7 @@ const MAX_NAMED: usize = 8;
 
 /// `{"id","state","reasons":[{"kind","text",..}]}`. The text of a reason is a sentence for the user.
 pub(crate) fn why(core: &Core, id: JobId, cred: Cred) -> Result<Value, RequestError> {
-    let record = core.known(id, ENOENT, "unknown job id")?;
+    let record = core.accepted_or(id, ENOENT, "unknown job id")?;
     if !cred.owner && record.job.userid != cred.userid {
         return Err(RequestError::new(EPERM, "guests can only access their own jobs"));
     }
