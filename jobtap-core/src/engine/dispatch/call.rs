@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::slice;
 
 use super::buffer::{Asked, CommandBuffer};
-use super::host::FrameHost;
+use super::host::CallbackHost;
 use super::{asked, faulted};
 use crate::engine::agenda::{Progress, Queued};
 use crate::engine::api::Level;
@@ -41,7 +41,7 @@ pub(crate) enum Interrupt {
 /// service by `is_out`.
 #[inline]
 pub(crate) fn call_handlers<'e>(
-    host: &FrameHost<'e>,
+    host: &CallbackHost<'e>,
     handlers: &'e [Bound],
     progress: &mut Progress,
     args: &Args<'_>,
@@ -105,9 +105,9 @@ pub(crate) fn host_of<'e>(
     handlers: &'e [Bound],
     current: Option<JobId>,
     buffer: &'e CommandBuffer,
-) -> Option<FrameHost<'e>> {
+) -> Option<CallbackHost<'e>> {
     let instance = Cell::new(&**handlers.first()?.instance());
-    Some(FrameHost { core, instance, current, buffer })
+    Some(CallbackHost { core, instance, current, buffer })
 }
 
 /// How the call of one handler went.
@@ -127,8 +127,12 @@ pub(crate) fn call_one(
     detail: Detail<'_>,
 ) -> Called {
     let buffer = CommandBuffer::default();
-    let host =
-        FrameHost { core, instance: Cell::new(bound.instance()), current: None, buffer: &buffer };
+    let host = CallbackHost {
+        core,
+        instance: Cell::new(bound.instance()),
+        current: None,
+        buffer: &buffer,
+    };
     let args = Args { host: &host, topic, job: None, detail };
     let mut progress = Progress::default();
     // The caller has decided that this handler is called, such as `unload` of a plugin that is off the
@@ -157,12 +161,12 @@ pub(crate) fn call_one(
 
 /// Calls an author's own topic at one handler, during another callback, and with that one's buffer.
 pub(crate) fn call_nested(
-    outer: &FrameHost<'_>,
+    outer: &CallbackHost<'_>,
     bound: &Bound,
     job: Option<&Job>,
     payload: &dyn Any,
 ) -> Result<Outcome, Fault> {
-    let host = FrameHost {
+    let host = CallbackHost {
         core: outer.core,
         instance: Cell::new(bound.instance()),
         current: job.map(Job::id),
@@ -184,7 +188,7 @@ pub(crate) fn call_back(
     call: impl for<'a> FnOnce(&mut dyn Any, &'a Args<'a>),
 ) -> Option<Called> {
     let buffer = CommandBuffer::default();
-    let host = FrameHost { core, instance: Cell::new(instance), current: None, buffer: &buffer };
+    let host = CallbackHost { core, instance: Cell::new(instance), current: None, buffer: &buffer };
     let args = Args::new(&host, TopicId::Own);
     let ticks = &core.plugins.ticks;
     let start = ticks.coarse();
