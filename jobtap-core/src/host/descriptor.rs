@@ -148,7 +148,7 @@ pub struct HandlerEntry {
     /// Who may send requests, if it is a service.
     pub role: Role,
     /// Whether its signature has a return type other than `()`: a handler without one decides nothing.
-    pub answers: bool,
+    pub returns_value: bool,
     /// Its options, if it is asynchronous.
     pub policy: Option<AsyncPolicy>,
     /// Calls the handler.

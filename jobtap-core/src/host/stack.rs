@@ -2,7 +2,7 @@
 //!
 //! A host dispatches a topic by calling each [`Bound`] of [`Stack::handlers`]. These lists are made when a
 //! plugin is loaded or removed, so that a dispatch only walks one. A list that is being walked doesn't
-//! change: a dispatch under way skips the plugins that are removed meanwhile ([`Bound::is_out`]).
+//! change: a dispatch under way skips the plugins that are removed meanwhile ([`Bound::is_out_of_service`]).
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -125,7 +125,7 @@ pub struct Bound {
     /// A copy of `entry.call`, so that a call follows one pointer less.
     call: HandlerFn,
     meter: Rc<Meter>,
-    watches: bool,
+    only_observes: bool,
 }
 
 impl Instance {
@@ -135,7 +135,7 @@ impl Instance {
         let mut entries = self.descriptor.handlers.iter().zip(&self.meters);
         let (entry, meter) = entries.find(|(entry, _)| entry.id == TopicId::Unload)?;
         let (call, meter) = (entry.call, Rc::clone(meter));
-        Some(Bound { instance: Rc::clone(self), entry, call, meter, watches: false })
+        Some(Bound { instance: Rc::clone(self), entry, call, meter, only_observes: false })
     }
 }
 
@@ -175,16 +175,16 @@ impl Bound {
         work_description(&self.instance.name, self.entry.method, dependency)
     }
 
-    /// Whether the handler is one of `job.*`, which watches only: a key of `job.update.*` or a scheme of
+    /// Whether the handler is one of `job.*`, which only observes: a key of `job.update.*` or a scheme of
     /// `job.dependency.*` isn't supported by virtue of it.
-    pub fn watches(&self) -> bool {
-        self.watches
+    pub fn only_observes(&self) -> bool {
+        self.only_observes
     }
 
     /// Whether the handler must not be called: its plugin is faulted, or was removed since the list was
     /// made.
     #[inline]
-    pub fn is_out(&self) -> bool {
+    pub fn is_out_of_service(&self) -> bool {
         self.instance.faulted.get() || self.instance.removed.get()
     }
 
@@ -308,24 +308,28 @@ impl Stack {
     }
 
     /// The handlers of one member of a family, such as `afterok` of `job.dependency.*`, of the plugins for
-    /// which `asks` is true. In each plugin the handler of this member takes precedence over the one of all
+    /// which `includes` is true. In each plugin the handler of this member takes precedence over the one of all
     /// members.
     pub fn members(
         &self,
         topic: TopicId,
         member: &str,
-        asks: impl Fn(PluginKey) -> bool,
+        includes: impl Fn(PluginKey) -> bool,
     ) -> Handlers {
         let mut found: Vec<Bound> = Vec::new();
         for bound in self.handlers(topic).into_iter().flat_map(|list| list.iter()) {
             let exact = bound.entry.key == member;
-            if !(exact || bound.entry.key == "*" || bound.watches) || !asks(bound.plugin()) {
+            if !(exact || bound.entry.key == "*" || bound.only_observes)
+                || !includes(bound.plugin())
+            {
                 continue;
             }
             // The handlers of one plugin follow each other in the list, so looking at the last is enough.
             match found.last_mut().filter(|last| last.plugin() == bound.plugin()) {
                 None => found.push(bound.clone()),
-                Some(last) if rank(bound, member) > rank(last, member) => *last = bound.clone(),
+                Some(last) if precedence(bound, member) > precedence(last, member) => {
+                    *last = bound.clone()
+                }
                 Some(_) => {}
             }
         }
@@ -350,9 +354,9 @@ impl Stack {
 }
 
 /// The precedence of a handler for this member.
-fn rank(bound: &Bound, member: &str) -> u8 {
+fn precedence(bound: &Bound, member: &str) -> u8 {
     match bound.entry.key {
-        _ if bound.watches => 0,
+        _ if bound.only_observes => 0,
         "*" => 1,
         key if key == member => 2,
         _ => 0,
@@ -362,12 +366,12 @@ fn rank(bound: &Bound, member: &str) -> u8 {
 /// Adds a plugin's handlers to the lists of their topics, and those of its wildcards to the lists of the
 /// topics for which it has no handler that is more specific.
 fn bind_plugin(plugin: &Rc<Instance>, topics: &mut [Vec<Bound>]) {
-    let bound = |index: usize, entry: &'static HandlerEntry, watches| Bound {
+    let bound = |index: usize, entry: &'static HandlerEntry, only_observes| Bound {
         instance: Rc::clone(plugin),
         entry,
         call: entry.call,
         meter: plugin.meters.get(index).map_or_else(|| Rc::new(Meter::new()), Rc::clone),
-        watches,
+        only_observes,
     };
     let entries = || plugin.descriptor.handlers.iter().enumerate();
     let wildcard = |id| entries().find(|(_, entry)| entry.id == id);

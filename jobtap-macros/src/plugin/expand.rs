@@ -264,7 +264,7 @@ fn entries(handler: &Handler, own: &[&Path], krate: &TokenStream, p: &TokenStrea
                 key: #key,
                 method: #method,
                 role: #p::Role::#role,
-                answers: #answers,
+                returns_value: #returns_value,
                 policy: #policy,
                 call: #call,
             },

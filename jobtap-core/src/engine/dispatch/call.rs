@@ -38,14 +38,14 @@ pub(crate) enum Interrupt {
 }
 
 /// Calls handlers from `progress.next` on, until one does more than look on and decide, or is out of
-/// service by `is_out`.
+/// service by `is_out_of_service`.
 #[inline]
 pub(crate) fn call_handlers<'e>(
     host: &CallbackHost<'e>,
     handlers: &'e [Bound],
     progress: &mut Progress,
     args: &Args<'_>,
-    is_out: impl Fn(&Bound) -> bool,
+    is_out_of_service: impl Fn(&Bound) -> bool,
 ) -> Interrupt {
     let (ticks, budget) = (&host.core.plugins.ticks, host.core.plugins.budget);
     let buffer = host.buffer;
@@ -56,11 +56,11 @@ pub(crate) fn call_handlers<'e>(
     let called = catch_unwind(AssertUnwindSafe(move || {
         while let Some(bound) = handlers.get(reached.next) {
             reached.next += 1;
-            if is_out(bound) {
+            if is_out_of_service(bound) {
                 return Interrupt::OutOfService;
             }
             host.instance.set(bound.instance());
-            reached.deciders += usize::from(!bound.watches());
+            reached.deciders += usize::from(!bound.only_observes());
             let (result, milliseconds) = bound.call_uncaught(args, ticks);
             match result {
                 Ok(outcome) => {

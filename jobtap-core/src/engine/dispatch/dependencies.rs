@@ -24,9 +24,9 @@ pub(crate) fn push(
     purpose: Purpose,
     only: Option<PluginKey>,
 ) {
-    let asked = |key| only.is_none_or(|only| only == key);
+    let includes = |key| only.is_none_or(|only| only == key);
     let topic = TopicId::JobDependency;
-    let mut handlers = core.plugins.stack.members(topic, &dependency.scheme, asked);
+    let mut handlers = core.plugins.stack.members(topic, &dependency.scheme, includes);
     let mut deciders = 0;
     if purpose == Purpose::Recheck && handlers.iter().any(fails_at_restart) {
         // Handlers that are not called again support the scheme all the same.

@@ -53,7 +53,7 @@ pub(crate) fn notify(core: &mut Core, pending: PendingDispatch) {
     };
     let Some(host) = host_of(core, handlers, Some(id), &buffer) else { return };
     let args = Args { host: &host, topic, job: Some(job), detail: pending.cause.detail() };
-    let interrupt = call_handlers(&host, handlers, &mut progress, &args, Bound::is_out);
+    let interrupt = call_handlers(&host, handlers, &mut progress, &args, Bound::is_out_of_service);
     if !matches!(interrupt, Interrupt::End) {
         let handlers = Rc::clone(handlers);
         return interrupt(core, pending, handlers, progress, interrupt, buffer);
@@ -96,7 +96,7 @@ pub(crate) fn run(core: &mut Core, mut frame: Box<Frame>) -> Option<Box<Frame>> 
             Some(host) => {
                 let (topic, detail) = (frame.topic, frame.detail());
                 let args = Args { host: &host, topic, job: Some(job), detail };
-                call_handlers(&host, &handlers, &mut progress, &args, Bound::is_out)
+                call_handlers(&host, &handlers, &mut progress, &args, Bound::is_out_of_service)
             }
         }
     };
@@ -192,7 +192,7 @@ fn handle_fault(core: &mut Core, frame: &mut Frame, bound: &Bound, fault: Fault)
 /// Decides what a topic comes to without the handler of a faulted plugin: a gate refuses, and a
 /// priority stays open.
 fn decide_without(core: &Core, bound: &Bound, frame: &mut Frame) {
-    if frame.topic.on_failure() == OnFailure::Reject && !bound.watches() {
+    if frame.topic.on_failure() == OnFailure::Reject && !bound.only_observes() {
         frame.progress.deciders += 1;
         frame.stop();
         let consequence = match core.jobs.is_accepted(frame.job) {
@@ -203,7 +203,7 @@ fn decide_without(core: &Core, bound: &Bound, frame: &mut Frame) {
         frame.refusal = Some(format!(
             "plugin {plugin} has failed repeatedly: {consequence} until an administrator reloads it"
         ));
-    } else if frame.topic == TopicId::JobStatePriority && !bound.watches() {
+    } else if frame.topic == TopicId::JobStatePriority && !bound.only_observes() {
         frame.progress.outcome.merge(Outcome::priority(Priority::Unavailable));
     }
 }

@@ -117,7 +117,7 @@ pub(crate) fn load_newly_configured(
 /// Warns when no loaded plugin decides priorities. A handler of `job.state.priority` may only look on.
 pub(crate) fn warn_without_priority(core: &mut Core) {
     let handlers = core.plugins.stack.handlers(TopicId::JobStatePriority);
-    if !handlers.is_some_and(|list| list.iter().any(|bound| bound.entry().answers)) {
+    if !handlers.is_some_and(|list| list.iter().any(|bound| bound.entry().returns_value)) {
         let text = "no loaded plugin decides priorities in job.state.priority: jobs will wait in \
                     PRIORITY until one does";
         core.log(Level::Warning, text);

@@ -83,7 +83,7 @@ fn ask_next(core: &mut Core, mut update: Box<JobspecUpdate>) {
     };
     let topic = TopicId::JobUpdateKey;
     let handlers = core.plugins.stack.members(topic, &key, |_| true);
-    if handlers.iter().all(Bound::watches) {
+    if handlers.iter().all(Bound::only_observes) {
         return refuse(core, &update, format!("update of {key} not supported"));
     }
     let value = update.updates.get(&key).cloned().unwrap_or_default();

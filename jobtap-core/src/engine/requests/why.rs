@@ -86,7 +86,7 @@ fn why_priority(core: &Core, record: &Record) -> Vec<Value> {
     }
     if reasons.is_empty() {
         // Other handlers only look on.
-        let deciders = handlers.iter().filter(|bound| bound.entry().answers);
+        let deciders = handlers.iter().filter(|bound| bound.entry().returns_value);
         let names: Vec<&str> = deciders.map(|bound| &**bound.instance().name()).collect();
         let text = if names.is_empty() {
             "no loaded plugin sets priorities: load .priority-default or another one".to_owned()
