@@ -21,7 +21,7 @@ use super::life_cycle::{actions, waiters};
 use super::requests::purge;
 use super::requests::queues::{self, stop_at_restart};
 use crate::eventlog::decode_log;
-use crate::host::{Bound, OnRestart, Perilog};
+use crate::host::{BoundHandler, OnRestart, Perilog};
 use crate::job::{JobId, State};
 use crate::jobspec::Jobspec;
 use crate::resource::ResourceSet;
@@ -251,7 +251,7 @@ fn resume_execution(core: &mut Core, id: JobId) {
 
 /// Whether the work of an asynchronous handler begins again after a restart; `default` if its handler
 /// does not say.
-fn reruns(bound: &Bound, default: bool) -> bool {
+fn reruns(bound: &BoundHandler, default: bool) -> bool {
     let declared = bound.entry().policy.and_then(|policy| policy.on_restart);
     declared.map_or(default, |declared| declared == OnRestart::Rerun)
 }
@@ -261,7 +261,7 @@ fn resume_depend(core: &mut Core, id: JobId) {
     let Some(job) = core.job(id) else {
         return;
     };
-    let interrupted = |bound: &Bound| {
+    let interrupted = |bound: &BoundHandler| {
         let description = bound.work_description(None);
         job.dependencies().any(|open| open == description).then_some(description)
     };
@@ -314,7 +314,7 @@ fn rerun(core: &mut Core, id: JobId, kind: Perilog, what: &str) {
         Perilog::Epilog => TopicId::JobStateCleanup,
     };
     let begins_again =
-        |bound: &&Bound| reruns(bound, false) && what == bound.work_description(None);
+        |bound: &&BoundHandler| reruns(bound, false) && what == bound.work_description(None);
     let handlers = core.plugins.stack.handlers(topic);
     let handlers = handlers.into_iter().flat_map(|list| list.iter());
     let handlers = handlers.filter(begins_again).cloned().collect();

@@ -1,8 +1,8 @@
 //! What runs plugins: the seam that a host implements, and the parts that every host needs.
 //!
 //! A host takes the linked plugins from the [`Registry`], builds each from its [`PluginDescriptor`]
-//! and puts it as an [`Instance`] on a [`Stack`]. For each topic it goes through
-//! [`Stack::handlers`], calls each [`Bound`] handler with [`Args`], and reads its [`Outcome`].
+//! and puts it as an [`LoadedPlugin`] on a [`Stack`]. For each topic it goes through
+//! [`Stack::handlers`], calls each [`BoundHandler`] handler with [`Args`], and reads its [`Outcome`].
 //! During the call the handler sees the host as `dyn` [`Host`], and what it asks for is queued as a
 //! [`Command`]. The job manager's engine is one host; none of this knows the engine.
 //!
@@ -56,7 +56,7 @@ pub use process::{LineSink, ProcessAnswer, ProcessCommand, ProcessKey};
 pub use registry::{Registry, RegistryBuilder, RegistryError};
 pub use remote::{PluginKey, RemoteCall, RemoteHandle, RemoteSink};
 pub use service::{ReplyTo, Role, ServiceRequest};
-pub use stack::{Bound, CallResult, Fault, Handlers, Instance, Stack};
+pub use stack::{BoundHandler, CallResult, Fault, Handlers, LoadedPlugin, Stack};
 pub use update::UpdateDecision;
 
 // Public as items of `plugin`.

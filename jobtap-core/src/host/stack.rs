@@ -1,8 +1,8 @@
 //! The loaded plugins, and their handlers by topic.
 //!
-//! A host dispatches a topic by calling each [`Bound`] of [`Stack::handlers`]. These lists are made when a
+//! A host dispatches a topic by calling each [`BoundHandler`] of [`Stack::handlers`]. These lists are made when a
 //! plugin is loaded or removed, so that a dispatch only walks one. A list that is being walked doesn't
-//! change: a dispatch under way skips the plugins that are removed meanwhile ([`Bound::is_out_of_service`]).
+//! change: a dispatch under way skips the plugins that are removed meanwhile ([`BoundHandler::is_out_of_service`]).
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -22,7 +22,7 @@ use crate::jobspec::Dependency;
 use crate::topic::TopicId;
 
 /// One loaded plugin.
-pub struct Instance {
+pub struct LoadedPlugin {
     key: PluginKey,
     name: Arc<str>,
     listed: Box<str>,
@@ -35,7 +35,7 @@ pub struct Instance {
     removed: Cell<bool>,
 }
 
-impl Instance {
+impl LoadedPlugin {
     /// A newly built plugin, which lists show as `listed`.
     pub fn new(
         descriptor: &'static PluginDescriptor,
@@ -111,16 +111,16 @@ impl Instance {
     }
 }
 
-impl fmt::Debug for Instance {
+impl fmt::Debug for LoadedPlugin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Instance").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("LoadedPlugin").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
 /// A handler bound to its plugin.
 #[derive(Debug, Clone)]
-pub struct Bound {
-    instance: Rc<Instance>,
+pub struct BoundHandler {
+    instance: Rc<LoadedPlugin>,
     entry: &'static HandlerEntry,
     /// A copy of `entry.call`, so that a call follows one pointer less.
     call: HandlerFn,
@@ -128,14 +128,14 @@ pub struct Bound {
     only_observes: bool,
 }
 
-impl Instance {
+impl LoadedPlugin {
     /// The plugin's handler of `unload`. When a plugin is removed it is called before the plugin leaves the
     /// stack; when a reloaded plugin has replaced it, afterwards.
-    pub fn unload_handler(self: &Rc<Self>) -> Option<Bound> {
+    pub fn unload_handler(self: &Rc<Self>) -> Option<BoundHandler> {
         let mut entries = self.descriptor.handlers.iter().zip(&self.meters);
         let (entry, meter) = entries.find(|(entry, _)| entry.id == TopicId::Unload)?;
         let (call, meter) = (entry.call, Rc::clone(meter));
-        Some(Bound { instance: Rc::clone(self), entry, call, meter, only_observes: false })
+        Some(BoundHandler { instance: Rc::clone(self), entry, call, meter, only_observes: false })
     }
 }
 
@@ -154,9 +154,9 @@ pub enum Fault {
 /// returned by value.
 pub type CallResult = Result<Outcome, Box<Fault>>;
 
-impl Bound {
+impl BoundHandler {
     /// The plugin.
-    pub fn instance(&self) -> &Rc<Instance> {
+    pub fn instance(&self) -> &Rc<LoadedPlugin> {
         &self.instance
     }
 
@@ -224,12 +224,12 @@ impl Bound {
 }
 
 /// Handlers in stack order.
-pub type Handlers = Rc<[Bound]>;
+pub type Handlers = Rc<[BoundHandler]>;
 
 /// The loaded plugins in stack order.
 #[derive(Debug)]
 pub struct Stack {
-    plugins: Vec<Rc<Instance>>,
+    plugins: Vec<Rc<LoadedPlugin>>,
     topics: Vec<Handlers>,
 }
 
@@ -243,28 +243,28 @@ impl Default for Stack {
 
 impl Stack {
     /// The loaded plugins.
-    pub fn plugins(&self) -> &[Rc<Instance>] {
+    pub fn plugins(&self) -> &[Rc<LoadedPlugin>] {
         &self.plugins
     }
 
     /// A loaded plugin by its key.
-    pub fn get(&self, key: PluginKey) -> Option<&Rc<Instance>> {
+    pub fn get(&self, key: PluginKey) -> Option<&Rc<LoadedPlugin>> {
         self.plugins.iter().find(|plugin| plugin.key == key)
     }
 
     /// A loaded plugin by its name.
-    pub fn find(&self, name: &str) -> Option<&Rc<Instance>> {
+    pub fn find(&self, name: &str) -> Option<&Rc<LoadedPlugin>> {
         self.plugins.iter().find(|plugin| &*plugin.name == name)
     }
 
     /// Adds a plugin at the end.
-    pub fn push(&mut self, plugin: Instance) {
+    pub fn push(&mut self, plugin: LoadedPlugin) {
         self.plugins.push(Rc::new(plugin));
         self.bind();
     }
 
     /// Removes the plugins for which `leaves` is true, and returns them.
-    pub fn remove(&mut self, leaves: impl Fn(&Instance) -> bool) -> Vec<Rc<Instance>> {
+    pub fn remove(&mut self, leaves: impl Fn(&LoadedPlugin) -> bool) -> Vec<Rc<LoadedPlugin>> {
         let removed: Vec<_> = self.plugins.extract_if(.., |plugin| leaves(plugin)).collect();
         for plugin in &removed {
             // A dispatch under way may still have its handlers in a list.
@@ -275,7 +275,11 @@ impl Stack {
     }
 
     /// Puts a plugin in the position of another one, and returns the latter.
-    pub fn replace(&mut self, old: &Rc<Instance>, new: Instance) -> Option<Rc<Instance>> {
+    pub fn replace(
+        &mut self,
+        old: &Rc<LoadedPlugin>,
+        new: LoadedPlugin,
+    ) -> Option<Rc<LoadedPlugin>> {
         let slot = self.plugins.iter_mut().find(|plugin| plugin.key == old.key)?;
         let old = std::mem::replace(slot, Rc::new(new));
         old.removed.set(true);
@@ -285,7 +289,7 @@ impl Stack {
 
     /// Undoes [`replace`](Self::replace): puts the old plugin in the position of the new one, and returns the
     /// latter.
-    pub fn put_back(&mut self, new: PluginKey, old: Rc<Instance>) -> Option<Rc<Instance>> {
+    pub fn put_back(&mut self, new: PluginKey, old: Rc<LoadedPlugin>) -> Option<Rc<LoadedPlugin>> {
         let slot = self.plugins.iter_mut().find(|plugin| plugin.key == new)?;
         old.removed.set(false);
         let new = std::mem::replace(slot, old);
@@ -316,7 +320,7 @@ impl Stack {
         member: &str,
         includes: impl Fn(PluginKey) -> bool,
     ) -> Handlers {
-        let mut found: Vec<Bound> = Vec::new();
+        let mut found: Vec<BoundHandler> = Vec::new();
         for bound in self.handlers(topic).into_iter().flat_map(|list| list.iter()) {
             let exact = bound.entry.key == member;
             if !(exact || bound.entry.key == "*" || bound.only_observes)
@@ -338,7 +342,7 @@ impl Stack {
 
     /// The handlers of an author's own topic.
     pub fn own(&self, name: &str) -> Handlers {
-        let named = |bound: &&Bound| bound.entry.topic == name;
+        let named = |bound: &&BoundHandler| bound.entry.topic == name;
         let all = self.handlers(TopicId::Own).into_iter().flat_map(|list| list.iter());
         all.filter(named).cloned().collect()
     }
@@ -354,7 +358,7 @@ impl Stack {
 }
 
 /// The precedence of a handler for this member.
-fn precedence(bound: &Bound, member: &str) -> u8 {
+fn precedence(bound: &BoundHandler, member: &str) -> u8 {
     match bound.entry.key {
         _ if bound.only_observes => 0,
         "*" => 1,
@@ -365,8 +369,8 @@ fn precedence(bound: &Bound, member: &str) -> u8 {
 
 /// Adds a plugin's handlers to the lists of their topics, and those of its wildcards to the lists of the
 /// topics for which it has no handler that is more specific.
-fn bind_plugin(plugin: &Rc<Instance>, topics: &mut [Vec<Bound>]) {
-    let bound = |index: usize, entry: &'static HandlerEntry, only_observes| Bound {
+fn bind_plugin(plugin: &Rc<LoadedPlugin>, topics: &mut [Vec<BoundHandler>]) {
+    let bound = |index: usize, entry: &'static HandlerEntry, only_observes| BoundHandler {
         instance: Rc::clone(plugin),
         entry,
         call: entry.call,

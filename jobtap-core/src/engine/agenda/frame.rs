@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{JobspecUpdate, SubmissionStep};
 use crate::eventlog::EventEntry;
-use crate::host::{Bound, Detail, Handlers, Outcome, PluginKey, UpdateRequest};
+use crate::host::{BoundHandler, Detail, Handlers, Outcome, PluginKey, UpdateRequest};
 use crate::job::{Job, JobId, State};
 use crate::jobspec::Dependency;
 use crate::topic::TopicId;
@@ -133,7 +133,7 @@ impl Frame {
     }
 
     /// The handler that was called last.
-    pub(crate) fn last(&self) -> Option<&Bound> {
+    pub(crate) fn last(&self) -> Option<&BoundHandler> {
         self.handlers.as_ref()?.get(self.progress.next.checked_sub(1)?)
     }
 

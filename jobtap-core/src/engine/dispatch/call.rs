@@ -16,7 +16,7 @@ use super::{asked, faulted};
 use crate::engine::agenda::{Progress, Queued};
 use crate::engine::api::Level;
 use crate::engine::core::Core;
-use crate::host::{Args, Bound, Detail, Fault, Instance, Outcome};
+use crate::host::{Args, BoundHandler, Detail, Fault, LoadedPlugin, Outcome};
 use crate::job::{Job, JobId};
 use crate::topic::TopicId;
 
@@ -42,10 +42,10 @@ pub(crate) enum Interrupt {
 #[inline]
 pub(crate) fn call_handlers<'e>(
     host: &CallbackHost<'e>,
-    handlers: &'e [Bound],
+    handlers: &'e [BoundHandler],
     progress: &mut Progress,
     args: &Args<'_>,
-    is_out_of_service: impl Fn(&Bound) -> bool,
+    is_out_of_service: impl Fn(&BoundHandler) -> bool,
 ) -> Interrupt {
     let (ticks, budget) = (&host.core.plugins.ticks, host.core.plugins.budget);
     let buffer = host.buffer;
@@ -90,7 +90,7 @@ pub(crate) fn call_handlers<'e>(
 
 /// The fault of the handler before `next`, which has panicked.
 #[cold]
-fn panicked(handlers: &[Bound], next: usize, panic: &(dyn Any + Send)) -> Box<Fault> {
+fn panicked(handlers: &[BoundHandler], next: usize, panic: &(dyn Any + Send)) -> Box<Fault> {
     match handlers.get(next.wrapping_sub(1)) {
         Some(bound) => bound.panicked(panic),
         // Impossible, since `next` is increased before each call.
@@ -102,7 +102,7 @@ fn panicked(handlers: &[Bound], next: usize, panic: &(dyn Any + Send)) -> Box<Fa
 #[inline]
 pub(crate) fn host_of<'e>(
     core: &'e Core,
-    handlers: &'e [Bound],
+    handlers: &'e [BoundHandler],
     current: Option<JobId>,
     buffer: &'e CommandBuffer,
 ) -> Option<CallbackHost<'e>> {
@@ -122,7 +122,7 @@ pub(crate) struct Called {
 /// caller.
 pub(crate) fn call_one(
     core: &mut Core,
-    bound: &Bound,
+    bound: &BoundHandler,
     topic: TopicId,
     detail: Detail<'_>,
 ) -> Called {
@@ -162,7 +162,7 @@ pub(crate) fn call_one(
 /// Calls an author's own topic at one handler, during another callback, and with that one's buffer.
 pub(crate) fn call_nested(
     outer: &CallbackHost<'_>,
-    bound: &Bound,
+    bound: &BoundHandler,
     job: Option<&Job>,
     payload: &dyn Any,
 ) -> Result<Outcome, Fault> {
@@ -184,7 +184,7 @@ pub(crate) fn call_nested(
 /// `None` if the plugin is being called.
 pub(crate) fn call_back(
     core: &mut Core,
-    instance: &Instance,
+    instance: &LoadedPlugin,
     call: impl for<'a> FnOnce(&mut dyn Any, &'a Args<'a>),
 ) -> Option<Called> {
     let buffer = CommandBuffer::default();
@@ -212,7 +212,7 @@ pub(crate) fn call_back(
 #[cold]
 pub(crate) fn log_over_budget(
     core: &mut Core,
-    bound: &Bound,
+    bound: &BoundHandler,
     job: Option<JobId>,
     milliseconds: u64,
 ) {

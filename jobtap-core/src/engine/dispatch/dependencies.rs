@@ -6,7 +6,7 @@ use std::rc::Rc;
 use crate::engine::agenda::{Frame, Progress, Purpose, Subject, Work};
 use crate::engine::core::Core;
 use crate::engine::events;
-use crate::host::{AsyncPolicy, Bound, Handlers, OnRestart, PluginKey};
+use crate::host::{AsyncPolicy, BoundHandler, Handlers, OnRestart, PluginKey};
 use crate::job::{JobId, State};
 use crate::jobspec::Dependency;
 use crate::topic::TopicId;
@@ -41,7 +41,7 @@ pub(crate) fn push(
 }
 
 /// Whether the work of an asynchronous handler is declared with `on_restart = fail`.
-fn fails_at_restart(bound: &Bound) -> bool {
+fn fails_at_restart(bound: &BoundHandler) -> bool {
     let fail = Some(OnRestart::Fail);
     bound.entry().policy.is_some_and(|policy: AsyncPolicy| policy.on_restart == fail)
 }
@@ -52,7 +52,7 @@ fn fail_interrupted(
     core: &mut Core,
     id: JobId,
     dependency: &Dependency,
-    handlers: &[Bound],
+    handlers: &[BoundHandler],
 ) -> Handlers {
     for bound in handlers.iter().filter(|bound| fails_at_restart(bound)) {
         let what = bound.work_description(Some(dependency));
@@ -62,7 +62,11 @@ fn fail_interrupted(
             core.raise_fatal(id, "dependency", &note);
         }
     }
-    handlers.iter().filter(|bound| !fails_at_restart(bound)).cloned().collect::<Rc<[Bound]>>()
+    handlers
+        .iter()
+        .filter(|bound| !fails_at_restart(bound))
+        .cloned()
+        .collect::<Rc<[BoundHandler]>>()
 }
 
 /// Asks again for the dependencies of a job in DEPEND: all plugins after a restart, or with `only` a

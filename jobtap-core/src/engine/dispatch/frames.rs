@@ -14,7 +14,7 @@ use super::{faulted, outcome};
 use crate::engine::agenda::{Frame, PendingDispatch, Progress, Purpose, Subject, Work};
 use crate::engine::api::Level;
 use crate::engine::core::Core;
-use crate::host::{Args, Bound, Failure, Fault, Handlers, Outcome, PluginKey, Priority};
+use crate::host::{Args, BoundHandler, Failure, Fault, Handlers, Outcome, PluginKey, Priority};
 use crate::topic::{OnFailure, TopicId};
 
 /// Puts a dispatch on the agenda, if a plugin handles the topic or something follows from its end in
@@ -53,7 +53,8 @@ pub(crate) fn notify(core: &mut Core, pending: PendingDispatch) {
     };
     let Some(host) = host_of(core, handlers, Some(id), &buffer) else { return };
     let args = Args { host: &host, topic, job: Some(job), detail: pending.cause.detail() };
-    let interrupt = call_handlers(&host, handlers, &mut progress, &args, Bound::is_out_of_service);
+    let interrupt =
+        call_handlers(&host, handlers, &mut progress, &args, BoundHandler::is_out_of_service);
     if !matches!(interrupt, Interrupt::End) {
         let handlers = Rc::clone(handlers);
         return interrupt(core, pending, handlers, progress, interrupt, buffer);
@@ -96,7 +97,13 @@ pub(crate) fn run(core: &mut Core, mut frame: Box<Frame>) -> Option<Box<Frame>> 
             Some(host) => {
                 let (topic, detail) = (frame.topic, frame.detail());
                 let args = Args { host: &host, topic, job: Some(job), detail };
-                call_handlers(&host, &handlers, &mut progress, &args, Bound::is_out_of_service)
+                call_handlers(
+                    &host,
+                    &handlers,
+                    &mut progress,
+                    &args,
+                    BoundHandler::is_out_of_service,
+                )
             }
         }
     };
@@ -159,7 +166,7 @@ fn resume_below(
 }
 
 /// Handles the failure of a handler: a gate refuses; elsewhere the job goes on, and the log says so.
-fn handle_fault(core: &mut Core, frame: &mut Frame, bound: &Bound, fault: Fault) {
+fn handle_fault(core: &mut Core, frame: &mut Frame, bound: &BoundHandler, fault: Fault) {
     let plugin = Arc::clone(bound.instance().name());
     let (refusal, report) = match fault {
         // What the author wants the user to read; no fault of the plugin.
@@ -191,7 +198,7 @@ fn handle_fault(core: &mut Core, frame: &mut Frame, bound: &Bound, fault: Fault)
 
 /// Decides what a topic comes to without the handler of a faulted plugin: a gate refuses, and a
 /// priority stays open.
-fn decide_without(core: &Core, bound: &Bound, frame: &mut Frame) {
+fn decide_without(core: &Core, bound: &BoundHandler, frame: &mut Frame) {
     if frame.topic.on_failure() == OnFailure::Reject && !bound.only_observes() {
         frame.progress.deciders += 1;
         frame.stop();

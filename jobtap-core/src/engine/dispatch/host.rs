@@ -13,7 +13,7 @@ use super::call::call_nested;
 use super::checks::check;
 use crate::engine::alloc::retained;
 use crate::engine::core::Core;
-use crate::host::{CallError, Command, Fault, Host, Instance, PluginKey, RemoteHandle};
+use crate::host::{CallError, Command, Fault, Host, LoadedPlugin, PluginKey, RemoteHandle};
 use crate::job::{Job, JobId, Timestamp, Uid};
 use crate::queue::Queues;
 use crate::resource::ResourceSet;
@@ -22,7 +22,7 @@ use crate::resource::ResourceSet;
 pub(crate) struct CallbackHost<'e> {
     pub(crate) core: &'e Core,
     /// The plugin that is being called. One host serves all handlers of a list.
-    pub(crate) instance: Cell<&'e Instance>,
+    pub(crate) instance: Cell<&'e LoadedPlugin>,
     pub(crate) current: Option<JobId>,
     pub(crate) buffer: &'e CommandBuffer,
 }

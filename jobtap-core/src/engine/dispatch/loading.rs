@@ -12,8 +12,8 @@ use super::{patterns, removal};
 use crate::engine::api::{Level, RequestError, StartError};
 use crate::engine::core::Core;
 use crate::host::{
-    Bound, Detail, Failure, Fault, InitArgs, Instance, PluginDescriptor, PluginKey, RemoteHandle,
-    panic_text,
+    BoundHandler, Detail, Failure, Fault, InitArgs, LoadedPlugin, PluginDescriptor, PluginKey,
+    RemoteHandle, panic_text,
 };
 use crate::job::Fsd;
 use crate::suggest;
@@ -43,7 +43,7 @@ pub struct PluginStatus {
 
 /// The loaded plugins in stack order.
 pub(crate) fn list(plugins: &Plugins) -> Vec<PluginStatus> {
-    let status = |plugin: &Rc<Instance>| PluginStatus {
+    let status = |plugin: &Rc<LoadedPlugin>| PluginStatus {
         name: plugin.listed_as().to_owned(),
         crate_name: plugin.descriptor().crate_name,
         version: plugin.descriptor().crate_version,
@@ -233,7 +233,7 @@ pub(crate) fn build(
     descriptor: Linked,
     listed: &str,
     conf: Option<Value>,
-) -> Result<Instance, String> {
+) -> Result<LoadedPlugin, String> {
     let key = PluginKey(core.plugins.next_key);
     // Used up even if the plugin is refused below. Keys are never used twice, so that late work of a refused
     // instance finds no plugin.
@@ -258,7 +258,7 @@ pub(crate) fn build(
     let instance = catch_unwind(AssertUnwindSafe(|| (descriptor.new)(&args)))
         .map_err(|panic| format!("#[init] panicked: {}", panic_text(&*panic)))?
         .map_err(|error| error.text().to_owned())?;
-    Ok(Instance::new(descriptor, listed, instance, remote))
+    Ok(LoadedPlugin::new(descriptor, listed, instance, remote))
 }
 
 /// A plugin's configuration: the `conf` that was given at load over `[plugins.NAME]`.
@@ -280,7 +280,7 @@ fn merged_conf(config: &Value, name: &str, conf: Option<Value>) -> Result<Value,
 /// Calls `conf.update` of one plugin with the present configuration. An error is its refusal.
 pub(crate) fn show_config(core: &mut Core, key: PluginKey) -> Result<(), String> {
     let handlers = core.plugins.stack.handlers(TopicId::ConfUpdate);
-    let own = |bound: &&Bound| bound.plugin() == key && !bound.instance().is_faulted();
+    let own = |bound: &&BoundHandler| bound.plugin() == key && !bound.instance().is_faulted();
     let Some(bound) = handlers.and_then(|list| list.iter().find(own)).cloned() else {
         return Ok(());
     };

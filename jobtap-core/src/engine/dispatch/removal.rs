@@ -9,7 +9,7 @@ use super::{async_work, commands, loading, patterns, perilogs, retention};
 use crate::engine::agenda::Cause;
 use crate::engine::api::{Level, RequestError};
 use crate::engine::core::Core;
-use crate::host::{Detail, Fault, Instance, PluginKey, panic_text};
+use crate::host::{Detail, Fault, LoadedPlugin, PluginKey, panic_text};
 use crate::job::{JobId, State};
 use crate::topic::TopicId;
 
@@ -17,9 +17,9 @@ const ENOENT: i32 = 2;
 
 /// Removes the plugins that a pattern means: an exact name, a shell pattern, or `all`.
 pub(crate) fn remove(core: &mut Core, pattern: &str) -> Result<(), RequestError> {
-    let means = |plugin: &Instance| patterns::means(pattern, plugin.name(), plugin.listed_as());
+    let means = |plugin: &LoadedPlugin| patterns::means(pattern, plugin.name(), plugin.listed_as());
     let leaving = core.plugins.stack.plugins().iter().filter(|plugin| means(plugin));
-    let leaving: Vec<Rc<Instance>> = leaving.cloned().collect();
+    let leaving: Vec<Rc<LoadedPlugin>> = leaving.cloned().collect();
     if leaving.is_empty() && pattern != "all" {
         return Err(RequestError::new(ENOENT, "Failed to find plugin to remove"));
     }
@@ -42,7 +42,7 @@ pub(crate) fn remove(core: &mut Core, pattern: &str) -> Result<(), RequestError>
 
 /// Removes an instance that is off the stack already, since a new one has taken its place. Its `unload` is
 /// called only now, since the new one may refuse its configuration, and the old one stays then.
-pub(crate) fn remove_replaced(core: &mut Core, old: Rc<Instance>) {
+pub(crate) fn remove_replaced(core: &mut Core, old: Rc<LoadedPlugin>) {
     call_unload(core, &old);
     let gone = [(old.key(), Arc::clone(old.name()))];
     core.plugins.panics.remove(&old.key());
@@ -52,7 +52,7 @@ pub(crate) fn remove_replaced(core: &mut Core, old: Rc<Instance>) {
 
 /// Calls `unload` of one plugin. What it asks for is carried out at once and not by the agenda: its plugin
 /// is dropped as soon as this returns.
-fn call_unload(core: &mut Core, plugin: &Rc<Instance>) {
+fn call_unload(core: &mut Core, plugin: &Rc<LoadedPlugin>) {
     let Some(bound) = plugin.unload_handler().filter(|_| !plugin.is_faulted()) else { return };
     let Called { result, commands } = call_one(core, &bound, TopicId::Unload, Detail::None);
     let problem = match result {
@@ -127,7 +127,7 @@ pub(crate) fn close_faulted(core: &mut Core, key: PluginKey) {
 }
 
 /// Drops an instance. A panic in its `Drop` is caught and logged.
-pub(crate) fn drop_instance(core: &mut Core, plugin: Rc<Instance>) {
+pub(crate) fn drop_instance(core: &mut Core, plugin: Rc<LoadedPlugin>) {
     let name = Arc::clone(plugin.name());
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(plugin))) {
         let text = format!("{name}: drop: panicked: {}", panic_text(&*panic));

@@ -17,7 +17,7 @@ use crate::engine::dispatch::introduction::introduce_jobs;
 use crate::engine::dispatch::plugins::Plugins;
 use crate::engine::dispatch::{faulted, loading, removal};
 use crate::engine::exec::config::ExecConfig;
-use crate::host::{Bound, Detail, Fault, HandlerStats, Instance};
+use crate::host::{BoundHandler, Detail, Fault, HandlerStats, LoadedPlugin};
 use crate::queue::Queues;
 use crate::topic::TopicId;
 
@@ -55,7 +55,7 @@ fn names(plugins: &Plugins) -> Value {
     json!({ "plugins": names.collect::<Vec<_>>() })
 }
 
-fn find<'a>(plugins: &'a Plugins, name: &str) -> Result<&'a Rc<Instance>, RequestError> {
+fn find<'a>(plugins: &'a Plugins, name: &str) -> Result<&'a Rc<LoadedPlugin>, RequestError> {
     let name = name.strip_suffix(".so").unwrap_or(name);
     let loaded = plugins.stack.find(name);
     loaded.ok_or_else(|| RequestError::new(ENOENT, format!("{name}: plugin not found")))
@@ -91,7 +91,7 @@ pub(super) fn query(core: &mut Core, name: &str) -> Result<Value, RequestError> 
     response.insert("name".to_owned(), json!(plugin.listed_as()));
     response.insert("path".to_owned(), json!(path(&plugin)));
     let handlers = core.plugins.stack.handlers(TopicId::PluginQuery);
-    let own = |bound: &&Bound| bound.plugin() == plugin.key();
+    let own = |bound: &&BoundHandler| bound.plugin() == plugin.key();
     let Some(bound) = handlers.and_then(|list| list.iter().find(own)).cloned() else {
         return Ok(Value::Object(response));
     };
@@ -115,7 +115,7 @@ pub(super) fn query(core: &mut Core, name: &str) -> Result<Value, RequestError> 
 }
 
 /// Where a plugin comes from. Flux shows the path of a file here.
-fn path(plugin: &Instance) -> String {
+fn path(plugin: &LoadedPlugin) -> String {
     if plugin.name().starts_with('.') {
         return "builtin".to_owned();
     }
@@ -177,7 +177,7 @@ pub(crate) fn stats(
     plugins: &Plugins,
     name: Option<&str>,
 ) -> Result<Vec<(String, Vec<HandlerStats>)>, RequestError> {
-    let stats = |plugin: &Rc<Instance>| (plugin.name().to_string(), plugin.stats());
+    let stats = |plugin: &Rc<LoadedPlugin>| (plugin.name().to_string(), plugin.stats());
     match name {
         Some(name) => Ok(vec![stats(find(plugins, name)?)]),
         None => Ok(plugins.stack.plugins().iter().map(stats).collect()),

@@ -10,7 +10,7 @@ use crate::engine::api::{Cred, ReplyTo, RequestError};
 use crate::engine::core::Core;
 use crate::engine::dispatch::frames;
 use crate::engine::events;
-use crate::host::{Bound, JobFlag, UpdateRequest};
+use crate::host::{BoundHandler, JobFlag, UpdateRequest};
 use crate::job::{Job, JobId, State};
 use crate::jobspec::path;
 use crate::topic::TopicId;
@@ -83,7 +83,7 @@ fn ask_next(core: &mut Core, mut update: Box<JobspecUpdate>) {
     };
     let topic = TopicId::JobUpdateKey;
     let handlers = core.plugins.stack.members(topic, &key, |_| true);
-    if handlers.iter().all(Bound::only_observes) {
+    if handlers.iter().all(BoundHandler::only_observes) {
         return refuse(core, &update, format!("update of {key} not supported"));
     }
     let value = update.updates.get(&key).cloned().unwrap_or_default();
