@@ -144,7 +144,7 @@ pub enum Command {
         flag: JobFlag,
     },
     /// Take over a prolog or epilog that was open when the manager stopped or the plugin was reloaded.
-    Reopen {
+    TakeOver {
         /// The job.
         job: JobId,
         /// Whether it is a prolog or an epilog.
@@ -238,16 +238,16 @@ pub enum Command {
     Spawn(Task),
     /// Run the future of an asynchronous handler in the same way. The host aborts it when the job no longer
     /// waits for it.
-    Begin(JobWork),
+    BeginWork(JobWork),
     /// The future of an asynchronous handler has finished.
-    End {
+    WorkEnded {
         /// The job.
         job: JobId,
         /// Its description.
         what: String,
     },
     /// Do some work when the job has a fatal exception or is inactive; at once if it has or is.
-    AwaitEnd {
+    NotifyAtJobEnd {
         /// The job.
         job: JobId,
         /// The work that is done then.
@@ -261,7 +261,7 @@ pub enum Command {
         text: String,
     },
     /// Write to the manager's log about a job.
-    LogOf {
+    LogForJob {
         /// The job.
         job: JobId,
         /// The severity.

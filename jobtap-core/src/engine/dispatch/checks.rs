@@ -58,7 +58,7 @@ pub(crate) fn check(jobs: &Jobs, command: &Command) -> Result<(), CallError> {
                 |state| matches!(state, State::Depend | State::Priority | State::Sched);
             in_state(job, "urgency", rule, is_pending)
         }
-        Command::Reopen { job, perilog, description } => match jobs.get(*job) {
+        Command::TakeOver { job, perilog, description } => match jobs.get(*job) {
             Some(record) if record.perilogs.is_orphan(*perilog, description) => Ok(()),
             _ => Err(CallError::NotOpen { job: *job, description: description.clone() }),
         },

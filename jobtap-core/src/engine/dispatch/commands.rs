@@ -115,7 +115,7 @@ fn execute(core: &mut Core, plugin: PluginKey, command: Command) {
         Command::FinishEpilog { job, description, status, failure } => {
             perilogs::finish_own(core, plugin, job, Perilog::Epilog, &description, status, failure);
         }
-        Command::Reopen { job, perilog, description } => {
+        Command::TakeOver { job, perilog, description } => {
             perilogs::own(&mut core.jobs, plugin, job, perilog, &description);
         }
         Command::Raise { job, exception } => core.raise(job, &exception),
@@ -172,11 +172,11 @@ fn execute(core: &mut Core, plugin: PluginKey, command: Command) {
         Command::Process(command) => {
             core.effects.after.push(Effect::Process { plugin, command });
         }
-        Command::Begin(work) => {
+        Command::BeginWork(work) => {
             async_work::begin(&mut core.jobs, &mut core.effects, plugin, work);
         }
-        Command::End { job, what } => async_work::end(&mut core.jobs, plugin, job, &what),
-        Command::AwaitEnd { job, work } => async_work::at_end(core, plugin, job, work),
+        Command::WorkEnded { job, what } => async_work::end(&mut core.jobs, plugin, job, &what),
+        Command::NotifyAtJobEnd { job, work } => async_work::at_end(core, plugin, job, work),
         Command::StartTimer { key, at, work } => {
             core.start_timer(at, Due::Plugin(plugin, key, work));
         }
@@ -186,7 +186,7 @@ fn execute(core: &mut Core, plugin: PluginKey, command: Command) {
             let name = core.plugins.name(plugin);
             core.log(level, format!("{name}: {text}"));
         }
-        Command::LogOf { job, level, text } => core.log(level, format!("{job}: {text}")),
+        Command::LogForJob { job, level, text } => core.log(level, format!("{job}: {text}")),
     }
 }
 

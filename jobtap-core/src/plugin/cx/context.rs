@@ -232,7 +232,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// }
     /// ```
     pub fn log_of(&self, job: JobId, level: Level, text: impl Into<String>) {
-        self.host().push(Command::LogOf { job, level, text: text.into() });
+        self.host().push(Command::LogForJob { job, level, text: text.into() });
     }
 }
 
@@ -703,7 +703,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
 
     fn reopen(&self, job: JobId, perilog: Perilog, name: String) -> Result<Token, CallError> {
         let description = name.clone();
-        self.host().call(Command::Reopen { job, perilog, description })?;
+        self.host().call(Command::TakeOver { job, perilog, description })?;
         Ok(Token::new(perilog, job, name, self.host().remote()))
     }
 

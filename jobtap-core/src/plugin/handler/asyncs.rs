@@ -276,11 +276,11 @@ where
         };
         // One batch, so that the job can't move on before the host knows that the work has finished.
         let mut commands = T::end(job, &name, answer);
-        commands.push(Command::End { job, what: name });
+        commands.push(Command::WorkEnded { job, what: name });
         remote.commands(commands);
     }));
     let (kind, run_on) = (T::KIND, policy.run_on);
-    host.push(Command::Begin(JobWork { job, what, kind, run_on, abort, task }));
+    host.push(Command::BeginWork(JobWork { job, what, kind, run_on, abort, task }));
     Ok(outcome)
 }
 

@@ -275,7 +275,7 @@ impl<P: 'static> Remote<P> {
         let work = call(move |_: &mut P, _| {
             let _ = sender.send(());
         });
-        self.handle.commands(vec![Command::AwaitEnd { job, work }]);
+        self.handle.commands(vec![Command::NotifyAtJobEnd { job, work }]);
         receiver.await.map_err(|_| Gone)
     }
 
