@@ -24,7 +24,7 @@ use crate::topic::TopicId;
 #[derive(Debug)]
 pub(crate) enum Interrupt {
     /// All handlers were called.
-    End,
+    AllCalled,
     /// The handler has asked for something.
     Commands,
     /// It has failed.
@@ -83,7 +83,7 @@ pub(crate) fn call_handlers<'e>(
                 return Interrupt::Commands;
             }
         }
-        Interrupt::End
+        Interrupt::AllCalled
     }));
     called.unwrap_or_else(|panic| Interrupt::Fault(panicked(handlers, progress.next, &*panic)))
 }

@@ -55,7 +55,7 @@ pub(crate) fn notify(core: &mut Core, pending: PendingDispatch) {
     let args = Args { host: &host, topic, job: Some(job), detail: pending.cause.detail() };
     let interrupt =
         call_handlers(&host, handlers, &mut progress, &args, BoundHandler::is_out_of_service);
-    if !matches!(interrupt, Interrupt::End) {
+    if !matches!(interrupt, Interrupt::AllCalled) {
         let handlers = Rc::clone(handlers);
         return interrupt(core, pending, handlers, progress, interrupt, buffer);
     }
@@ -93,7 +93,7 @@ pub(crate) fn run(core: &mut Core, mut frame: Box<Frame>) -> Option<Box<Frame>> 
         // The job is gone when it was purged or rejected meanwhile; then nothing follows.
         let job = frame.trial.as_deref().or_else(|| core.job(frame.job))?;
         match host_of(core, &handlers, Some(job.id()), &buffer) {
-            None => Interrupt::End,
+            None => Interrupt::AllCalled,
             Some(host) => {
                 let (topic, detail) = (frame.topic, frame.detail());
                 let args = Args { host: &host, topic, job: Some(job), detail };
@@ -108,7 +108,7 @@ pub(crate) fn run(core: &mut Core, mut frame: Box<Frame>) -> Option<Box<Frame>> 
         }
     };
     frame.progress = progress;
-    if matches!(interrupt, Interrupt::End) {
+    if matches!(interrupt, Interrupt::AllCalled) {
         return Some(frame);
     }
     resume_below(core, frame, interrupt, buffer);
@@ -137,7 +137,7 @@ fn resume_below(
     let has_panicked =
         matches!(&interrupt, Interrupt::Fault(fault) if matches!(**fault, Fault::Panic(_)));
     match interrupt {
-        Interrupt::End | Interrupt::Commands => {}
+        Interrupt::AllCalled | Interrupt::Commands => {}
         Interrupt::Deferred => frame.awaited.push(bound.plugin()),
         Interrupt::OverBudget(milliseconds) => {
             log_over_budget(core, &bound, Some(frame.job), milliseconds);
