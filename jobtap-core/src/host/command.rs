@@ -227,7 +227,7 @@ pub enum Command {
         /// When it fires.
         at: Timestamp,
         /// The work that is done then.
-        work: Work,
+        work: RemoteWork,
     },
     /// Stop a timer.
     CancelTimer {
@@ -251,7 +251,7 @@ pub enum Command {
         /// The job.
         job: JobId,
         /// The work that is done then.
-        work: Work,
+        work: RemoteWork,
     },
     /// Write to the manager's log.
     Log {
@@ -410,18 +410,18 @@ impl TimerKey {
 pub type LaterCall = Box<dyn for<'a> FnOnce(&mut dyn Any, &'a Args<'a>) + Send>;
 
 /// Work that is done on the manager's thread.
-pub enum Work {
+pub enum RemoteWork {
     /// Call a closure with the plugin.
     Call(LaterCall),
     /// Carry out commands.
     Commands(Vec<Command>),
 }
 
-impl fmt::Debug for Work {
+impl fmt::Debug for RemoteWork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Work::Call(_) => f.write_str("Call"),
-            Work::Commands(commands) => f.debug_tuple("Commands").field(commands).finish(),
+            RemoteWork::Call(_) => f.write_str("Call"),
+            RemoteWork::Commands(commands) => f.debug_tuple("Commands").field(commands).finish(),
         }
     }
 }

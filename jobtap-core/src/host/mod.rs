@@ -42,7 +42,7 @@ pub use backend::{JOBTAP_PLUGINS_V1, JOBTAP_SCHEDULERS_V1};
 #[doc(hidden)]
 pub use backend::{Linked, LinkedScheduler};
 pub use callback::{Args, Detail, Host};
-pub use command::{Command, JobWork, LaterCall, Task, TimerKey, Work, WorkKind};
+pub use command::{Command, JobWork, LaterCall, RemoteWork, Task, TimerKey, WorkKind};
 pub use descriptor::{
     AsyncPolicy, HandlerEntry, HandlerFn, InitArgs, IntroductionOrder, Load, OnRestart,
     PluginDescriptor,

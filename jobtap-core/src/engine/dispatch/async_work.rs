@@ -4,7 +4,7 @@ use super::{perilogs, remote};
 use crate::engine::api::{Effect, Effects};
 use crate::engine::core::Core;
 use crate::engine::jobs::{Jobs, Running};
-use crate::host::{JobWork, Perilog, PluginKey, ProcessCommand, Work as RemoteWork};
+use crate::host::{JobWork, Perilog, PluginKey, ProcessCommand, RemoteWork};
 use crate::job::{JobId, State};
 
 /// Starts the work of an asynchronous handler, once its events are durable.

@@ -5,7 +5,7 @@ use super::faulted;
 use crate::engine::agenda::Queued;
 use crate::engine::api::Level;
 use crate::engine::core::Core;
-use crate::host::{Fault, PluginKey, RemoteCall, Work as RemoteWork};
+use crate::host::{Fault, PluginKey, RemoteCall, RemoteWork};
 
 /// Handles [`Input::Remote`](crate::engine::Input::Remote): work of a plugin has come back.
 pub(crate) fn receive(core: &mut Core, call: RemoteCall) {
