@@ -108,12 +108,12 @@ impl Plugins {
     pub(super) fn refuse_awaited(
         &mut self,
         agenda: &mut Agenda,
-        gone: &[(PluginKey, Arc<str>)],
+        closed: &[(PluginKey, Arc<str>)],
         how: &str,
     ) {
         let mut refused: Vec<(JobId, PluginKey, String)> = Vec::new();
         for (job, frame) in &self.suspended {
-            if let Some((key, name)) = gone.iter().find(|(key, _)| frame.awaited.contains(key)) {
+            if let Some((key, name)) = closed.iter().find(|(key, _)| frame.awaited.contains(key)) {
                 let text = format!("plugin {name} {how} before it answered");
                 refused.push((*job, *key, text));
             }
@@ -165,10 +165,10 @@ impl Plugins {
     pub(super) fn refuse_requests(
         &mut self,
         effects: &mut Effects,
-        gone: &[(PluginKey, Arc<str>)],
+        closed: &[(PluginKey, Arc<str>)],
     ) {
         const ENOSYS: i32 = 38;
-        for (key, name) in gone {
+        for (key, name) in closed {
             for (to, _) in self.open_requests.extract_if(|_, plugin| plugin == key) {
                 let text = format!("plugin {name} was removed before it answered");
                 let result = Err(RequestError::new(ENOSYS, text));

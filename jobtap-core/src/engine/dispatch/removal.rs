@@ -31,12 +31,12 @@ pub(crate) fn remove(core: &mut Core, pattern: &str) -> Result<(), RequestError>
     // So that the stack holds the last references, and the instances are dropped below.
     drop(leaving);
     let removed = core.plugins.stack.remove(means);
-    let gone: Vec<_> = removed.iter().map(|p| (p.key(), Arc::clone(p.name()))).collect();
+    let closed: Vec<_> = removed.iter().map(|p| (p.key(), Arc::clone(p.name()))).collect();
     for plugin in removed {
         core.plugins.panics.remove(&plugin.key());
         drop_instance(core, plugin);
     }
-    close_open(core, &gone, OnJobs::Fail);
+    close_open(core, &closed, OnJobs::Fail);
     Ok(())
 }
 
@@ -44,10 +44,10 @@ pub(crate) fn remove(core: &mut Core, pattern: &str) -> Result<(), RequestError>
 /// called only now, since the new one may refuse its configuration, and the old one stays then.
 pub(crate) fn remove_replaced(core: &mut Core, old: Rc<LoadedPlugin>) {
     call_unload(core, &old);
-    let gone = [(old.key(), Arc::clone(old.name()))];
+    let closed = [(old.key(), Arc::clone(old.name()))];
     core.plugins.panics.remove(&old.key());
     drop_instance(core, old);
-    close_open(core, &gone, OnJobs::LeaveOpen);
+    close_open(core, &closed, OnJobs::LeaveOpen);
 }
 
 /// Calls `unload` of one plugin. What it asks for is carried out at once and not by the agenda: its plugin
@@ -69,7 +69,7 @@ fn call_unload(core: &mut Core, plugin: &Rc<LoadedPlugin>) {
     }
 }
 
-/// What happens to the open prologs and epilogs of a plugin that is gone.
+/// What happens to the open prologs and epilogs of a plugin that was removed or faulted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OnJobs {
     /// They have failed.
@@ -78,13 +78,13 @@ enum OnJobs {
     LeaveOpen,
 }
 
-/// Closes what plugins that are gone have open. Their dependencies stay: they are conditions of the
+/// Closes what plugins that were removed or faulted have open. Their dependencies stay: they are conditions of the
 /// job, and the plugin takes them up again when it is loaded again.
-fn close_open(core: &mut Core, gone: &[(PluginKey, Arc<str>)], on_jobs: OnJobs) {
-    let keys: Vec<PluginKey> = gone.iter().map(|(key, _)| *key).collect();
+fn close_open(core: &mut Core, closed: &[(PluginKey, Arc<str>)], on_jobs: OnJobs) {
+    let keys: Vec<PluginKey> = closed.iter().map(|(key, _)| *key).collect();
     core.timers.stop_timers_of(&keys);
-    core.plugins.refuse_awaited(&mut core.agenda, gone, "was removed");
-    core.plugins.refuse_requests(&mut core.effects, gone);
+    core.plugins.refuse_awaited(&mut core.agenda, closed, "was removed");
+    core.plugins.refuse_requests(&mut core.effects, closed);
     async_work::kill_processes(&mut core.effects, &keys);
     retention::free_all_of(core, &keys);
     let jobs: Vec<JobId> = core.jobs.active.iter().copied().collect();
@@ -113,10 +113,10 @@ fn close_open(core: &mut Core, gone: &[(PluginKey, Arc<str>)], on_jobs: OnJobs) 
 /// Closes what a plugin has open that is faulted and stays in its place. Its dependencies and
 /// priorities stay unsettled.
 pub(crate) fn close_faulted(core: &mut Core, key: PluginKey) {
-    let gone = [(key, core.plugins.name(key))];
+    let closed = [(key, core.plugins.name(key))];
     core.timers.stop_timers_of(&[key]);
-    core.plugins.refuse_awaited(&mut core.agenda, &gone, "failed");
-    core.plugins.refuse_requests(&mut core.effects, &gone);
+    core.plugins.refuse_awaited(&mut core.agenda, &closed, "failed");
+    core.plugins.refuse_requests(&mut core.effects, &closed);
     async_work::kill_processes(&mut core.effects, &[key]);
     retention::free_all_of(core, &[key]);
     let jobs: Vec<JobId> = core.jobs.active.iter().copied().collect();

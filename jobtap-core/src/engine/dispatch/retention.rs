@@ -43,10 +43,10 @@ pub(crate) fn free(core: &mut Core, plugin: PluginKey, job: JobId, ranks: &Idset
     }
 }
 
-/// Frees everything that plugins retain that are gone.
-pub(crate) fn free_all_of(core: &mut Core, gone: &[PluginKey]) {
-    let of_gone = core.alloc.retained.iter().filter(|(_, plugin, _)| gone.contains(plugin));
-    let all: Vec<_> = of_gone.map(|(job, plugin, set)| (job, plugin, set.ranks())).collect();
+/// Frees everything that that plugins retain which were removed or faulted.
+pub(crate) fn free_all_of(core: &mut Core, closed: &[PluginKey]) {
+    let of_closed = core.alloc.retained.iter().filter(|(_, plugin, _)| closed.contains(plugin));
+    let all: Vec<_> = of_closed.map(|(job, plugin, set)| (job, plugin, set.ranks())).collect();
     for (job, plugin, ranks) in all {
         free(core, plugin, job, &ranks);
     }

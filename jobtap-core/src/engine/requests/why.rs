@@ -101,9 +101,9 @@ fn why_priority(core: &Core, record: &Record) -> Vec<Value> {
 fn why_sched(core: &Core, record: &Record) -> Vec<Value> {
     let mut reasons = Vec::new();
     if record.job.urgency.value() == 0 {
-        reasons.push(reason("held", "it is allocated: its urgency is 0 (jobtap job urgency)"));
+        reasons.push(reason("held", "it is held: its urgency is 0 (jobtap job urgency)"));
     } else if record.job.priority == Some(0) {
-        reasons.push(reason("held", "it is allocated: a plugin gave it priority 0"));
+        reasons.push(reason("held", "it is held: a plugin gave it priority 0"));
     }
     reasons.extend(why_queue(core, record));
     if !reasons.is_empty() {
