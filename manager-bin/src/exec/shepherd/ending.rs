@@ -141,7 +141,7 @@ impl Shepherd {
             if orphans.is_empty() && self.tasks.is_empty() {
                 return;
             }
-            self.kill(orphans);
+            self.kill_orphans(orphans);
             // The kernel reparents the children of a process before the process can be reaped, so the
             // next iteration finds them.
             tokio::select! {

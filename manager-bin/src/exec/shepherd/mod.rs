@@ -105,8 +105,8 @@ fn start(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let (inbox, messages) = unbounded_channel();
     let nonce = format!("{}-{:x}", own.as_raw_pid(), timestamp().to_bits());
-    let limits = OpenFiles::in_place_of_the_manager(files);
-    let mut shepherd = Shepherd::new(state_dir, nonce, limits, inbox)?;
+    let open_files = OpenFiles::in_place_of_the_manager(files);
+    let mut shepherd = Shepherd::new(state_dir, nonce, open_files, inbox)?;
     shepherd.manager_process = Pid::from_raw(manager_process);
     shepherd.jobs =
         unacknowledged::read(&shepherd.state_dir).into_iter().map(|job| (job.id, job)).collect();
@@ -147,7 +147,7 @@ impl Shepherd {
                     connection::serve(stream, connections, self.inbox.clone());
                 }
                 () = ready(()), if !self.starting.is_empty() => {
-                    self.start_some();
+                    self.next_slice();
                     // Streams of other jobs are copied by asynchronous tasks of the same thread.
                     tokio::task::yield_now().await;
                 }
@@ -179,7 +179,7 @@ impl Shepherd {
             }
             Message::Closed { number } => {
                 if self.manager.as_ref().is_some_and(|manager| manager.number == number) {
-                    self.forget_manager();
+                    self.detach_manager();
                 }
             }
             Message::Claimed(claimed) => self.claimed(claimed),
@@ -200,13 +200,13 @@ impl Shepherd {
     }
 
     fn greet(&mut self, number: u64, outbox: UnboundedSender<Reply>) {
-        self.forget_manager();
+        self.detach_manager();
         let pid = std::process::id();
         let _ = outbox.send(Reply::Hello { version: VERSION, pid });
         self.manager = Some(Manager { number, outbox });
     }
 
-    fn forget_manager(&mut self) {
+    fn detach_manager(&mut self) {
         self.manager = None;
         self.jobs.values_mut().for_each(Job::detach);
     }

@@ -31,7 +31,7 @@ pub(super) struct Shepherd {
     pub(super) job_dirs: JobDirs,
     /// Distinguishes processes of this shepherd from those of others, by their environment.
     pub(super) nonce: String,
-    pub(super) limits: &'static OpenFiles,
+    pub(super) open_files: &'static OpenFiles,
     pub(super) inbox: UnboundedSender<Message>,
     pub(super) manager: Option<Manager>,
     pub(super) claims: Claims,
@@ -54,7 +54,7 @@ impl Shepherd {
     pub(super) fn new(
         state_dir: PathBuf,
         nonce: String,
-        limits: &'static OpenFiles,
+        open_files: &'static OpenFiles,
         inbox: UnboundedSender<Message>,
     ) -> io::Result<Self> {
         let claims_inbox = inbox.clone();
@@ -65,7 +65,7 @@ impl Shepherd {
             state_dir,
             manager_process: None,
             nonce,
-            limits,
+            open_files,
             inbox,
             manager: None,
             jobs: BTreeMap::new(),
