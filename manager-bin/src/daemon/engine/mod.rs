@@ -95,7 +95,7 @@ impl EngineHandle {
 
     /// Drops the requests of a client that has left, as far as the engine has not begun them.
     pub(super) fn leave(&self) {
-        self.messages.forget(self.source);
+        self.messages.drop_messages_of(self.source);
     }
 
     /// Sends a request. The response comes when the events of the request are durable.
