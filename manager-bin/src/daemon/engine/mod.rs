@@ -180,7 +180,7 @@ pub(super) fn refusal(error: RequestError) -> RpcError {
 }
 
 /// What the engine's thread uses beside the engine.
-pub(super) struct Surroundings<'a> {
+pub(super) struct ThreadContext<'a> {
     /// Where its log lines go.
     pub log: &'a Log,
     /// Where a failure of the engine is reported.
@@ -193,18 +193,18 @@ pub(super) struct Surroundings<'a> {
 pub(super) fn run(
     mut engine: Engine,
     messages: &Messages,
-    around: &Surroundings<'_>,
+    context: &ThreadContext<'_>,
     mut turns: impl FnMut(Turn),
 ) {
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         loop {
             let first = messages.take();
-            let (turn, stop) = one_turn(&mut engine, first, messages, around);
-            around.pulse.rests();
+            let (turn, stop) = one_turn(&mut engine, first, messages, context);
+            context.pulse.rests();
             turns(turn);
             if stop {
                 let mut last = Turn::default();
-                last.add(engine.finish(super::clock::now()), around.log);
+                last.add(engine.finish(super::clock::now()), context.log);
                 turns(last);
                 return;
             }
@@ -213,7 +213,7 @@ pub(super) fn run(
     // Requests that are sent from now on are refused, since the manager is ending.
     messages.close();
     if let Err(panic) = outcome {
-        around.failure.report(format!("the engine failed: {}", panic_text(&*panic)));
+        context.failure.report(format!("the engine failed: {}", panic_text(&*panic)));
     }
 }
 
@@ -221,17 +221,17 @@ fn one_turn(
     engine: &mut Engine,
     first: Message,
     messages: &Messages,
-    around: &Surroundings<'_>,
+    context: &ThreadContext<'_>,
 ) -> (Turn, bool) {
     let begun = Instant::now();
     let mut turn = Turn::default();
     let mut next = Some(first);
     let mut taken = 0;
     while let Some(message) = next {
-        around.pulse.works();
+        context.pulse.works();
         match message {
             Message::Input(input) => {
-                turn.add(engine.handle(super::clock::now(), input), around.log)
+                turn.add(engine.handle(super::clock::now(), input), context.log)
             }
             Message::Read(look) => turn.after.push(After::Deliver(look(engine))),
             Message::Store(ops, done) => {

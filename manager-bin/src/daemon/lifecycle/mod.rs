@@ -22,7 +22,7 @@ use serde_json::Value;
 use tokio::net::UnixListener;
 use tokio::sync::{oneshot, watch};
 
-use self::boot::{Runs, plugin_runtime, start_threads};
+use self::boot::{PluginRuntime, plugin_runtime, start_threads};
 use self::statedir::StateDir;
 use super::config::Source;
 use super::config::current::ConfigCall;
@@ -129,7 +129,7 @@ impl Daemon {
         let (failure, failed) = Failure::new();
         let (plugins, stop_plugins) = plugin_runtime()?;
         let processes = Processes::start(&plugins, &uri);
-        let runs = Runs { plugins, processes: processes.clone() };
+        let runs = PluginRuntime { plugins, processes: processes.clone() };
         let (thread, parts) = start_threads(&options, &uri, runs, failure)?;
         let listener = listen(&options.socket)
             .map_err(|reason| StartError::Socket { path: options.socket.clone(), reason })?;
