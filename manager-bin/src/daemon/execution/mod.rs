@@ -1,8 +1,8 @@
 //! Between the engine and the executor: a thread that reads from the store what a job needs to run, and
 //! hands it over.
 
+mod distribution;
 pub(super) mod host_limits;
-mod placement;
 pub(super) mod task_processes;
 
 use std::path::PathBuf;
@@ -207,7 +207,7 @@ fn start_job(
         .parse()
         .map_err(|error| RpcError::proto(format!("the stored R is damaged: {error}")))?;
     served(&set, &context.local_ranks)?;
-    let nodes = placement::nodes(&jobspec, &set);
+    let nodes = distribution::nodes(&jobspec, &set);
     let ntasks = nodes.iter().fold(0, |sum: u32, node| sum.saturating_add(node.ntasks));
     let shell_options = jobspec.attribute("system.shell.options").cloned().unwrap_or(Value::Null);
     // Only R shows the number of tasks of a job with tasks per resource. A job that runs already fits.
