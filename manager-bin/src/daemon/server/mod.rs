@@ -6,7 +6,7 @@
 //! responses are below their bound; the rest stays in the socket. What all connections of a user may take
 //! together is in `shares`, and which client's request the engine takes next in `engine/intake`.
 
-mod frames;
+mod request_lines;
 mod responses;
 mod shares;
 
@@ -25,7 +25,7 @@ use tokio::sync::mpsc::Receiver;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
-use self::frames::{Frame, Frames, Refused};
+use self::request_lines::{Refused, RequestLine, RequestLines};
 use self::responses::{Held, Outbox, Responder, outbox};
 use self::shares::{Charge, Seat, Shares};
 use super::Parts;
@@ -149,7 +149,7 @@ impl Connection {
         let (outbox, writer) = outbox();
         let mut writing = std::pin::pin!(writer.run(write));
         let end = tokio::select! {
-            end = self.read(Frames::new(read), &outbox) => end,
+            end = self.read(RequestLines::new(read), &outbox) => end,
             () = &mut writing => End::Left,
         };
         // Requests that the engine has not begun are dropped first, then those that wait are abandoned. In the
@@ -167,15 +167,15 @@ impl Connection {
     }
 
     /// Takes requests in until the client leaves or sends something that is no request.
-    async fn read(&mut self, mut frames: Frames<OwnedReadHalf>, outbox: &Outbox) -> End {
+    async fn read(&mut self, mut lines: RequestLines<OwnedReadHalf>, outbox: &Outbox) -> End {
         loop {
             while self.running.try_join_next().is_some() {}
-            let place = unless_left(frames.source(), async {
+            let place = unless_left(lines.source(), async {
                 outbox.has_room().await;
                 take(&self.window).await
             });
             let Some(place) = place.await else { return End::Left };
-            let Frame { request, mut charge } = match frames.next(self.seat.share()).await {
+            let RequestLine { request, mut charge } = match lines.next(self.seat.share()).await {
                 Some(Ok(frame)) => frame,
                 Some(Err(refused)) => return End::Refused(refused),
                 None => return End::Left,
@@ -197,7 +197,7 @@ impl Connection {
                     continue;
                 }
             };
-            let more = unless_left(frames.source(), self.places(request.responses, stream));
+            let more = unless_left(lines.source(), self.places(request.responses, stream));
             let refused = match more.await {
                 Some(Ok(Places::InWindow(more))) => {
                     held.0.extend(more);
