@@ -207,7 +207,7 @@ impl Boot {
         // Behind the first turn, whose effects start the restored jobs again: jobs that the executor has and
         // that were not started by then are strays.
         let settle = Arc::clone(&effector);
-        writes::then(&committer, move || settle.execution.settle());
+        writes::after_earlier(&committer, move || settle.execution.settle());
         let _ = ready.send(Ok(()));
         let context = ThreadContext { log: &log, failure: &effector.failure, pulse: &pulse };
         engine::run(engine, messages, &context, turns);
