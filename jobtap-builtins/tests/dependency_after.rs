@@ -31,7 +31,7 @@ fn entries(m: &mut TestManager) -> Value {
 }
 
 #[test]
-fn a_query_shows_who_waits_for_whom() {
+fn a_query_shows_dependents_and_their_targets() {
     let mut m = manager();
     let target = m.submit(TestJob::new().urgency(0)).unwrap();
     assert_eq!(m.query_plugin(PLUGIN).unwrap()["path"], "builtin");

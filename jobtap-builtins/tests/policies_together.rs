@@ -38,7 +38,7 @@ fn states(m: &TestManager, ids: &[JobId]) -> Vec<State> {
 }
 
 #[test]
-fn a_job_that_two_of_them_hold_gets_what_it_waits_for() {
+fn a_job_with_two_dependencies_gets_both() {
     use State::{Depend, Inactive, Run};
     for order in ORDERS {
         let mut m = manager(order);
@@ -76,7 +76,7 @@ fn limits_and_licenses_never_wait_for_each_other() {
 }
 
 #[test]
-fn a_kill_at_any_moment_ends_no_job_early_or_leaks() {
+fn a_kill_at_any_moment_leaves_no_job_or_token_behind() {
     for steps in 0.. {
         let mut m = manager(ORDERS[steps as usize % 2]);
         m.crash_in(steps);

@@ -81,6 +81,12 @@ impl Output {
         assert!(self.code == 0, "{self:?}");
         self.stdout.trim_end().to_owned()
     }
+
+    /// Asserts the exit code, and that standard error is this text.
+    #[track_caller]
+    pub fn says(&self, code: i32, text: &str) {
+        assert_eq!((self.code, self.stderr.trim_end()), (code, text), "{self:?}");
+    }
 }
 
 /// Runs a command to its end. A command that takes too long is killed, and the test fails.
@@ -324,6 +330,13 @@ impl Manager {
     #[track_caller]
     pub fn jobtap(&self, words: &str) -> Output {
         run(&mut self.command(words.split_whitespace()))
+    }
+
+    /// Runs a command against the manager as a guest; words are split at blanks.
+    #[track_caller]
+    pub fn as_guest(&self, words: &str) -> Output {
+        let mut command = self.command(words.split_whitespace());
+        run(command.env("FLUX_HANDLE_USERID", "77").env("FLUX_HANDLE_ROLEMASK", "0x2"))
     }
 
     /// Runs a command given as separate words.

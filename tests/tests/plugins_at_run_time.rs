@@ -30,12 +30,6 @@ fn call(m: &Manager, service: &str, payload: &Value) -> Output {
     m.jobtap_args(&["plugin", "call", service, &payload.to_string()])
 }
 
-/// Runs a command as a guest.
-fn as_guest(m: &Manager, words: &str) -> Output {
-    let mut command = m.command(words.split_whitespace());
-    run(command.env("FLUX_HANDLE_USERID", "4242").env("FLUX_HANDLE_ROLEMASK", "2"))
-}
-
 fn is_alive(pid: &str) -> bool {
     // A zombie has exited, though its entry is still there.
     let state = run(Command::new("ps").args(["-o", "state=", "-p", pid])).stdout;
@@ -119,14 +113,14 @@ fn owner_and_guest_can_use_services_and_streams() {
     let wrong = m.jobtap_args(&["plugin", "call", "probe.add", "{"]);
     assert!(wrong.code == 1 && wrong.stderr.contains("the payload is not JSON"), "{wrong:?}");
 
-    assert_eq!(as_guest(&m, "plugin call probe.whoami").ok(), "4242");
+    assert_eq!(m.as_guest("plugin call probe.whoami").ok(), "77");
     for owners in ["plugin call probe.add 1", "plugin query probe", "plugin stats", "config get"] {
-        let refusal = as_guest(&m, owners);
+        let refusal = m.as_guest(owners);
         assert_eq!(refusal.code, 1, "{owners}");
         assert!(refusal.stderr.contains("Request requires owner credentials"), "{refusal:?}");
     }
 
-    assert_eq!(as_guest(&m, "plugin call --stream probe.count 3").ok(), "1\n2\n3");
+    assert_eq!(m.as_guest("plugin call --stream probe.count 3").ok(), "1\n2\n3");
     // Without --stream a command takes the first response only.
     assert_eq!(m.jobtap("plugin call probe.count 3").ok(), "1");
     // A service without a stream sends one response.

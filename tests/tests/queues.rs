@@ -2,9 +2,9 @@
 #![allow(clippy::unwrap_used)]
 
 use std::io::Write as _;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
-use jobtap_tests::{Manager, Output, jobtap, run, spawn, temporary};
+use jobtap_tests::{Manager, Output, jobtap, spawn, temporary};
 
 const LONG: &str = "--setattr=system.exec.test.run_duration=600s";
 
@@ -20,11 +20,6 @@ parent = "day"
 [queues.debug.policy.limits.job-size.max]
 ncores = 2
 "#;
-
-#[track_caller]
-fn fails(output: &Output, line: &str) {
-    assert_eq!((output.code, output.stderr.trim_end()), (1, line), "{output:?}");
-}
 
 /// Runs `config load` with this text on standard input.
 fn load(m: &Manager, text: &str) -> Output {
@@ -55,7 +50,7 @@ fn queues_are_enabled_and_started_singly_or_together() {
         "day: Scheduling is started\ndebug: Scheduling is started\nnight: Scheduling is started";
     assert_eq!(ok("start --all"), started);
     let fails = |words: &str, text: &str| {
-        fails(&m.jobtap(&format!("queue {words}")), &format!("jobtap-queue: ERROR: {text}"));
+        m.jobtap(&format!("queue {words}")).says(1, &format!("jobtap-queue: ERROR: {text}"));
     };
     fails("start", "Named queues are defined. Specify queues or use --all.");
     fails("disable", "enable: Use --all to apply this command to all queues");
@@ -63,8 +58,7 @@ fn queues_are_enabled_and_started_singly_or_together() {
     fails("status x", "status: 'x' is not a valid queue");
     fails("status day -q debug", "Conflicting queues specified as --queue=debug and day");
     fails("list -q day,x", "No such queue: x");
-    let mut guest: Command = m.command(["queue", "stop", "--all"]);
-    let guest = run(guest.env("FLUX_HANDLE_USERID", "77").env("FLUX_HANDLE_ROLEMASK", "0x2"));
+    let guest = m.as_guest("queue stop --all");
     assert_eq!(guest.code, 1);
     assert!(guest.stderr.starts_with("jobtap-queue: ERROR: start: "), "{guest:?}");
 }
@@ -112,11 +106,11 @@ fn a_configuration_with_a_mistake_is_refused_as_a_whole() {
     let m = Manager::start_with(jobtap(), QUEUES);
     let refused = load(&m, "[queues.one]\n[queues.two]\nparent = \"x\"\n");
     let text = "error parsing [queues.two] config table: parent queue 'x' is not configured";
-    fails(&refused, &format!("jobtap-config: load: error updating job-manager: {text}"));
+    refused.says(1, &format!("jobtap-config: load: error updating job-manager: {text}"));
     assert_eq!(m.jobtap("queue list -n -o {queue}").ok(), "day\ndebug\nnight");
     assert_eq!(load(&m, "[queues.one]\n").code, 0);
     assert_eq!(m.jobtap("queue list -n -o {queue}").ok(), "one");
-    fails(&m.jobtap("submit true"), "[Errno 1] no queue specified");
+    m.jobtap("submit true").says(1, "[Errno 1] no queue specified");
 }
 
 #[test]

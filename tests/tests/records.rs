@@ -7,12 +7,6 @@ use std::process::Command;
 
 use jobtap_tests::{Manager, Output, clean, jobtap, run, spawn, temporary};
 
-/// Runs a command as a guest.
-fn guest(m: &Manager, words: &str) -> Output {
-    let mut command: Command = m.command(words.split_whitespace());
-    run(command.env("FLUX_HANDLE_USERID", "77").env("FLUX_HANDLE_ROLEMASK", "0x2"))
-}
-
 /// Runs `kvs restore` of an archive.
 fn restore(file: &Path, state: &Path) -> Output {
     let mut command = clean(jobtap());
@@ -80,12 +74,12 @@ fn keys_are_those_of_rfc_16() {
     );
     let directory = m.jobtap("kvs get job");
     assert_eq!(directory.stderr, "jobtap-kvs: job: Is a directory\n");
-    let refused = guest(&m, "kvs ls");
+    let refused = m.as_guest("kvs ls");
     assert_eq!(
         (refused.code, refused.stderr.as_str()),
         (1, "jobtap-kvs: Request requires owner credentials\n")
     );
-    assert_eq!(guest(&m, &format!("kvs get {dir}.jobspec")).code, 1);
+    assert_eq!(m.as_guest(&format!("kvs get {dir}.jobspec")).code, 1);
 }
 
 #[test]
@@ -192,7 +186,7 @@ fn the_events_journal_streams_past_and_new_events() {
     );
     let past = m.jobtap("job journal --full --past --allow=alloc,submit --deny=submit").ok();
     assert_eq!(past.lines().map(names).collect::<Vec<_>>(), ["alloc R"]);
-    let refused = guest(&m, "job journal");
+    let refused = m.as_guest("job journal");
     assert_eq!(refused.stderr, "jobtap-job: Request requires owner credentials\n");
 
     let mut follow = m.command(["job", "journal", "--deny=release"]);

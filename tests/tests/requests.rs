@@ -1,32 +1,14 @@
 //! Commands that wait for jobs, or act on many of them, give users and scripts the documented output and exit
 //! codes.
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
-use jobtap_tests::{Manager, Output, jobtap, run, spawn, until};
+use jobtap_tests::{Manager, jobtap, spawn, until};
 
 /// The options of a job that ends at once.
 const SHORT: &str = "--setattr=system.exec.test.run_duration=0.01s";
 /// The options of a job that runs until it is canceled.
 const LONG: &str = "--setattr=system.exec.test.run_duration=600s";
-
-/// Runs a command as a guest.
-fn guest(m: &Manager, words: &str) -> Output {
-    let mut command: Command = m.command(words.split_whitespace());
-    run(command.env("FLUX_HANDLE_USERID", "77").env("FLUX_HANDLE_ROLEMASK", "0x2"))
-}
-
-/// Asserts that a command failed with this code and this one line.
-#[track_caller]
-fn fails(output: &Output, code: i32, line: &str) {
-    assert_eq!((output.code, output.stderr.trim_end()), (code, line), "{output:?}");
-}
-
-/// Asserts that a command succeeded with this line on standard error.
-#[track_caller]
-fn says(output: &Output, line: &str) {
-    fails(output, 0, line);
-}
 
 #[test]
 fn memos_are_listed_and_only_volatile_ones_are_lost() {
@@ -41,10 +23,10 @@ fn memos_are_listed_and_only_volatile_ones_are_lost() {
     m.stop();
     m.start_again();
     assert_eq!(m.field(&id, "user"), r#"{"a":{"b":1},"text":"two"}"#);
-    fails(&m.jobtap(&format!("job memo {id} a")), 1, "jobtap-job: memo: no value for key=a");
+    m.jobtap(&format!("job memo {id} a")).says(1, "jobtap-job: memo: no value for key=a");
     let text = "jobtap-job: memo: guests can only add a memo to their own jobs";
-    fails(&guest(&m, &format!("job memo {id} a=1")), 1, text);
-    fails(&m.jobtap("job memo 7 a=1"), 1, "jobtap-job: memo: unknown job id");
+    m.as_guest(&format!("job memo {id} a=1")).says(1, text);
+    m.jobtap("job memo 7 a=1").says(1, "jobtap-job: memo: unknown job id");
 }
 
 #[test]
@@ -62,11 +44,11 @@ fn purge_only_counts_jobs_without_force() {
     assert_eq!(m.jobtap("jobs -ano {id.f58}").ok(), *last);
     assert_eq!(purge(last), "use --force to purge 1 of 1 inactive jobs");
     assert_eq!(purge(&format!("-f {last}")), "purged 1 inactive jobs, 0 remaining");
-    fails(&m.jobtap(&format!("job purge -f {last}")), 1, "jobtap-job: purge: id not found");
+    m.jobtap(&format!("job purge -f {last}")).says(1, "jobtap-job: purge: id not found");
     let text = "jobtap-job: purge: batch must be >= 1 and <= 100";
-    fails(&m.jobtap("job purge --batch=0"), 1, text);
+    m.jobtap("job purge --batch=0").says(1, text);
     let text = "jobtap-job: purge: Request requires owner credentials";
-    fails(&guest(&m, "job purge"), 1, text);
+    m.as_guest("job purge").says(1, text);
 }
 
 #[test]
@@ -86,19 +68,19 @@ fn raiseall_and_killall_act_only_with_force() {
     let held = m.submit("--urgency=hold true");
     let runs = m.submit_args(&["sh", "-c", "sleep 600"]);
     m.wait(&runs, "start");
-    says(&m.jobtap("job raiseall test"), "jobtap-job: Command matched 2 jobs (-f to confirm)");
+    m.jobtap("job raiseall test").says(0, "jobtap-job: Command matched 2 jobs (-f to confirm)");
     let words = "job raiseall -s 0 -S pending -f cancel not needed";
-    says(&m.jobtap(words), "jobtap-job: Raised exception on 1 job (0 errors)");
+    m.jobtap(words).says(0, "jobtap-job: Raised exception on 1 job (0 errors)");
     m.wait(&held, "clean");
-    says(&m.jobtap("job killall"), "jobtap-job: Command matched 1 job (-f to confirm)");
-    says(&m.jobtap("job killall -f -s KILL"), "jobtap-job: Killed 1 job (0 errors)");
+    m.jobtap("job killall").says(0, "jobtap-job: Command matched 1 job (-f to confirm)");
+    m.jobtap("job killall -f -s KILL").says(0, "jobtap-job: Killed 1 job (0 errors)");
     assert_eq!(m.jobtap(&format!("job status {runs}")).code, 137);
-    says(&m.jobtap("job killall -u all"), "jobtap-job: Command matched 0 jobs");
-    fails(&m.jobtap("job killall -s NOSUCH"), 1, "jobtap-job: killall: Invalid signal NOSUCH");
+    m.jobtap("job killall -u all").says(0, "jobtap-job: Command matched 0 jobs");
+    m.jobtap("job killall -s NOSUCH").says(1, "jobtap-job: killall: Invalid signal NOSUCH");
     let text = "jobtap-job: killall: guests can only kill their own jobs";
-    fails(&guest(&m, "job killall -u all"), 1, text);
+    m.as_guest("job killall -u all").says(1, text);
     let text = "jobtap-job: Exceptions cannot be raised on inactive jobs";
-    fails(&m.jobtap("job raiseall -S inactive test"), 1, text);
+    m.jobtap("job raiseall -S inactive test").says(1, text);
 }
 
 #[test]
@@ -107,15 +89,15 @@ fn wait_answers_once_for_each_waitable_job() {
     let good = m.submit(&format!("--flags=waitable {SHORT} true"));
     assert_eq!(m.jobtap(&format!("job wait {good}")).code, 0);
     let gone = "jobtap-job: invalid job id, or job may be inactive and not waitable";
-    fails(&m.jobtap(&format!("job wait {good}")), 2, gone);
-    fails(&m.jobtap("job wait"), 2, "jobtap-job: there are no more waitable jobs");
+    m.jobtap(&format!("job wait {good}")).says(2, gone);
+    m.jobtap("job wait").says(2, "jobtap-job: there are no more waitable jobs");
     let plain = m.submit("--urgency=hold true");
     let text = "jobtap-job: job was not submitted with FLUX_JOB_WAITABLE";
-    fails(&m.jobtap(&format!("job wait {plain}")), 2, text);
+    m.jobtap(&format!("job wait {plain}")).says(2, text);
     let bad = m.submit_args(&["--flags=waitable", "sh", "-c", "exit 3"]);
     let output = m.jobtap("job wait");
     assert_eq!(output.stdout.trim_end(), bad);
-    fails(&output, 1, "jobtap-job: task(s) exited with exit code 3");
+    output.says(1, "jobtap-job: task(s) exited with exit code 3");
 }
 
 #[test]
@@ -160,16 +142,16 @@ fn drain_and_idle_wait_for_jobs() {
     let held = m.submit("--urgency=hold true");
     let runs = m.submit(&format!("{LONG} true"));
     m.wait(&runs, "start");
-    fails(&m.jobtap("queue idle -t 0.1s"), 1, "jobtap-queue: ERROR: idle: timeout");
+    m.jobtap("queue idle -t 0.1s").says(1, "jobtap-queue: ERROR: idle: timeout");
     m.jobtap(&format!("cancel {runs}")).ok();
     assert_eq!(m.jobtap("queue idle -t 60s").ok(), "1 jobs");
-    fails(&m.jobtap("queue drain -t 0.1s"), 1, "jobtap-queue: ERROR: drain: timeout");
+    m.jobtap("queue drain -t 0.1s").says(1, "jobtap-queue: ERROR: drain: timeout");
     m.jobtap(&format!("cancel {held}")).ok();
     m.jobtap("queue drain -t 60s").ok();
     assert_eq!(m.jobtap("queue idle --quiet").ok(), "");
     let text = "jobtap-queue: ERROR: drain: Request requires owner credentials";
-    fails(&guest(&m, "queue drain"), 1, text);
-    fails(&m.jobtap("queue drain -t x"), 1, "jobtap-queue: ERROR: invalid Flux standard duration");
+    m.as_guest("queue drain").says(1, text);
+    m.jobtap("queue drain -t x").says(1, "jobtap-queue: ERROR: invalid Flux standard duration");
 }
 
 #[test]
@@ -188,14 +170,14 @@ fn the_manager_counts_its_jobs() {
 fn private_mode_shows_a_guest_only_their_own_jobs() {
     let m = Manager::start_with(jobtap(), "[exec.testexec]\nallow-guests = true\n");
     let theirs = m.submit(&format!("{LONG} true"));
-    let own = guest(&m, &format!("submit {LONG} true")).ok();
-    let listed = || guest(&m, "jobs -Ano {id.f58}").ok();
+    let own = m.as_guest(&format!("submit {LONG} true")).ok();
+    let listed = || m.as_guest("jobs -Ano {id.f58}").ok();
     assert_eq!(listed().lines().count(), 2);
     m.jobtap("config set access.private-mode true").ok();
     assert_eq!(listed(), own);
-    let reason = guest(&m, &format!("job why {own}")).ok();
+    let reason = m.as_guest(&format!("job why {own}")).ok();
     assert!(!reason.contains(&theirs), "{reason}");
-    guest(&m, &format!("cancel {own}")).ok();
+    m.as_guest(&format!("cancel {own}")).ok();
     let denied = "Operation not permitted";
     for id in [theirs.as_str(), "f2345"] {
         for words in ["job eventlog", "job memo ID a=1", "job urgency ID 7", "job why"] {
@@ -203,12 +185,12 @@ fn private_mode_shows_a_guest_only_their_own_jobs() {
                 true => words.replace("ID", id),
                 false => format!("{words} {id}"),
             };
-            let output = guest(&m, &words);
+            let output = m.as_guest(&words);
             assert!(output.code == 1 && output.stderr.contains(denied), "{words}: {output:?}");
         }
     }
     for words in ["job stats", "housekeeping list"] {
-        assert!(guest(&m, words).stderr.contains(denied), "{words}");
+        assert!(m.as_guest(words).stderr.contains(denied), "{words}");
     }
     assert_eq!(m.jobtap("jobs -Ano {id.f58}").ok().lines().count(), 1);
     m.jobtap("config set access.roles.admin.users [77]").ok();

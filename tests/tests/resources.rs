@@ -2,7 +2,7 @@
 //! without an executor get no jobs, also after a `kill -9`.
 #![allow(clippy::unwrap_used)]
 
-use jobtap_tests::{Manager, Output, jobtap, temporary};
+use jobtap_tests::{Manager, jobtap, temporary};
 use tempfile::TempDir;
 
 /// A configuration with three nodes of four cores, of which the third has GPUs.
@@ -24,11 +24,6 @@ fn cluster() -> (Manager, TempDir) {
     std::fs::write(&file, NODES).unwrap();
     let options = ["--test-size=3".as_ref(), "--config-path".as_ref(), file.as_os_str()];
     (Manager::start_in(jobtap(), &temporary.path().join("state"), &options), temporary)
-}
-
-#[track_caller]
-fn fails(output: &Output, line: &str) {
-    assert_eq!((output.code, output.stderr.trim_end()), (1, line), "{output:?}");
 }
 
 /// Runs a job and returns how many tasks it had, and on how many nodes.
@@ -54,7 +49,7 @@ fn jobs_can_request_resources_in_every_shape() {
     let shapes = m.jobtap_args(&shapes).ok();
     assert_eq!(shapes, "bulksubmit: submit --shape='node=1{x}/slot/core' true");
     let refused = |options: &str, text: &str| {
-        fails(&m.jobtap(&format!("run {options} true")), &format!("jobtap-run: ERROR: {text}"));
+        m.jobtap(&format!("run {options} true")).says(1, &format!("jobtap-run: ERROR: {text}"));
     };
     refused(
         "--cores=2 -n2",

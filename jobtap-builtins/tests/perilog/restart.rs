@@ -62,9 +62,9 @@ fn assert_whole(m: &TestManager, id: JobId) {
 }
 
 #[test]
-fn killed_at_any_moment_it_closes_what_is_open() {
-    type Story = fn(&mut TestManager, JobId);
-    let scenarios: [Story; 4] = [
+fn a_kill_at_any_moment_leaves_no_prolog_or_epilog_open() {
+    type Scenario = fn(&mut TestManager, JobId);
+    let scenarios: [Scenario; 4] = [
         |m, id| run_out(m, id),
         |m, id| {
             if running(m) == ["pro"] {

@@ -34,7 +34,7 @@ fn waiting_for_a_turn_uses_up_no_time() {
 }
 
 #[test]
-fn what_waits_as_a_whole_is_told_to_wait() {
+fn a_query_shows_a_job_whose_script_waits() {
     let mut m = manager_on(2, conf(json!({"command": ["pro"], "timeout": 60}), Value::Null));
     m.limit_processes(1);
     let [first, second] = [(); 2].map(|()| m.submit(TestJob::new()).unwrap());
@@ -48,7 +48,7 @@ fn what_waits_as_a_whole_is_told_to_wait() {
 }
 
 #[test]
-fn a_node_whose_script_never_began_is_not_to_blame() {
+fn a_node_whose_script_never_began_is_not_drained() {
     let prolog = json!({"command": ["pro"], "per-rank": true, "timeout": 60});
     let (mut m, id) = one_by_one(conf(prolog, Value::Null));
     m.end_process("pro", code(0));

@@ -62,7 +62,7 @@ pub(crate) fn run(args: CancelArgs) -> ExitCode {
 
 async fn cancel_ids(args: &CancelArgs) -> Result<u8, CliError> {
     if args.dry_run {
-        say(&format!("Would cancel {} job(s)", args.ids.len()));
+        print_message(&format!("Would cancel {} job(s)", args.ids.len()));
         return Ok(0);
     }
     let client = Client::connect().await?;
@@ -70,7 +70,7 @@ async fn cancel_ids(args: &CancelArgs) -> Result<u8, CliError> {
     for id in &args.ids {
         let note = args.message.clone().unwrap_or_default();
         if let Err(error) = client.call(Raise::cancel(*id, note)).await {
-            session::complain(COMMAND, Family::Script, &format!("{}: {error}", show_id(*id)));
+            session::print_error(COMMAND, Family::Script, &format!("{}: {error}", show_id(*id)));
             failed = true;
         }
     }
@@ -91,7 +91,7 @@ async fn cancel_all(args: &CancelArgs) -> Result<u8, CliError> {
     };
     let Matched { count, errors } = client.call(request).await?;
     if !args.quiet {
-        say(&summary(count, errors, args.dry_run));
+        print_message(&summary(count, errors, args.dry_run));
     }
     Ok(0)
 }
@@ -138,8 +138,8 @@ fn userid(user: Option<&str>) -> Result<i64, CliError> {
     number.map(i64::from).ok_or_else(|| CliError::failure(format!("Invalid user {user} specified")))
 }
 
-fn say(text: &str) {
-    session::note(&Prog::current().plain(COMMAND, text));
+fn print_message(text: &str) {
+    session::print_message(&Prog::current().plain(COMMAND, text));
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ pub(crate) struct ConfigArgs {
     command: ConfigCommand,
 }
 
-/// One line per subcommand.
+/// The subcommands.
 #[derive(Debug, clap::Subcommand)]
 enum ConfigCommand {
     /// Print the configuration, or a value of it
@@ -120,6 +120,8 @@ async fn set(args: &SetArgs) -> Result<u8, CliError> {
     })?;
     let nested = config::nest(&args.key, value)
         .ok_or_else(|| CliError::failure(format!("set: {} is not a dotted name", args.key)))?;
+    // The configuration is read, changed and loaded as a whole: a change by another client in between is
+    // lost.
     let mut config = Client::connect().await?.call(Get {}).await?;
     config::merge(&mut config, nested);
     change("set", Load(config)).await

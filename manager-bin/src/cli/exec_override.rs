@@ -17,7 +17,7 @@ pub(crate) struct OverrideArgs {
     command: OverrideCommand,
 }
 
-/// One line per subcommand.
+/// The subcommands.
 #[derive(Debug, clap::Subcommand)]
 enum OverrideCommand {
     /// Post the event start

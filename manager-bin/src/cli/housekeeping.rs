@@ -52,7 +52,7 @@ pub(crate) struct HousekeepingArgs {
     command: HousekeepingCommand,
 }
 
-/// One line per subcommand.
+/// The subcommands.
 #[derive(Debug, clap::Subcommand)]
 enum HousekeepingCommand {
     /// List jobs whose housekeeping is running

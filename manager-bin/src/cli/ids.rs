@@ -29,7 +29,7 @@ impl IdStyle {
         if variable("FLUX_F58_FORCE_ASCII").is_some() {
             return IdStyle::Ascii;
         }
-        // The first variable that is set decides about the character set, as in setlocale(3).
+        // The first variable that is set determines the character set, as in setlocale(3).
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
             .into_iter()
             .filter_map(variable)

@@ -58,7 +58,7 @@ struct CommandLine {
     command: Command,
 }
 
-/// One line per command.
+/// The commands. Their doc comments are the help texts.
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Start a manager and run a command under it
@@ -153,7 +153,7 @@ pub fn main_of(composition: &'static str) -> ExitCode {
     match crate::build::declare(composition) {
         Ok(()) => main(),
         Err(error) => {
-            session::note(&error.to_string());
+            session::print_message(&error.to_string());
             ExitCode::FAILURE
         }
     }
@@ -206,13 +206,14 @@ fn report_usage(error: &clap::Error) -> ExitCode {
         ("" | "-h" | "--help" | "-V" | "--version", _) if !error.use_stderr() => {
             usage::report(error, &program, command, "", Family::Script)
         }
+        // No command at all.
         ("", _) => {
-            session::note(&top.render_help().to_string());
+            session::print_message(&top.render_help().to_string());
             ExitCode::FAILURE
         }
         (word, None) => {
             let text = format!("'{word}' is not a {program} command; see '{program} --help'");
-            session::note(&format!("{program}: {text}"));
+            session::print_message(&format!("{program}: {text}"));
             ExitCode::FAILURE
         }
         (_, Some(_)) => {

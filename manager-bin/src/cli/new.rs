@@ -14,7 +14,7 @@ pub(crate) struct NewArgs {
     command: NewCommand,
 }
 
-/// One line per subcommand.
+/// The subcommands.
 #[derive(Debug, clap::Subcommand)]
 enum NewCommand {
     /// Create the crate of a plugin, with tests, CI and the SDK, in the directory NAME
@@ -39,7 +39,7 @@ pub(crate) fn run(args: NewArgs) -> ExitCode {
     match created.map_err(CliError::from) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            session::note(&Prog::current().error("new", &error.text));
+            session::print_message(&Prog::current().error("new", &error.text));
             ExitCode::from(error.code)
         }
     }

@@ -20,6 +20,7 @@ pub(super) fn with_equals(top: &Command, mut words: Vec<OsString>) -> Vec<OsStri
     }
     // The first positional argument of such a command ends the options: the words of a job's command follow.
     let ends_options = command.get_positionals().any(Arg::is_trailing_var_arg_set);
+    // True if the next word is the value of an option, which can look like an option itself.
     let mut is_value = false;
     for word in words.iter_mut().skip(at) {
         if std::mem::take(&mut is_value) {

@@ -131,7 +131,7 @@ pub(crate) fn grep(args: PgrepArgs) -> ExitCode {
         let jobs = find(&args.selection, &wanted, &setting, &client).await?;
         // The default format has no header, since its ids are read by other commands.
         let header = !args.no_header && chosen != "default" && !jobs.is_empty();
-        let options = RenderOptions { header, zone: setting.view.zone.clone() };
+        let options = RenderOptions { header, zone: setting.display.zone.clone() };
         let table = render(&template, &jobs, &options).map_err(CliError::failure)?;
         let lines = table.header.iter().chain(&table.lines);
         session::print(&lines.map(|line| format!("{line}\n")).collect::<String>())?;
@@ -153,13 +153,13 @@ pub(crate) fn kill(args: PkillArgs) -> ExitCode {
                 Err(error) => {
                     let text =
                         format!("{}: cancel: [Errno {}] {error}", show_id(job.id), error.errno);
-                    session::complain(PKILL, Family::Script, &text);
+                    session::print_error(PKILL, Family::Script, &text);
                 }
             }
         }
         if !canceled.is_empty() {
             let text = format!("Canceled {}", plural(canceled.len() as u64, "job"));
-            session::note(&Prog::current().info(PKILL, text));
+            session::print_message(&Prog::current().info(PKILL, text));
         }
         if args.wait {
             for id in &canceled {

@@ -35,7 +35,7 @@ pub(crate) fn run(args: RunCommand) -> ExitCode {
 
 async fn submit_and_attach(args: RunCommand) -> Result<u8, CliError> {
     for note in args.job.notes() {
-        session::note(note);
+        session::print_message(note);
     }
     let mut args = args;
     let input_tasks = args.job.input.take_if(|input| is_task_set(input));
@@ -50,7 +50,7 @@ async fn submit_and_attach(args: RunCommand) -> Result<u8, CliError> {
     let id = client.call(request).await?.id;
     let typed = show_id(id);
     if args.job.verbose > 0 {
-        session::note(&format!("jobid: {typed}"));
+        session::print_message(&format!("jobid: {typed}"));
     }
     let options = AttachOptions {
         show_events: args.job.verbose > 1,

@@ -47,7 +47,7 @@ pub(crate) fn run<T: Into<ExitCode>>(
         Ok(code) => code.into(),
         Err(error) => {
             if !error.text.is_empty() {
-                complain(command, family, &error.text);
+                print_error(command, family, &error.text);
             }
             ExitCode::from(error.code)
         }
@@ -64,12 +64,12 @@ pub(crate) fn block_on<T>(body: impl Future<Output = Result<T, CliError>>) -> Re
 }
 
 /// Prints an error message in the form of the command's family.
-pub(crate) fn complain(command: &str, family: Family, text: &str) {
-    note(&complaint(command, family, text));
+pub(crate) fn print_error(command: &str, family: Family, text: &str) {
+    print_message(&error_line(command, family, text));
 }
 
 /// An error message in the form of the command's family.
-pub(crate) fn complaint(command: &str, family: Family, text: &str) -> String {
+pub(crate) fn error_line(command: &str, family: Family, text: &str) -> String {
     let prog = Prog::current();
     match family {
         Family::Script => prog.error(command, text),
@@ -78,7 +78,7 @@ pub(crate) fn complaint(command: &str, family: Family, text: &str) -> String {
 }
 
 /// Prints a line to standard error. An error is ignored: there is nowhere to report it.
-pub(crate) fn note(line: &str) {
+pub(crate) fn print_message(line: &str) {
     let _ = writeln!(io::stderr(), "{}", shown::lines(line));
 }
 
@@ -90,11 +90,11 @@ pub(crate) fn print(text: &str) -> Result<(), CliError> {
 /// Prints text that contains colours to standard output without buffering. The caller must have escaped the
 /// texts of users in it, see [`shown`].
 pub(crate) fn print_painted(text: &str) -> Result<(), CliError> {
-    put(&mut io::stdout().lock(), text.as_bytes())
+    write(&mut io::stdout().lock(), text.as_bytes())
 }
 
 /// Writes to an output stream without buffering.
-pub(crate) fn put(stream: &mut impl Write, bytes: &[u8]) -> Result<(), CliError> {
+pub(crate) fn write(stream: &mut impl Write, bytes: &[u8]) -> Result<(), CliError> {
     let written = stream.write_all(bytes).and_then(|()| stream.flush());
     written.map_err(|error| CliError::write(&error))
 }

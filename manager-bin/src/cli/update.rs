@@ -66,7 +66,7 @@ pub(crate) fn run(args: UpdateArgs) -> ExitCode {
         if args.verbose > 0 {
             for (key, value) in &updates {
                 let text = format!("updated {key} to {}", bare(value));
-                session::note(&Prog::current().info(COMMAND, text));
+                session::print_message(&Prog::current().info(COMMAND, text));
             }
         }
         Ok(0)

@@ -84,6 +84,7 @@ fn script_text(error: &clap::Error) -> String {
     let value = string(error, ContextKind::InvalidValue).unwrap_or_default();
     match error.kind() {
         ErrorKind::UnknownArgument => format!("unrecognized arguments: {argument}"),
+        // clap reports a missing value as an empty one.
         ErrorKind::InvalidValue if value.is_empty() => {
             format!("argument {argument}: expected one argument")
         }

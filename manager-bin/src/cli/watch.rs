@@ -61,7 +61,7 @@ async fn watch(args: WatchArgs) -> Result<u8, CliError> {
     let mut ids: Vec<JobId> = args.jobids.iter().map(|job| job.id).collect();
     let client = Client::connect().await?;
     if let Some(wanted) = selection(&args)? {
-        let query = Query::from_args(&wanted, setting.uid, &setting.view)?;
+        let query = Query::from_args(&wanted, setting.uid, &setting.display)?;
         let limit = args.count.unwrap_or(DEFAULT_COUNT);
         let jobs = client.call(query.request(limit)).await?.jobs;
         let listed =
@@ -69,7 +69,7 @@ async fn watch(args: WatchArgs) -> Result<u8, CliError> {
         ids.extend(listed);
     }
     if ids.is_empty() {
-        session::note(&setting.prog.info(COMMAND, "No matching jobs"));
+        session::print_message(&setting.prog.info(COMMAND, "No matching jobs"));
         return Ok(0);
     }
     let wait = Wait::with_output(args.verbose, args.label_io);

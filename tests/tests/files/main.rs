@@ -4,3 +4,12 @@
 
 mod state_directory;
 mod written;
+
+use jobtap_tests::Output;
+
+/// Asserts that a command failed with a message that contains `text`, and without a panic.
+#[track_caller]
+fn refused(output: Output, text: &str) {
+    assert!(output.code == 1 && output.stderr.contains(text), "{text}: {output:?}");
+    assert!(!output.stderr.contains("panicked"), "{output:?}");
+}

@@ -12,6 +12,8 @@ use std::process::Stdio;
 use jobtap_tests::leftovers::shepherds_of;
 use jobtap_tests::{Manager, Output, clean, jobtap, run, send, temporary, until};
 
+use super::refused;
+
 /// Returns everything below a directory: path, kind and mode, time of the last change, content.
 fn content(path: &Path) -> Vec<(PathBuf, u32, i64, Vec<u8>)> {
     let mut all = Vec::new();
@@ -60,12 +62,6 @@ fn home() -> tempfile::TempDir {
 /// Runs a `start` that will be refused, with the standard input of a daemon.
 fn start(args: &[&OsStr]) -> Output {
     run(clean(jobtap()).arg("start").args(args).arg("true"))
-}
-
-#[track_caller]
-fn refused(output: Output, text: &str) {
-    assert!(output.code == 1 && output.stderr.contains(text), "{text}: {output:?}");
-    assert!(!output.stderr.contains("panicked"), "{output:?}");
 }
 
 #[test]

@@ -7,11 +7,7 @@ use std::process::{Command, Stdio};
 
 use jobtap_tests::{Manager, Output, clean, jobtap, run, temporary};
 
-#[track_caller]
-fn refused(output: Output, text: &str) {
-    assert!(output.code == 1 && output.stderr.contains(text), "{text}: {output:?}");
-    assert!(!output.stderr.contains("panicked"), "{output:?}");
-}
+use super::refused;
 
 #[test]
 fn an_archive_replaces_regular_files_only() {

@@ -87,9 +87,7 @@ fn unknown_modules_and_guests_are_refused() {
         "module reload sched-simple mode=limited",
         "jobtap-module: reload sched-simple: modules have no arguments: use the configuration",
     );
-    let mut guest = m.command(["module", "reload", "job-manager"]);
-    guest.env("FLUX_HANDLE_USERID", "9999").env("FLUX_HANDLE_ROLEMASK", "0x2");
-    let out = jobtap_tests::run(&mut guest);
+    let out = m.as_guest("module reload job-manager");
     assert_eq!(out.stderr.trim_end(), "jobtap-module: Request requires owner credentials");
     // `job-list` is a part of the manager; reloading it restarts nothing.
     m.jobtap("module reload -f job-list").ok();

@@ -38,7 +38,7 @@ pub(crate) struct BuildArgs {
     from_binary: Option<PathBuf>,
 }
 
-/// One line per subcommand.
+/// The subcommands.
 #[derive(Debug, clap::Subcommand)]
 enum BuildCommand {
     /// Add a plugin to the manifest, or include a builtin plugin again
@@ -108,7 +108,7 @@ pub(crate) fn run(args: BuildArgs) -> ExitCode {
     match execute(args) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            session::note(&Prog::current().error("build", &error.text));
+            session::print_message(&Prog::current().error("build", &error.text));
             ExitCode::from(error.code)
         }
     }
@@ -156,9 +156,13 @@ fn make(args: BuildArgs) -> Result<u8, CliError> {
     if !args.process.quiet {
         let plugins = built.composition.order.len();
         let shown = if output.is_dir() { &built.binary } else { &output };
-        session::note(&format!("{}: {}, {plugins} plugins", shown.display(), size(built.size)));
+        session::print_message(&format!(
+            "{}: {}, {plugins} plugins",
+            shown.display(),
+            size(built.size)
+        ));
         if !built.verified {
-            session::note(
+            session::print_message(
                 "the binary is for another machine: it wasn't started, and its plugins not verified",
             );
         }
@@ -211,9 +215,11 @@ fn read(source: &SourceArgs, process: &ProcessArgs) -> Result<(Manifest, Options
         let entry = parse_plugin(word)?.ok_or_else(|| {
             CliError::usage(format!("--with={word}: neither NAME@VERSION nor NAME=PATH"))
         })?;
+        // An option replaces the entry with the same name.
         manifest.plugins.retain(|plugin| plugin.name != entry.name);
         manifest.plugins.push(entry);
     }
+    // A manifest lists either the builtins to include or those to exclude.
     if let Some(builtins) = &mut manifest.manager.builtins {
         builtins.retain(|name| !source.without.contains(name));
     } else {
@@ -230,6 +236,7 @@ fn read(source: &SourceArgs, process: &ProcessArgs) -> Result<(Manifest, Options
     let options = Options {
         base,
         lock,
+        // What an option adds is no part of the manifest, and so not of its lock file.
         keep_lock: !source.with.is_empty() || source.sdk.is_some(),
         cache: process.cache.clone(),
         target_dir: process.target_dir.clone(),

@@ -49,6 +49,7 @@ impl Fields<'_> {
         let mut rest = text;
         while let Some((before, after)) = rest.split_once('{') {
             done.push_str(before);
+            // `{{...}}` is copied unchanged for the job shell.
             if let Some(shell) = after.strip_prefix('{') {
                 let end = shell.find("}}").map_or(shell.len(), |at| at + 2);
                 let (kept, after) = shell.split_at(end);

@@ -77,6 +77,7 @@ impl NamedFormats {
     fn add_directory(&mut self, directory: &Path) -> Result<(), CliError> {
         for extension in ["toml", "json"] {
             let path = directory.join(format!("flux-{}.{extension}", self.command));
+            // Files are optional, and those of other users may be unreadable.
             let Ok(text) = std::fs::read_to_string(&path) else {
                 continue;
             };

@@ -48,6 +48,7 @@ fn general_below(value: f64, precision: usize, limit: usize) -> String {
         return text.to_owned();
     }
     let last = precision.max(1).saturating_sub(1);
+    // As in C, the exponent after rounding counts: 9999.9 with four digits is 1e+04.
     let (digits, exponent) = split_exponent(&format!("{value:.last$e}"));
     let plain = exponent >= -4 && usize::try_from(exponent).unwrap_or(0) < limit;
     if !plain {

@@ -72,6 +72,7 @@ impl Spec {
     /// Parses the text between the colon and the closing brace.
     pub(super) fn parse(text: &str) -> Result<Self, FormatError> {
         let mut spec = Spec::default();
+        // Flux's suffixes come first: what remains is a specification of Python.
         let rest = text.strip_suffix('+').inspect(|_| spec.mark_truncated = true).unwrap_or(text);
         let rest = rest.strip_suffix('h').inspect(|_| spec.hyphen = true).unwrap_or(rest);
         let rest = spec.take_alignment(rest);

@@ -3,7 +3,7 @@
 
 use jobtap_core::job::{Signal, State, StateSet, signal_text};
 
-use super::say;
+use super::print_message;
 use crate::cli::message::{CliError, plural};
 use crate::client::Client;
 use crate::rpc::services::job_manager::{ALL_USERS, KillAll, Matched, RaiseAll};
@@ -58,7 +58,7 @@ pub(super) async fn raiseall(client: &Client, args: &RaiseallArgs) -> Result<u8,
     };
     let response = client.call(request).await;
     let response = response.map_err(|error| CliError::failure(format!("raiseall: {error}")))?;
-    say(summary(response, args.force, "Raised exception on"));
+    print_message(summary(response, args.force, "Raised exception on"));
     Ok(0)
 }
 
@@ -76,7 +76,7 @@ pub(super) async fn killall(client: &Client, args: &KillallArgs) -> Result<u8, C
     let response = client.call(request).await;
     let response = response.map_err(|error| CliError::failure(format!("killall: {error}")))?;
     let done = signal_text(signal.number());
-    say(summary(response, args.force, &done));
+    print_message(summary(response, args.force, &done));
     Ok(0)
 }
 

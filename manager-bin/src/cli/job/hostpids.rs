@@ -68,6 +68,7 @@ async fn wait_for_start(
     if state == Some(State::Inactive.value().into()) {
         return Err(inactive());
     }
+    // The exec eventlog is created when the job starts, which may not have happened yet.
     let mut log = EventStream::open(client, target.id, "guest.exec.eventlog", true).await?;
     loop {
         match next(&mut log, timeout).await {

@@ -2,7 +2,7 @@
 
 use jobtap_core::job::Signal;
 
-use super::{any_failed, say};
+use super::{any_failed, print_message};
 use crate::cli::message::CliError;
 use crate::client::Client;
 use crate::rpc::services::job_manager::Kill;
@@ -27,12 +27,12 @@ pub(super) async fn run(client: &Client, args: &KillArgs) -> Result<u8, CliError
     let mut failed = false;
     for typed in &args.ids {
         let Ok(id) = typed.parse::<jobtap_core::job::JobId>() else {
-            say(format!("invalid jobid: {typed}"));
+            print_message(format!("invalid jobid: {typed}"));
             failed = true;
             continue;
         };
         if let Err(error) = client.call(Kill { id, signum: signal.number().into() }).await {
-            say(format!("kill {typed}: {error}"));
+            print_message(format!("kill {typed}: {error}"));
             failed = true;
         }
     }

@@ -48,7 +48,7 @@ pub(crate) struct JobArgs {
     command: JobCommand,
 }
 
-/// One line per subcommand.
+/// The subcommands.
 #[derive(Debug, clap::Subcommand)]
 enum JobCommand {
     /// Show a job's output until it is inactive, and exit with its exit code
@@ -168,8 +168,8 @@ pub(crate) fn run(args: JobArgs) -> ExitCode {
 }
 
 /// Prints a message on standard error; the command continues.
-fn say(text: impl std::fmt::Display) {
-    session::complain(COMMAND, Family::Compiled, &text.to_string());
+fn print_message(text: impl std::fmt::Display) {
+    session::print_error(COMMAND, Family::Compiled, &text.to_string());
 }
 
 /// The exit code of a command on several jobs: 1 if it failed for any of them.

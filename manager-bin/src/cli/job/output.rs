@@ -24,8 +24,8 @@ impl Output {
     /// Prints an event of the output log.
     pub(in crate::cli) fn show(self, event: &EventEntry) -> Result<(), CliError> {
         match self.bytes(event) {
-            Some((true, bytes)) => session::put(&mut io::stderr().lock(), &bytes),
-            Some((false, bytes)) => session::put(&mut io::stdout().lock(), &bytes),
+            Some((true, bytes)) => session::write(&mut io::stderr().lock(), &bytes),
+            Some((false, bytes)) => session::write(&mut io::stdout().lock(), &bytes),
             None => Ok(()),
         }
     }

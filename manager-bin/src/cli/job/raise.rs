@@ -1,6 +1,6 @@
 //! `job raise`: raises an exception on jobs.
 
-use super::{any_failed, say};
+use super::{any_failed, print_message};
 use crate::cli::ids::Target;
 use crate::cli::message::CliError;
 use crate::client::Client;
@@ -42,7 +42,7 @@ pub(super) async fn run(client: &Client, args: &RaiseArgs) -> Result<u8, CliErro
             note: note.clone(),
         };
         if let Err(error) = client.call(request).await {
-            say(format!("raise {}: {error}", target.typed));
+            print_message(format!("raise {}: {error}", target.typed));
             failed = true;
         }
     }

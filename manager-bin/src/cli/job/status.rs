@@ -6,7 +6,7 @@ use jobtap_core::job::WaitStatus;
 use serde_json::json;
 
 use super::event_stream::{EventStream, integer, text};
-use super::say;
+use super::print_message;
 use crate::cli::ids::Target;
 use crate::cli::message::CliError;
 use crate::cli::session;
@@ -41,7 +41,7 @@ pub(in crate::cli) struct Finish {
 
 impl Finish {
     /// Takes the next event of the main eventlog into account.
-    pub(in crate::cli) fn note(&mut self, event: &EventEntry) {
+    pub(in crate::cli) fn update(&mut self, event: &EventEntry) {
         match &*event.name {
             "finish" => {
                 let status = integer(event, "status").and_then(|status| i32::try_from(status).ok());
@@ -87,7 +87,7 @@ async fn wait(client: &Client, target: &Target) -> Result<Finish, CliError> {
             ENOENT => CliError::failure(format!("{}: No such job", target.typed)),
             _ => CliError::failure(format!("{}: {error}", target.typed)),
         })?;
-        finish.note(&event);
+        finish.update(&event);
     }
     Ok(finish)
 }
@@ -103,17 +103,19 @@ fn describe(target: &Target, finish: &Finish, args: &StatusArgs) -> Result<(), C
     let Some(status) = finish.status else {
         // As in Flux, one -v doesn't report these jobs.
         if let Some(kind) = finish.fatal.as_ref().filter(|_| args.verbose > 1) {
-            say(format!("{}: exception type={kind}", target.typed));
+            print_message(format!("{}: exception type={kind}", target.typed));
         }
         return Ok(());
     };
     if args.verbose > 1 || (args.verbose == 1 && !status.is_success()) {
         match (status.signaled(), status.exited()) {
             (Some(signal), _) => {
-                say(format!("{}: job shell died by signal {signal}", target.typed))
+                print_message(format!("{}: job shell died by signal {signal}", target.typed))
             }
-            (None, Some(code)) => say(format!("{}: exited with exit code {code}", target.typed)),
-            (None, None) => say(format!("{}: {}", target.typed, status.text())),
+            (None, Some(code)) => {
+                print_message(format!("{}: exited with exit code {code}", target.typed))
+            }
+            (None, None) => print_message(format!("{}: {}", target.typed, status.text())),
         }
     }
     Ok(())
@@ -126,7 +128,7 @@ mod tests {
     fn finish_of(lines: &[&str]) -> Finish {
         let mut finish = Finish::default();
         for line in lines {
-            finish.note(&EventEntry::decode(&format!("{line}\n")).unwrap());
+            finish.update(&EventEntry::decode(&format!("{line}\n")).unwrap());
         }
         finish
     }

@@ -27,6 +27,7 @@ pub(super) struct TimeleftArgs {
 
 /// Runs the command.
 pub(super) async fn run(client: &Client, args: &TimeleftArgs) -> Result<u8, CliError> {
+    // Jobs of Flux itself have only the second variable.
     let own = || std::env::var("JOBTAP_JOB_ID").or_else(|_| std::env::var("FLUX_JOB_ID")).ok();
     let left = match args.id.clone().or_else(own) {
         Some(id) => of_job(client, &Target::parse(&id)?).await?,

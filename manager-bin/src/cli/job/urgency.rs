@@ -33,7 +33,7 @@ pub(super) async fn run(client: &Client, args: &UrgencyArgs) -> Result<u8, CliEr
     if args.verbose
         && let Some(old) = response.old_urgency
     {
-        session::note(&format!("old urgency: {}", describe(old)));
+        session::print_message(&format!("old urgency: {}", describe(old)));
     }
     Ok(0)
 }

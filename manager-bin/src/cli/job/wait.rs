@@ -53,9 +53,9 @@ async fn all(client: &Client, verbose: bool) -> Result<u8, CliError> {
         let id = end.id.map(show_id).unwrap_or_default();
         failed |= !end.success;
         if !end.success {
-            session::note(&format!("{id}: {}", end.errstr));
+            session::print_message(&format!("{id}: {}", end.errstr));
         } else if verbose {
-            session::note(&format!("{id}: job completed successfully"));
+            session::print_message(&format!("{id}: job completed successfully"));
         }
     }
 }

@@ -33,7 +33,7 @@ pub(super) async fn run(client: &Client, args: &WhyArgs) -> Result<u8, CliError>
         match text {
             Ok(text) => session::print(&text)?,
             Err(error) => {
-                super::say(format!("{}: {error}", target.typed));
+                super::print_message(format!("{}: {error}", target.typed));
                 failed = true;
             }
         }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::options::{COMMAND, JobsArgs, Setting};
 use super::query::Query;
-use super::row::{JobRow, Viewpoint};
+use super::row::{DisplayContext, JobRow};
 use crate::cli::message::{CliError, Streams};
 use crate::client::{Client, RpcError};
 use crate::rpc::errno::ENOENT;
@@ -55,6 +55,7 @@ pub(in crate::cli) async fn fetch<'a>(
 ) -> Result<Fetched<'a>, CliError> {
     let mut warn = |text: &str| writeln!(streams.err, "{}", setting.prog.warning(COMMAND, text));
     if !args.jobids.is_empty() {
+        // With --recursive the options still select the jobs of the inner managers.
         if args.filtered() && !args.recurses() {
             warn("Filtering options ignored with jobid list")?;
         }
@@ -76,7 +77,8 @@ async fn fetch_ids<'a>(
     let mut rows = Vec::new();
     for job in &args.jobids {
         match source.call(ListId { id: job.id, attrs: ALL }).await {
-            Ok(Job { job }) => rows.push(read_row(job, &setting.view)?),
+            Ok(Job { job }) => rows.push(read_row(job, &setting.display)?),
+            // As in Flux, the command fails only if none of the jobs exists.
             Err(error) if error.errno == ENOENT => {
                 writeln!(streams.err, "JobID {} unknown", job.typed)?;
             }
@@ -92,7 +94,7 @@ async fn fetch_list<'a>(
     source: &impl JobSource,
     streams: &mut Streams<'_>,
 ) -> Result<Vec<JobRow<'a>>, CliError> {
-    let query = Query::from_args(args, setting.uid, &setting.view)?;
+    let query = Query::from_args(args, setting.uid, &setting.display)?;
     let count = args.count.unwrap_or(DEFAULT_COUNT);
     // The response doesn't say whether it was truncated: one more job than wanted shows it.
     let limit = if count == 0 { 0 } else { count.saturating_add(1) };
@@ -107,17 +109,17 @@ async fn fetch_list<'a>(
             writeln!(streams.err, "{advice}")?;
         }
     }
-    jobs.into_iter().map(|job| read_row(job, &setting.view)).collect()
+    jobs.into_iter().map(|job| read_row(job, &setting.display)).collect()
 }
 
-fn read_row(job: Value, view: &Viewpoint) -> Result<JobRow<'_>, CliError> {
-    JobRow::from_json(job, view).map_err(CliError::failure)
+fn read_row(job: Value, display: &DisplayContext) -> Result<JobRow<'_>, CliError> {
+    JobRow::from_json(job, display).map_err(CliError::failure)
 }
 
 /// Reads jobs from lines of JSON; empty lines are skipped.
 pub(in crate::cli) fn read_rows<'a>(
     input: &mut dyn BufRead,
-    view: &'a Viewpoint,
+    display: &'a DisplayContext,
 ) -> Result<Vec<JobRow<'a>>, CliError> {
     let mut rows = Vec::new();
     for (i, line) in input.lines().enumerate() {
@@ -126,7 +128,7 @@ pub(in crate::cli) fn read_rows<'a>(
             continue;
         }
         let job = serde_json::from_str(&line).map_err(|error| error.to_string());
-        let row = job.and_then(|job| JobRow::from_json(job, view));
+        let row = job.and_then(|job| JobRow::from_json(job, display));
         let refuse = |text| CliError::failure(format!("JSON input error: line {}: {text}", i + 1));
         rows.push(row.map_err(refuse)?);
     }

@@ -59,7 +59,7 @@ pub(super) async fn execute<S: JobSource>(
     let template = Template::parse::<JobRow<'_>>(setting.formats.resolve(chosen)?)
         .map_err(CliError::failure)?;
     if args.from_stdin {
-        let mut rows = read_rows(streams.input, &setting.view)?;
+        let mut rows = read_rows(streams.input, &setting.display)?;
         sort(args, &template, &mut rows)?;
         let text = match args.json {
             true => {

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal};
 
 use jiff::tz::TimeZone;
 
-use super::row::Viewpoint;
+use super::row::DisplayContext;
 use crate::cli::format::named::NamedFormats;
 use crate::cli::ids::{IdStyle, Target};
 use crate::cli::message::{CliError, Prog};
@@ -159,7 +159,7 @@ impl JobsArgs {
 pub(in crate::cli) struct Setting {
     pub(in crate::cli) prog: Prog,
     pub(in crate::cli) uid: u32,
-    pub(in crate::cli) view: Viewpoint,
+    pub(in crate::cli) display: DisplayContext,
     pub(in crate::cli) formats: NamedFormats,
     /// Whether lines are coloured without `--color`.
     pub(in crate::cli) color: bool,
@@ -178,7 +178,7 @@ impl Setting {
         Ok(Setting {
             prog: Prog::current(),
             uid: rustix::process::getuid().as_raw(),
-            view: Viewpoint {
+            display: DisplayContext {
                 now: when::now(),
                 zone: TimeZone::system(),
                 ids: IdStyle::current(),
@@ -201,5 +201,6 @@ fn columns() -> Option<usize> {
     let variable = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let terminal =
         || rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col.into());
+    // Terminals that don't know their size report 0.
     variable.or_else(terminal).filter(|columns| *columns > 0)
 }

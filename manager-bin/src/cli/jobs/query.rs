@@ -5,7 +5,7 @@ use jobtap_core::resource::{Hostlist, Idset};
 use serde_json::{Map, Value};
 
 use super::options::JobsArgs;
-use super::row::Viewpoint;
+use super::row::DisplayContext;
 use crate::cli::message::CliError;
 use crate::cli::when::parse_when;
 use crate::rpc::services::job_list::{ALL, Constraint, List};
@@ -27,11 +27,11 @@ impl Query {
     pub(in crate::cli) fn from_args(
         args: &JobsArgs,
         uid: u32,
-        view: &Viewpoint,
+        display: &DisplayContext,
     ) -> Result<Self, CliError> {
-        let since = args.since.as_deref().map(|when| since(when, view)).transpose()?;
+        let since = args.since.as_deref().map(|when| since(when, display)).transpose()?;
         let mut all = Vec::new();
-        all.extend(user(args, uid, view)?.map(|uid| Constraint::Userid(vec![uid])));
+        all.extend(user(args, uid, display)?.map(|uid| Constraint::Userid(vec![uid])));
         all.extend(states(args, since.is_some())?);
         all.extend(args.name.as_ref().map(|name| Constraint::Name(vec![name.clone()])));
         all.extend(args.queues().map(|queues| {
@@ -56,12 +56,12 @@ impl Query {
 }
 
 /// The user whose jobs are wanted; `None` for all users.
-fn user(args: &JobsArgs, own: u32, view: &Viewpoint) -> Result<Option<u32>, CliError> {
+fn user(args: &JobsArgs, own: u32, display: &DisplayContext) -> Result<Option<u32>, CliError> {
     match args.user.as_deref() {
         _ if args.all_users => Ok(None),
         Some("all") => Ok(None),
         Some(user) => {
-            let uid = user.parse().ok().or_else(|| view.users.number(user));
+            let uid = user.parse().ok().or_else(|| display.users.number(user));
             let unknown = || CliError::failure(format!("Invalid user {user} specified"));
             uid.map(Some).ok_or_else(unknown)
         }
@@ -111,10 +111,10 @@ fn targets(text: &str) -> Result<Constraint, CliError> {
     Ok(if ranks { Constraint::Ranks(texts) } else { Constraint::Hostlist(texts) })
 }
 
-fn since(when: &str, view: &Viewpoint) -> Result<f64, CliError> {
-    let time = parse_when(when, view.now, &view.zone)
+fn since(when: &str, display: &DisplayContext) -> Result<f64, CliError> {
+    let time = parse_when(when, display.now, &display.zone)
         .ok_or_else(|| CliError::usage(format!("argument --since: invalid time: '{when}'")))?;
-    match time > view.now {
+    match time > display.now {
         true => Err(CliError::failure(format!("--since={when} appears to be in the future"))),
         false => Ok(time),
     }

@@ -15,8 +15,8 @@ use crate::cli::message::{CliError, Streams};
 /// The future of an asynchronous function that calls itself: boxed, since its size would be infinite.
 type Recursive<'f, T> = Pin<Box<dyn Future<Output = Result<T, CliError>> + 'f>>;
 
-/// The addresses of the managers on the path from the outermost one. Users can write any address into the memo
-/// of a job, so that addresses can form a cycle: a manager that is on the path isn't visited again.
+/// The addresses of the managers on the path from the outermost one. Users can write any address into the
+/// memo of a job, so that addresses can form a cycle: a manager that is on the path isn't visited again.
 type Ancestors<'f> = &'f [&'f str];
 
 /// How the jobs of inner managers are listed: with the options, setting and format of the outer list.
@@ -39,7 +39,7 @@ impl Recursion<'_> {
         Box::pin(async move {
             for row in rows {
                 let Some(inner) = self.manager_of(source, row, ancestors).await else { continue };
-                let id = self.setting.view.ids.show(row.id);
+                let id = self.setting.display.ids.show(row.id);
                 let path = if path.is_empty() { id } else { format!("{path}/{id}") };
                 streams.print(&format!("\n{path}:\n"))?;
                 let args = self.inner_args();

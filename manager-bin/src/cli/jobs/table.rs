@@ -25,7 +25,7 @@ pub(super) fn table_text(
     template: &Template,
     rows: &[JobRow<'_>],
 ) -> Result<String, CliError> {
-    let options = RenderOptions { header: !args.no_header, zone: setting.view.zone.clone() };
+    let options = RenderOptions { header: !args.no_header, zone: setting.display.zone.clone() };
     let table = render(template, rows, &options).map_err(CliError::failure)?;
     let width = args.width.and_then(|width| if width == 0 { setting.columns } else { Some(width) });
     let color = match args.color {
@@ -39,6 +39,7 @@ pub(super) fn table_text(
     }
     for (line, row) in table.lines.iter().zip(rows) {
         let line = cut(line, width);
+        // The colour is added after the line was cut, since its escape sequence has no width.
         match row.color().filter(|_| color) {
             Some(code) => text += &format!("\x1b[{code}m{line}\x1b[0;0m\n"),
             None => text += &format!("{line}\n"),

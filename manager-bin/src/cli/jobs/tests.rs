@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::execute;
 use super::fetch::JobSource;
 use super::options::{JobsArgs, Setting};
-use super::row::tests::{active, job, viewpoint};
+use super::row::tests::{active, display_context, job};
 use crate::cli::message::{CliError, Prog, Streams};
 use crate::client::RpcError;
 use crate::rpc::errno::{EINVAL, ENOENT};
@@ -88,7 +88,7 @@ fn execute_with(service: &Service, words: &[&str], input: &str) -> Result<Output
     let setting = Setting {
         prog: Prog::named("flux"),
         uid: 1001,
-        view: viewpoint(),
+        display: display_context(),
         formats: Setting::builtin_formats(),
         color: false,
         columns: Some(20),

@@ -43,13 +43,14 @@ pub(super) struct RestoreArgs {
 /// Runs `kvs dump`.
 pub(super) async fn dump(client: &Client, args: &DumpArgs) -> Result<u8, CliError> {
     let dumped = if STDOUT.iter().any(|name| args.file == Path::new(name)) {
+        // The manager writes to a temporary file, which is then copied.
         let directory = TemporaryDir::new().map_err(CliError::failure)?;
         dump_to_stdout(client, &directory.path().join("dump.tar")).await?
     } else {
         request_dump(client, &std::path::absolute(&args.file)?).await?
     };
     if args.verbose {
-        say(&summary("dumped", dumped.jobs, dumped.keys));
+        print_message(&summary("dumped", dumped.jobs, dumped.keys));
     }
     Ok(0)
 }
@@ -74,10 +75,12 @@ pub(super) fn restore(args: &RestoreArgs) -> Result<u8, CliError> {
     let statedir = StateDir::open(&args.state_dir).map_err(CliError::failure)?;
     let restored = archive::restore(statedir.path(), &args.file).map_err(CliError::failure)?;
     for path in &restored.skipped {
-        say(&format!("{path}: skipped: links between namespaces of a KVS can't be restored"));
+        print_message(&format!(
+            "{path}: skipped: links between namespaces of a KVS can't be restored"
+        ));
     }
     if args.verbose {
-        say(&summary("restored", restored.jobs, restored.keys));
+        print_message(&summary("restored", restored.jobs, restored.keys));
     }
     Ok(0)
 }
@@ -86,6 +89,6 @@ fn summary(done: &str, jobs: u64, keys: u64) -> String {
     format!("{done} {} with {}", plural(jobs, "job"), plural(keys, "key"))
 }
 
-fn say(text: &str) {
-    session::note(&Prog::current().plain(super::COMMAND, text));
+fn print_message(text: &str) {
+    session::print_message(&Prog::current().plain(super::COMMAND, text));
 }

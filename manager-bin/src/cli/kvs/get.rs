@@ -35,7 +35,7 @@ pub(super) async fn run(client: &Client, args: &GetArgs) -> Result<u8, CliError>
         // terminal.
         match std::str::from_utf8(&printed) {
             Ok(text) if !args.raw => session::print(text)?,
-            _ => session::put(&mut std::io::stdout().lock(), &printed)?,
+            _ => session::write(&mut std::io::stdout().lock(), &printed)?,
         }
     }
     Ok(0)

@@ -22,7 +22,7 @@ pub(crate) struct KvsArgs {
     command: KvsCommand,
 }
 
-/// One line per subcommand.
+/// The subcommands.
 #[derive(Debug, clap::Subcommand)]
 enum KvsCommand {
     /// Print the values of keys

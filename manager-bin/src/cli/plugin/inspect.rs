@@ -73,7 +73,7 @@ pub(super) async fn schema(client: &Client, args: &SchemaArgs) -> Result<u8, Cli
     match response.schema {
         None => {
             // Printed to standard error: a program that reads standard output expects a schema.
-            session::note(&format!("{} takes no configuration of its own", args.plugin));
+            session::print_message(&format!("{} takes no configuration of its own", args.plugin));
         }
         Some(schema) => session::print(&format!("{schema:#}\n"))?,
     }

@@ -28,7 +28,7 @@ pub(crate) struct PluginArgs {
     command: PluginCommand,
 }
 
-/// One line per subcommand.
+/// The subcommands.
 #[derive(Debug, clap::Subcommand)]
 enum PluginCommand {
     /// List the loaded plugins in the order in which they are called

@@ -107,6 +107,7 @@ async fn set_start(
     nocheckpoint: bool,
 ) -> Result<u8, CliError> {
     let name = args.name.get()?;
+    // As in Flux, the client checks this for `start` and `stop`, the manager for `enable` and `disable`.
     if name.is_none() && !args.all && !names(client).await?.is_empty() {
         let text = "Named queues are defined. Specify queues or use --all.";
         return Err(CliError::failure(text));

@@ -21,7 +21,7 @@ pub(crate) struct QueueArgs {
     command: QueueCommand,
 }
 
-/// One line per subcommand.
+/// The subcommands.
 #[derive(Debug, clap::Subcommand)]
 enum QueueCommand {
     /// Show whether queues are enabled and started

@@ -91,9 +91,9 @@ pub(super) async fn run(client: &Client, args: &DrainArgs) -> Result<u8, CliErro
         Ok(_) => Ok(0),
         Err(error) if error.errno == EEXIST => {
             let prog = Prog::current();
-            session::note(&prog.error(COMMAND, refused(&error)));
+            session::print_message(&prog.error(COMMAND, refused(&error)));
             let hint = "Use --force to overwrite existing drain reason";
-            session::note(&prog.info(COMMAND, hint));
+            session::print_message(&prog.info(COMMAND, hint));
             Ok(1)
         }
         Err(error) => Err(refused(&error)),

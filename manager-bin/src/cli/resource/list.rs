@@ -149,6 +149,7 @@ pub(super) async fn run(client: &Client, args: &ListArgs) -> Result<u8, CliError
         let set = resources.in_state(state);
         if !set.is_empty() {
             rows.extend(split(state, &set, &resources.queues, &listing));
+        // Flux doesn't know the state maintenance: an empty line for it is printed only on request.
         } else if !args.empty.skip_empty && (state != "maintenance" || args.states.is_some()) {
             rows.push(ListRow::empty(state));
         }

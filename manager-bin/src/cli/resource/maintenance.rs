@@ -18,7 +18,7 @@ pub(super) struct MaintenanceArgs {
     command: MaintenanceCommand,
 }
 
-/// One line per subcommand.
+/// The subcommands.
 #[derive(Debug, clap::Subcommand)]
 enum MaintenanceCommand {
     /// Plan maintenance: start no job on the nodes that could still run when it begins; print its id

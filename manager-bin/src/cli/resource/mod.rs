@@ -32,7 +32,7 @@ pub(crate) struct ResourceArgs {
     command: ResourceCommand,
 }
 
-/// One line per subcommand.
+/// The subcommands.
 #[derive(Debug, clap::Subcommand)]
 enum ResourceCommand {
     /// List free, allocated and down resources

@@ -164,6 +164,7 @@ impl Nodes {
         let reasons = listing.shows("reason") || listing.shows("timestamp");
         for (name, ranks, group) in groups {
             let ranks = ranks.intersection(&self.selected);
+            // Online and offline nodes are on separate lines, since the column `up` differs.
             for ranks in [ranks.difference(&self.offline), ranks.intersection(&self.offline)] {
                 if ranks.is_empty() {
                     continue;

@@ -105,7 +105,7 @@ pub(crate) fn run(args: StartArgs) -> ExitCode {
     if let Err(error) = &result
         && !error.text.is_empty()
     {
-        stderr::line(&session::complaint(COMMAND, Family::Compiled, &error.text));
+        stderr::line(&session::error_line(COMMAND, Family::Compiled, &error.text));
     }
     stderr::flush();
     ExitCode::from(result.unwrap_or_else(|error| error.code))
@@ -424,6 +424,7 @@ fn spawn(daemon: &Daemon, rundir: &RunDir, command: &[OsString]) -> Result<Child
         command.env_remove(name);
     });
     command.env(uri::VARIABLE, daemon.uri()).env(uri::FLUX_VARIABLE, daemon.uri());
+    // The manager has raised its own limit of open files, which the command must not inherit.
     let child = OpenFiles::of_this_process().lowered(|| command.spawn());
     child.map_err(|error| cannot_run(Path::new(program), &error))
 }

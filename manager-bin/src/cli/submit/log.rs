@@ -54,20 +54,20 @@ pub(in crate::cli) struct Sinks {
 
 impl Sinks {
     /// Writes to one of the two without buffering.
-    pub(in crate::cli) fn put(&self, stderr: bool, bytes: &[u8]) -> Result<(), CliError> {
+    pub(in crate::cli) fn write(&self, stderr: bool, bytes: &[u8]) -> Result<(), CliError> {
         match if stderr { &self.err } else { &self.out } {
-            Some(file) => session::put(&mut &**file, bytes),
-            None if stderr => session::put(&mut io::stderr().lock(), bytes),
-            None => session::put(&mut io::stdout().lock(), bytes),
+            Some(file) => session::write(&mut &**file, bytes),
+            None if stderr => session::write(&mut io::stderr().lock(), bytes),
+            None => session::write(&mut io::stdout().lock(), bytes),
         }
     }
 
     /// Writes a message to the log file for errors or to standard error.
-    pub(in crate::cli) fn note(&self, line: &str) {
+    pub(in crate::cli) fn print_message(&self, line: &str) {
         match &self.err {
             // There is nowhere to report a failure to write a message.
             Some(file) => drop(writeln!(&mut &**file, "{line}")),
-            None => session::note(line),
+            None => session::print_message(line),
         }
     }
 }
@@ -83,10 +83,10 @@ mod tests {
         let mut files = LogFiles::default();
         let one = files.sinks(&LogNames { log: name("a"), errors: None }).unwrap();
         let two = files.sinks(&LogNames { log: name("a"), errors: name("b") }).unwrap();
-        one.put(false, b"1\n").unwrap();
-        two.put(false, b"2\n").unwrap();
-        one.note("3");
-        two.note("4");
+        one.write(false, b"1\n").unwrap();
+        two.write(false, b"2\n").unwrap();
+        one.print_message("3");
+        two.print_message("4");
         let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
         assert_eq!((read("a").as_str(), read("b").as_str()), ("1\n2\n3\n", "4\n"));
         let missing = files.sinks(&LogNames { log: name("no/such"), errors: None }).unwrap_err();

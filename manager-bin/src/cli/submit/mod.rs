@@ -95,7 +95,7 @@ pub(super) fn submissions(
     caller: &Caller,
 ) -> Result<Vec<Submission>, CliError> {
     for note in job.notes() {
-        session::note(note);
+        session::print_message(note);
     }
     let log = LogNames { log: copies.log.clone(), errors: copies.log_stderr.clone() };
     let Some((kind, ids)) = copies.copies()? else {
@@ -123,6 +123,7 @@ pub(super) async fn submit_all(
     submissions: Vec<Submission>,
 ) -> Result<u8, CliError> {
     let client = Client::connect().await?;
+    // Opened first: if a file can't be created, no job is submitted.
     let mut files = LogFiles::default();
     let sinks: Result<Vec<Sinks>, ArgError> =
         submissions.iter().map(|submission| files.sinks(&submission.log)).collect();
@@ -143,14 +144,14 @@ pub(super) async fn submit_all(
         match response.await.map_err(CliError::failure)? {
             Ok(Submitted { id }) => {
                 if !quiet {
-                    sinks.put(false, format!("{}\n", show_id(id)).as_bytes())?;
+                    sinks.write(false, format!("{}\n", show_id(id)).as_bytes())?;
                 }
                 if let Some(wait) = &wait {
                     waiting.spawn(wait_for(client.clone(), id, wait.clone(), sinks));
                 }
             }
             Err(error) => {
-                sinks.note(&format!("{label}[Errno {}] {error}", error.errno));
+                sinks.print_message(&format!("{label}[Errno {}] {error}", error.errno));
                 highest = highest.max(1);
             }
         }

@@ -33,6 +33,7 @@ const NOT_BY_DEFAULT: [&str; 6] = ["memlock", "msgqueue", "nice", "rtprio", "rtt
 pub(crate) fn current() -> BTreeMap<String, i64> {
     let limit = |resource| {
         let current = getrlimit(resource).current;
+        // A limit that doesn't fit can't be reached: it is as good as unlimited.
         current.and_then(|limit| i64::try_from(limit).ok()).unwrap_or(-1)
     };
     RESOURCES.iter().map(|(name, resource)| ((*name).to_owned(), limit(*resource))).collect()

@@ -26,6 +26,7 @@ pub(crate) fn count(option: &'static str, text: Option<&str>) -> Result<Option<u
 /// [`ArgError`] if the text isn't a duration, or if the duration is negative or infinite.
 pub(crate) fn time_limit(text: &str) -> Result<f64, ArgError> {
     const MINUTE: f64 = 60.0;
+    // `f64` accepts a leading `+`, which Flux refuses.
     let minutes = text.parse::<f64>().ok().filter(|_| !text.starts_with('+'));
     let limit = match minutes {
         Some(minutes) if minutes < 0.0 => return Err(ArgError::NegativeDuration),

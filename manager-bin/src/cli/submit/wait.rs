@@ -57,6 +57,7 @@ pub(in crate::cli) async fn wait_for(
             None => Ok(()),
         }
     };
+    // The output can end before or after the event: both are awaited.
     let (copied, code) = tokio::join!(output, wait_for_event(&client, id, &wait, &sinks));
     copied?;
     code
@@ -73,7 +74,7 @@ async fn copy_output(
         match event {
             Ok(event) => {
                 if let Some((stderr, bytes)) = output.bytes(&event) {
-                    sinks.put(stderr, &bytes)?;
+                    sinks.write(stderr, &bytes)?;
                 }
             }
             // The job has no output: it was never started, or is simulated.
@@ -99,7 +100,7 @@ async fn wait_for_event(
     while let Some(event) = events.next().await {
         let event = event?;
         let first = *first.get_or_insert(event.timestamp);
-        finish.note(&event);
+        finish.update(&event);
         print_event(id, &event, first, wait.verbose, sinks);
         if event.name == *wait.event {
             // Before the event `finish` the exit code isn't known yet.
@@ -107,7 +108,7 @@ async fn wait_for_event(
             return Ok(if finished { exit_code_of(&finish, 1) } else { 0 });
         }
     }
-    sinks.note(&never_received(id, &wait.event));
+    sinks.print_message(&never_received(id, &wait.event));
     Ok(exit_code_of(&finish, 1).max(1))
 }
 
@@ -127,7 +128,7 @@ async fn wait_for_exec_event(
             Err(error) => return Err(error.into()),
         }
     }
-    sinks.note(&never_received(id, &format!("exec.{name}")));
+    sinks.print_message(&never_received(id, &format!("exec.{name}")));
     Ok(1)
 }
 
@@ -143,18 +144,18 @@ fn print_event(id: JobId, event: &EventEntry, first: Timestamp, verbose: u8, sin
         severity.and_then(Value::as_i64) == Some(0)
     };
     if event.name == "exception" && fatal(event) {
-        sinks.note(&format!("job.exception: {}", show_exception(event)));
+        sinks.print_message(&format!("job.exception: {}", show_exception(event)));
     }
     let time = event.timestamp.as_secs() - first.as_secs();
     let start = format!("{}: {time:.3}s:", show_id(id));
     if verbose > 1 {
         let context = event.context.clone().map(|context| format!(" {}", Value::Object(context)));
-        sinks.note(&format!("{start} {}{}", event.name, context.unwrap_or_default()));
+        sinks.print_message(&format!("{start} {}{}", event.name, context.unwrap_or_default()));
     }
     if verbose > 0 && event.name == "finish" {
         let status = event.context.as_ref().and_then(|context| context.get("status"));
         let status = status.and_then(Value::as_i64).unwrap_or(0);
         let word = if status == 0 { "complete" } else { "failed" };
-        sinks.note(&format!("{start} {word}: status={status}"));
+        sinks.print_message(&format!("{start} {word}: status={status}"));
     }
 }

@@ -26,6 +26,7 @@ pub(crate) fn parse_when(text: &str, now: f64, zone: &TimeZone) -> Option<f64> {
             return Some(now + factor * duration.as_secs()).filter(|when| when.is_finite());
         }
     }
+    // `f64` accepts `inf` and `nan` as well.
     if text.starts_with(|c: char| c.is_ascii_digit())
         && let Ok(seconds) = text.parse::<f64>()
     {

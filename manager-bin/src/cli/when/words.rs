@@ -128,6 +128,7 @@ fn time_of_day(word: &str) -> Option<Time> {
         return padded.parse().ok();
     };
     let mut parts = clock.split(':').map(str::parse::<i8>);
+    // 12am is hour 0, and 12pm is hour 12.
     let hour = parts.next()?.ok().filter(|hour| (1..=12).contains(hour))? % 12 + offset;
     let minute = parts.next().unwrap_or(Ok(0)).ok()?;
     let second = parts.next().unwrap_or(Ok(0)).ok()?;

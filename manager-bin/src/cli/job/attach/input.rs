@@ -15,6 +15,7 @@ const CHUNK: usize = 32 * 1024;
 ///
 /// A thread that is never joined reads it: a read from a terminal can't be interrupted.
 pub(super) fn forward(client: Client, id: JobId, ranks: Vec<u32>) -> std::io::Result<()> {
+    // Bounded, so that a fast source doesn't fill the memory while the manager is slow.
     let (sender, mut chunks) = channel::<Vec<u8>>(4);
     std::thread::Builder::new().name("stdin".into()).spawn(move || {
         let mut buffer = vec![0; CHUNK];
@@ -30,6 +31,7 @@ pub(super) fn forward(client: Client, id: JobId, ranks: Vec<u32>) -> std::io::Re
     tokio::spawn(async move {
         while let Some(chunk) = chunks.recv().await {
             let ranks: Vec<Option<u32>> = match ranks.as_slice() {
+                // A request without a rank is for all tasks.
                 [] => vec![None],
                 ranks => ranks.iter().copied().map(Some).collect(),
             };

@@ -18,7 +18,7 @@ use self::signals::{CtrlC, Reaction};
 use self::status_line::StatusLine;
 use super::event_stream::EventStream;
 use super::output::{self, Output, show_exception};
-use super::say;
+use super::print_message;
 use super::status::{Finish, exit_code_of};
 use crate::cli::ids::Target;
 use crate::cli::message::CliError;
@@ -239,7 +239,7 @@ impl Attached {
         self.status.clear();
         if let Some(text) = self.finish.status.map(|status| status.text()).filter(|t| !t.is_empty())
         {
-            say(text);
+            print_message(text);
         }
         Ok(self.exit_code())
     }
@@ -257,7 +257,7 @@ impl Attached {
             Input::Out(Some(Err(error))) if error.errno == ENOENT => self.out = None,
             Input::Out(Some(Err(error))) => {
                 self.out = None;
-                say(format!("output: {error}"));
+                print_message(format!("output: {error}"));
             }
             Input::Out(None) => self.out = None,
             Input::Signal(signal) => return self.signal(signal).await,
@@ -268,12 +268,12 @@ impl Attached {
 
     fn main_event(&mut self, event: &EventEntry) -> Result<Flow, CliError> {
         self.first.get_or_insert(event.timestamp);
-        self.finish.note(event);
+        self.finish.update(event);
         self.status.update(event);
         if event.name == "exception" {
             self.status.clear();
             let text = show_exception(event);
-            session::note(&format!(
+            session::print_message(&format!(
                 "{}: job.exception {} {text}",
                 self.time(event),
                 self.target.typed
@@ -296,6 +296,7 @@ impl Attached {
 
     fn output(&mut self, event: &EventEntry) -> Result<(), CliError> {
         let lines = output::lines(event);
+        // An event is skipped as a whole, even if fewer of its lines are to be skipped.
         if lines > 0 && self.skip > 0 {
             self.skip = self.skip.saturating_sub(lines);
             return Ok(());
@@ -312,7 +313,7 @@ impl Attached {
             .as_ref()
             .map(|context: &Map<String, Value>| format!(" {}", Value::Object(context.clone())));
         let context = context.unwrap_or_default();
-        session::note(&format!("{}: {prefix}.{}{context}", self.time(event), event.name));
+        session::print_message(&format!("{}: {prefix}.{}{context}", self.time(event), event.name));
     }
 
     /// Seconds since the job's first event.
@@ -325,16 +326,16 @@ impl Attached {
         self.status.clear();
         match self.ctrl_c.react(signal, Instant::now()) {
             Reaction::Warn => {
-                say("one more ctrl-C within 2s to cancel or ctrl-Z to detach");
+                print_message("one more ctrl-C within 2s to cancel or ctrl-Z to detach");
             }
             Reaction::Cancel => {
                 if self.options.interrupt == Interrupt::CancelFirst {
-                    say("canceling the job; one more ctrl-C within 2s to detach");
+                    print_message("canceling the job; one more ctrl-C within 2s to detach");
                 }
                 self.cancel().await;
             }
             Reaction::Detach => {
-                say("detaching...");
+                print_message("detaching...");
                 return Ok(Flow::Exit(DETACHED));
             }
             Reaction::Suspend => {
@@ -345,7 +346,7 @@ impl Attached {
             Reaction::Forward(signal) => {
                 let request = Kill { id: self.target.id, signum: signal.into() };
                 if let Err(error) = self.client.call(request).await {
-                    say(format!("kill {}: {error}", self.target.typed));
+                    print_message(format!("kill {}: {error}", self.target.typed));
                 }
             }
         }
@@ -355,7 +356,7 @@ impl Attached {
     async fn cancel(&self) {
         let request = Raise::cancel(self.target.id, "interrupted by ctrl-C");
         if let Err(error) = self.client.call(request).await {
-            say(format!("cancel {}: {error}", self.target.typed));
+            print_message(format!("cancel {}: {error}", self.target.typed));
         }
     }
 

@@ -142,6 +142,7 @@ impl Row for JobRow<'_> {
 
     fn sort_value(&self, name: &str) -> Option<FieldValue> {
         match name {
+            // The text of an id doesn't sort by the time of submission.
             "id" => self.id_field("id.dec"),
             _ => self.field(name),
         }
@@ -152,7 +153,7 @@ impl JobRow<'_> {
     fn id_field(&self, name: &str) -> Option<FieldValue> {
         let id = self.id;
         Some(FieldValue::Text(match name {
-            "id" | "id.f58" => self.view.ids.show(id),
+            "id" | "id.f58" => self.display.ids.show(id),
             "id.dec" => return Some(FieldValue::Int(id.as_u64().into())),
             "id.hex" => id.encode(Encoding::Hex),
             "id.f58plain" => id.encode(Encoding::F58Plain),

@@ -45,7 +45,7 @@ impl JobRow<'_> {
             }
         };
         set("id", json!(self.id.as_u64()));
-        set("jobid", json!(self.view.ids.show(self.id)));
+        set("jobid", json!(self.display.ids.show(self.id)));
         set("userid", json!(self.userid()));
         set("username", json!(self.username()));
         set("state", json!(self.state.map(|state| state.long_name())));

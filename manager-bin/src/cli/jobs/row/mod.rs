@@ -17,7 +17,7 @@ use crate::cli::ids::IdStyle;
 use crate::users::Users;
 
 /// The time, time zone, id style and users on which the displayed values of a job depend.
-pub(crate) struct Viewpoint {
+pub(crate) struct DisplayContext {
     /// Seconds since the epoch.
     pub(crate) now: f64,
     pub(crate) zone: TimeZone,
@@ -31,7 +31,7 @@ pub(crate) struct JobRow<'a> {
     pub(in crate::cli) state: Option<State>,
     pub(in crate::cli) result: Option<JobResult>,
     pub(in crate::cli) attributes: Map<String, Value>,
-    pub(in crate::cli) view: &'a Viewpoint,
+    pub(in crate::cli) display: &'a DisplayContext,
 }
 
 impl<'a> JobRow<'a> {
@@ -39,13 +39,13 @@ impl<'a> JobRow<'a> {
     ///
     /// # Errors
     /// A sentence that names the member that is missing or has the wrong type.
-    pub(crate) fn from_json(job: Value, view: &'a Viewpoint) -> Result<Self, String> {
+    pub(crate) fn from_json(job: Value, display: &'a DisplayContext) -> Result<Self, String> {
         let Value::Object(attributes) = job else {
             return Err("a job must be a JSON object".to_owned());
         };
         let id = member(&attributes, "id")?.ok_or("a job must have an id")?;
         let (state, result) = (member(&attributes, "state")?, member(&attributes, "result")?);
-        Ok(JobRow { id, state, result, attributes, view })
+        Ok(JobRow { id, state, result, attributes, display })
     }
 
     /// Whether the job is inactive.
@@ -76,7 +76,7 @@ impl<'a> JobRow<'a> {
     }
 
     pub(in crate::cli) fn username(&self) -> Option<String> {
-        self.userid().map(|uid| self.view.users.name(uid))
+        self.userid().map(|uid| self.display.users.name(uid))
     }
 
     /// The annotation at a dotted path. The empty path returns all annotations.
@@ -121,6 +121,7 @@ impl<'a> JobRow<'a> {
     /// The address of the manager that runs as this job, from the memo `uri`.
     pub(in crate::cli) fn inner_manager(&self) -> Option<&str> {
         let uri = self.annotation("user.uri")?.as_str()?;
+        // The memo remains after the manager has exited.
         (self.state == Some(State::Run)).then_some(uri)
     }
 
@@ -130,7 +131,7 @@ impl<'a> JobRow<'a> {
         match (start > 0.0, end > 0.0) {
             (false, _) => 0.0,
             (true, true) => (end - start).max(0.0),
-            (true, false) => (self.view.now - start).max(0.0),
+            (true, false) => (self.display.now - start).max(0.0),
         }
     }
 
@@ -138,7 +139,7 @@ impl<'a> JobRow<'a> {
     pub(in crate::cli) fn remaining(&self) -> f64 {
         let expiration = self.float("expiration");
         match self.state == Some(State::Run) && expiration > 0.0 {
-            true => (expiration - self.view.now).max(0.0),
+            true => (expiration - self.display.now).max(0.0),
             false => 0.0,
         }
     }
@@ -185,7 +186,7 @@ impl<'a> JobRow<'a> {
 
     fn sched_info(&self) -> String {
         if let Some(estimate) = self.annotation("sched.t_estimate").and_then(Value::as_f64) {
-            let left = estimate - self.view.now;
+            let left = estimate - self.display.now;
             return match left > 0.0 {
                 true => format!("eta:{}", fsd(left)),
                 false => "eta:now".to_owned(),
@@ -208,7 +209,7 @@ impl<'a> JobRow<'a> {
     /// Shows `begin-time=SECONDS` as a local time, and any other dependency unchanged.
     fn show_dependency(&self, name: &str) -> String {
         let begin = name.strip_prefix("begin-time=").and_then(|t| t.parse().ok());
-        let times = begin.and_then(|t| self.local(t)).zip(self.local(self.view.now));
+        let times = begin.and_then(|t| self.local(t)).zip(self.local(self.display.now));
         let Some((begin, now)) = times else {
             return name.to_owned();
         };
@@ -222,7 +223,7 @@ impl<'a> JobRow<'a> {
 
     fn local(&self, seconds: f64) -> Option<Zoned> {
         let time = Timestamp::from_microsecond((seconds * 1e6) as i64).ok();
-        Some(time.filter(|_| seconds.is_finite())?.to_zoned(self.view.zone.clone()))
+        Some(time.filter(|_| seconds.is_finite())?.to_zoned(self.display.zone.clone()))
     }
 
     /// Why the job became inactive; empty for an active job.

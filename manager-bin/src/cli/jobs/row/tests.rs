@@ -4,7 +4,7 @@ use jiff::tz::TimeZone;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{JobRow, Viewpoint};
+use super::{DisplayContext, JobRow};
 use crate::cli::format::{RenderOptions, Row, Template, render};
 use crate::cli::ids::IdStyle;
 use crate::cli::jobs::options::Setting;
@@ -12,8 +12,8 @@ use crate::users::Users;
 
 const NOW: f64 = 1_700_000_000.0; // 2023-11-14 22:13:20 UTC
 
-pub(in crate::cli) fn viewpoint() -> Viewpoint {
-    Viewpoint {
+pub(in crate::cli) fn display_context() -> DisplayContext {
+    DisplayContext {
         now: NOW,
         zone: TimeZone::UTC,
         ids: IdStyle::Ascii,
@@ -72,9 +72,9 @@ fn unsuccessful(result: u8, status: Option<i32>, mut changes: Value) -> Value {
 }
 
 fn show_with_header(format: &str, jobs: &[Value]) -> Vec<String> {
-    let view = viewpoint();
+    let display = display_context();
     let rows: Vec<JobRow<'_>> =
-        jobs.iter().map(|job| JobRow::from_json(job.clone(), &view).unwrap()).collect();
+        jobs.iter().map(|job| JobRow::from_json(job.clone(), &display).unwrap()).collect();
     let template = Template::parse::<JobRow<'_>>(format).unwrap();
     let options = RenderOptions { header: true, zone: TimeZone::UTC };
     let table = render(&template, &rows, &options).unwrap();
@@ -308,17 +308,17 @@ fn headings_follow_the_reference() {
 
 #[test]
 fn output_of_json_is_accepted_as_input() {
-    let view = viewpoint();
-    let first = JobRow::from_json(job(json!({})), &view).unwrap();
-    let again = JobRow::from_json(first.to_json(), &view).unwrap();
+    let display = display_context();
+    let first = JobRow::from_json(job(json!({})), &display).unwrap();
+    let again = JobRow::from_json(first.to_json(), &display).unwrap();
     assert_eq!(again.status(), "COMPLETED");
     assert_eq!(again.runtime(), first.runtime());
 }
 
 #[test]
 fn json_omits_unknown_values_and_names_states() {
-    let view = viewpoint();
-    let to_json = |job: Value| JobRow::from_json(job, &view).unwrap().to_json();
+    let display = display_context();
+    let to_json = |job: Value| JobRow::from_json(job, &display).unwrap().to_json();
     let failed = to_json(unsuccessful(2, Some(256), exception("oom", 0, "n")));
     for (name, value) in [
         ("id", json!(68_484_595_712_u64)),
@@ -345,14 +345,14 @@ fn json_omits_unknown_values_and_names_states() {
 
 #[test]
 fn invalid_jobs_are_refused_naming_the_member() {
-    let view = viewpoint();
+    let display = display_context();
     for (value, text) in [
         (json!(3), "a job must be a JSON object"),
         (json!({"state": 8}), "a job must have an id"),
         (json!({"id": 1, "state": 3}), "state: "),
         (json!({"id": "?"}), "id: "),
     ] {
-        let error = JobRow::from_json(value, &view).err().unwrap();
+        let error = JobRow::from_json(value, &display).err().unwrap();
         assert!(error.starts_with(text), "{error}");
     }
 }
@@ -382,8 +382,8 @@ proptest! {
             job[name] = value;
         }
         for name in ["default", "cute", "long", "deps", "endreason"] {
-            let view = viewpoint();
-            let row = JobRow::from_json(job.clone(), &view).unwrap();
+            let display = display_context();
+            let row = JobRow::from_json(job.clone(), &display).unwrap();
             let template = Setting::builtin_formats();
             let template = Template::parse::<JobRow<'_>>(template.resolve(name).unwrap()).unwrap();
             let options = RenderOptions { header: true, zone: TimeZone::UTC };
@@ -393,7 +393,7 @@ proptest! {
                 Err(error) => prop_assert!(error.to_string().contains("format specifier"), "{}", error),
             }
         }
-        let view = viewpoint();
-        prop_assert_eq!(&JobRow::from_json(job, &view).unwrap().to_json()["id"], &json!(1));
+        let display = display_context();
+        prop_assert_eq!(&JobRow::from_json(job, &display).unwrap().to_json()["id"], &json!(1));
     }
 }

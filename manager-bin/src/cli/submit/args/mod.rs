@@ -283,6 +283,7 @@ impl SubmitArgs {
             let files = files::files(&self.add_file, caller)?;
             builder = builder.attribute("files", files.into())?;
         }
+        // Last, so that --setattr overrides the attributes of other options.
         for setting in &self.setattr {
             builder = setattr::set_attribute(builder, setting, caller)?;
         }
