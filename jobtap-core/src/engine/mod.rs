@@ -7,12 +7,12 @@
 //!            Effects ◀── writes, responses, commands ◀───────────────────┘
 //! ```
 //!
-//! | folder or file | what it holds | imports from here |
+//! | folder or file | what it holds | lies above |
 //! |---|---|---|
 //! | `api` | inputs and effects | |
 //! | `events`, `clock` | contexts of events; the time | |
-//! | `jobs` | all jobs, and what events do to them (RFC 21) | `api`, `events` |
 //! | `agenda` | what is still to be done for the present input | `api` |
+//! | `jobs` | all jobs, and what events do to them (RFC 21) | `api`, `events`, `agenda` |
 //! | `timers` | timers of the engine and of plugins | `api` |
 //! | `core` | the parts side by side | the data of all parts |
 //! | `dispatch` | plugins: how their handlers are called, and what they ask for | `core` |
@@ -22,8 +22,9 @@
 //! | `requests` | what clients ask for | `core` |
 //! | `restart` | how a manager continues from the store | `core` |
 //!
-//! A part owns its data and changes it by its own methods. What concerns several parts is done by
-//! functions that name the parts, or take the whole `Core`; here, each piece of work is routed to the
+//! A part owns its data and changes it by its own methods. The column names what is below a part at
+//! least; `core` lies above the data of all parts. What concerns several parts is done by functions
+//! that name the parts, or take the whole `Core`; here, each piece of work is routed to the
 //! function that it is for.
 
 mod agenda;

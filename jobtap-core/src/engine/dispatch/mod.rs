@@ -5,13 +5,17 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `call` | the one place where handlers are called |
+//! | `plugins` | the part: the loaded plugins, and what is open with them |
+//! | `call` | the one place where the engine calls handlers |
 //! | `buffer` | what handlers ask for during one callback |
 //! | `frames` | one dispatch from the first handler to the last, with failures and suspension |
 //! | `outcome` | what follows from priorities, annotations and resources that handlers return |
 //! | `host`, `checks` | what a handler can read, and which of its calls are legal now |
+//! | `asked` | what a callback has asked for, shown to it on the jobs |
 //! | `commands` | what handlers asked for, carried out |
-//! | `async_work` | asynchronous handlers at work on jobs |
+//! | `async_work`, `remote` | asynchronous handlers at work on jobs; work that comes back to a plugin |
+//! | `dependencies`, `priorities` | how plugins are asked for dependencies and for priorities |
+//! | `perilogs`, `retention` | prologs and epilogs of plugins; resources that they retain |
 //! | `loading`, `patterns`, `removal`, `introduction` | plugins that come and go, and the jobs that are there already |
 //! | `faulted` | plugins that keep panicking |
 
