@@ -21,6 +21,7 @@ pub(crate) mod call_error;
 mod callback;
 pub(crate) mod command;
 pub(crate) mod descriptor;
+pub(crate) mod errno;
 pub(crate) mod event_name;
 pub(crate) mod exception;
 pub(crate) mod failure;

@@ -4,10 +4,8 @@ use std::cell::Cell;
 
 use serde_json::Value;
 
+use super::errno::{EINVAL, EPERM};
 use crate::job::Uid;
-
-const EINVAL: i32 = 22;
-const EPERM: i32 = 1;
 
 /// The client that sent a request.
 ///

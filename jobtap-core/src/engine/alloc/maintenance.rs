@@ -9,11 +9,10 @@ use crate::engine::api::RequestError;
 use crate::engine::core::Core;
 use crate::engine::jobs::Record;
 use crate::engine::timers::Due;
+use crate::host::errno::EINVAL;
 use crate::job::Timestamp;
 use crate::resource::Idset;
 use crate::sched::Maintenance;
-
-const EINVAL: i32 = 22;
 
 /// An entry of `[[resource.maintenance]]`.
 #[derive(Debug, Deserialize)]

@@ -11,6 +11,7 @@ use super::plugins::{DEFAULT_BUDGET, Plugins};
 use super::{patterns, removal};
 use crate::engine::api::{Level, RequestError, StartError};
 use crate::engine::core::Core;
+use crate::host::errno::{EEXIST, EINVAL, ENOENT};
 use crate::host::{
     BoundHandler, Detail, Failure, Fault, InitArgs, LoadedPlugin, PluginDescriptor, PluginKey,
     RemoteHandle, panic_text,
@@ -18,10 +19,6 @@ use crate::host::{
 use crate::job::Fsd;
 use crate::suggest;
 use crate::topic::TopicId;
-
-const EEXIST: i32 = 17;
-const ENOENT: i32 = 2;
-const EINVAL: i32 = 22;
 
 /// The refusal of a `conf` that is not an object; the text is Flux's, with its spelling.
 const CONF_MUST_BE_OBJECT: &str = "jobptap: plugin conf must be a JSON object";

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::engine::agenda::{Agenda, Frame, Work};
 use crate::engine::api::{Effect, Effects, ReplyTo, RequestError};
+use crate::host::errno::ENOSYS;
 use crate::host::{PluginKey, Registry, RemoteSink, ServiceError, Stack, Ticks};
 use crate::job::{JobId, Timestamp};
 
@@ -167,7 +168,6 @@ impl Plugins {
         effects: &mut Effects,
         closed: &[(PluginKey, Arc<str>)],
     ) {
-        const ENOSYS: i32 = 38;
         for (key, name) in closed {
             for (to, _) in self.open_requests.extract_if(|_, plugin| plugin == key) {
                 let text = format!("plugin {name} was removed before it answered");

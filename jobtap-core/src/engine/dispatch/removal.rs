@@ -9,11 +9,10 @@ use super::{async_work, commands, loading, patterns, perilogs, retention};
 use crate::engine::agenda::Cause;
 use crate::engine::api::{Level, RequestError};
 use crate::engine::core::Core;
+use crate::host::errno::ENOENT;
 use crate::host::{Detail, Fault, LoadedPlugin, PluginKey, panic_text};
 use crate::job::{JobId, State};
 use crate::topic::TopicId;
-
-const ENOENT: i32 = 2;
 
 /// Removes the plugins that a pattern means: an exact name, a shell pattern, or `all`.
 pub(crate) fn remove(core: &mut Core, pattern: &str) -> Result<(), RequestError> {

@@ -20,12 +20,9 @@ use crate::engine::events;
 use crate::engine::jobs::{Simulated, Simulation};
 use crate::engine::timers::Due;
 use crate::eventlog::EventEntry;
+use crate::host::errno::{EINVAL, ENOENT, EPERM};
 use crate::job::{Fsd, JobId, Timestamp};
 use crate::jobspec::Jobspec;
-
-const EPERM: i32 = 1;
-const ENOENT: i32 = 2;
-const EINVAL: i32 = 22;
 
 /// What the jobspec asks for.
 struct Script {

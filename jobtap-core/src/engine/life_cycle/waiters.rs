@@ -6,10 +6,8 @@ use crate::engine::api::RequestError;
 use crate::engine::core::Core;
 use crate::engine::jobs::Jobs;
 use crate::engine::jobs::waiters::{ending, is_waitable};
+use crate::host::errno::{ECHILD, ENOSYS};
 use crate::job::{JobId, State};
-
-const ECHILD: i32 = 10;
-const ENOSYS: i32 = 38;
 
 /// Refuses the waiters for which no job is left: each waiter takes one job.
 pub(crate) fn refuse_excess(core: &mut Core) {

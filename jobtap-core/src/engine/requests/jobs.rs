@@ -7,12 +7,8 @@ use crate::engine::core::Core;
 use crate::engine::dispatch::outcome;
 use crate::engine::jobs::{Record, annotations};
 use crate::engine::{events, exec};
+use crate::host::errno::{EINVAL, ENOENT, EPERM, EPROTO};
 use crate::job::{JobId, Signal, State, StateSet, Uid, Urgency};
-
-const EPERM: i32 = 1;
-const ENOENT: i32 = 2;
-const EINVAL: i32 = 22;
-const EPROTO: i32 = 71;
 
 /// How many bytes of JSON one memo may have, and all memos of a job together: they are in memory and in
 /// each listing as long as the job is.

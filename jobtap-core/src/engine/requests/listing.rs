@@ -6,9 +6,8 @@ use super::selection::Selection;
 use crate::engine::api::RequestError;
 use crate::engine::core::Core;
 use crate::engine::jobs::{Record, annotations};
+use crate::host::errno::ENOENT;
 use crate::job::{JobId, State, Timestamp, Uid};
-
-const ENOENT: i32 = 2;
 
 /// The user and state of a job: what must be known of it before more is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

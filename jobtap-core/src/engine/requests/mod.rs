@@ -25,13 +25,12 @@ pub(super) mod update;
 mod waiters;
 pub(super) mod why;
 
+use crate::host::errno::EPERM;
 use serde_json::json;
 
 use super::api::{Cred, ReplyTo, Request, RequestError};
 use super::core::Core;
 use super::exec::simulated;
-
-const EPERM: i32 = 1;
 
 /// Handles a request. It is answered now, or when it can be.
 pub(super) fn handle(core: &mut Core, reply: ReplyTo, cred: Cred, request: Request) {

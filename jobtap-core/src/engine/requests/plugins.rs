@@ -17,12 +17,10 @@ use crate::engine::dispatch::introduction::introduce_jobs;
 use crate::engine::dispatch::plugins::Plugins;
 use crate::engine::dispatch::{faulted, loading, removal};
 use crate::engine::exec::config::ExecConfig;
+use crate::host::errno::{EINVAL, ENOENT};
 use crate::host::{BoundHandler, Detail, Fault, HandlerStats, LoadedPlugin};
 use crate::queue::Queues;
 use crate::topic::TopicId;
-
-const EINVAL: i32 = 22;
-const ENOENT: i32 = 2;
 
 fn invalid(text: impl Into<String>) -> RequestError {
     RequestError::new(EINVAL, text)

@@ -10,11 +10,9 @@ use crate::engine::core::Core;
 use crate::engine::dispatch::call::{Called, call_one};
 use crate::engine::dispatch::faulted;
 use crate::engine::dispatch::plugins::Plugins;
+use crate::host::errno::{EIO, ENOSYS};
 use crate::host::{BoundHandler, Detail, Failure, Fault, Role, ServiceError, ServiceRequest};
 use crate::topic::TopicId;
-
-const EIO: i32 = 5;
-const ENOSYS: i32 = 38;
 
 /// Calls a service, and answers the request unless the plugin does so later.
 pub(super) fn request(

@@ -11,11 +11,9 @@ use crate::engine::dispatch::{async_work, dependencies, frames};
 use crate::engine::events;
 use crate::engine::jobs::{Admission, Record};
 use crate::engine::life_cycle::waiters;
+use crate::host::errno::{EINVAL, EPERM};
 use crate::job::{Flags, JobId, Urgency};
 use crate::topic::TopicId;
-
-const EPERM: i32 = 1;
-const EINVAL: i32 = 22;
 
 fn invalid(text: impl Into<String>) -> RequestError {
     RequestError::new(EINVAL, text)

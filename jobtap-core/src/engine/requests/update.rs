@@ -10,14 +10,11 @@ use crate::engine::api::{Cred, ReplyTo, RequestError};
 use crate::engine::core::Core;
 use crate::engine::dispatch::frames;
 use crate::engine::events;
+use crate::host::errno::{EINVAL, ENOENT, EPERM};
 use crate::host::{BoundHandler, JobFlag, UpdateRequest};
 use crate::job::{Job, JobId, State};
 use crate::jobspec::path;
 use crate::topic::TopicId;
-
-const EPERM: i32 = 1;
-const ENOENT: i32 = 2;
-const EINVAL: i32 = 22;
 
 /// The path whose change means a new end for a running job.
 const DURATION: &str = "attributes.system.duration";

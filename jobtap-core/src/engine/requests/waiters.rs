@@ -5,9 +5,8 @@ use crate::engine::api::{Cred, ReplyTo, RequestError};
 use crate::engine::core::Core;
 use crate::engine::jobs::waiters::is_waitable;
 use crate::engine::life_cycle::waiters::refuse_excess;
+use crate::host::errno::ECHILD;
 use crate::job::{JobId, State};
-
-const ECHILD: i32 = 10;
 
 /// `job-manager.wait`.
 pub(super) fn wait(core: &mut Core, reply: ReplyTo, cred: Cred, id: Option<JobId>) {

@@ -12,13 +12,11 @@ use crate::engine::core::Core;
 use crate::engine::dispatch::retention;
 use crate::engine::events::text_field;
 use crate::engine::jobs::Record;
+use crate::host::errno::{ENOENT, EPERM};
 use crate::host::{Perilog, WorkKind};
 use crate::job::{JobId, State, Timestamp};
 use crate::resource::{Idset, ResourceSet};
 use crate::topic::TopicId;
-
-const EPERM: i32 = 1;
-const ENOENT: i32 = 2;
 
 /// How many jobs or nodes one reason names.
 const MAX_NAMED: usize = 8;
