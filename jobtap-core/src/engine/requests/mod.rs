@@ -25,7 +25,6 @@ pub(super) mod update;
 mod waiters;
 pub(super) mod why;
 
-use crate::host::errno::EPERM;
 use serde_json::json;
 
 use super::api::{Cred, ReplyTo, Request, RequestError};
@@ -93,6 +92,6 @@ pub(super) fn handle(core: &mut Core, reply: ReplyTo, cred: Cred, request: Reque
 fn owner_only(cred: Cred) -> Result<(), RequestError> {
     match cred.owner {
         true => Ok(()),
-        false => Err(RequestError::new(EPERM, "Request requires owner credentials")),
+        false => Err(RequestError::owner_only()),
     }
 }

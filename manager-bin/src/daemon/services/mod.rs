@@ -268,11 +268,7 @@ impl Row {
 
 /// Refuses everyone but the owner.
 fn owner(cred: Cred) -> Result<(), RpcError> {
-    if cred.owner {
-        Ok(())
-    } else {
-        Err(RpcError::new(EPERM, "Request requires owner credentials"))
-    }
+    if cred.owner { Ok(()) } else { Err(refusal(RequestError::owner_only())) }
 }
 
 static ANY_PLUGIN: LazyLock<Row> = LazyLock::new(Row::of_any_plugin);
