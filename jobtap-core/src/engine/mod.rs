@@ -55,7 +55,7 @@ pub use restart::RestoreError;
 
 use self::core::Core;
 use crate::host::{HandlerStats, Registry, RemoteSink, Ticks};
-use crate::job::{Job, JobId, Timestamp, Uid};
+use crate::job::{Job, JobId, State, Timestamp, Uid};
 use crate::queue::Queues;
 use crate::resource::ResourceSet;
 use crate::topic::TopicId;
@@ -148,7 +148,7 @@ impl Engine {
             Input::Abandoned(reply) => {
                 core.plugins.abandon(reply);
                 core.waiters.abandon(reply);
-                core.alloc.nodes.watchers.retain(|watcher| *watcher != reply);
+                core.alloc.nodes.abandon(reply);
             }
         }
         self.settle();
@@ -366,6 +366,11 @@ impl Engine {
     /// then.
     pub fn next_listed(&self, listing: &mut Listing) -> Listed {
         listing::next(&self.core, listing)
+    }
+
+    /// How many jobs are running, in RUN or CLEANUP.
+    pub fn running_jobs(&self) -> u64 {
+        self.core.jobs.counts.all.count(&[State::Run, State::Cleanup])
     }
 
     /// The ids of all active jobs, in order.

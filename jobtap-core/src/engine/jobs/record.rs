@@ -172,6 +172,15 @@ impl Record {
         }
     }
 
+    /// Drops what only an active job needs.
+    pub(crate) fn drop_active_parts(&mut self) {
+        self.subscribers = Default::default();
+        self.dependency_owners = Default::default();
+        self.execution.simulation = Default::default();
+        // An inactive job accepts no events.
+        self.pending_events.queue = Default::default();
+    }
+
     /// Whether no event and no asynchronous handler is at work on the job.
     pub(crate) fn is_idle(&self) -> bool {
         !self.pending_events.busy

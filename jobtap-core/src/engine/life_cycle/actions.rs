@@ -97,10 +97,7 @@ fn act_in_inactive(core: &mut Core, id: JobId) {
     let Some(record) = core.jobs.get_mut(id) else {
         return;
     };
-    record.subscribers = Default::default();
-    record.dependency_owners = Default::default();
-    record.execution.simulation = Default::default();
-    record.pending_events.queue = Default::default();
+    record.drop_active_parts();
     let end = record.times.inactive.get().unwrap_or(core.clock.now);
     async_work::abort_all(&mut core.jobs, id);
     // An update whose validation is still awaited.

@@ -211,10 +211,9 @@ impl Daemon {
     }
 
     async fn running_jobs(&self) -> u64 {
-        let stats = answered(self.parts.engine.read(|engine| Ok(engine.job_stats()))).await;
-        let stats = stats.unwrap_or_default();
-        let count = |state| stats.pointer(&format!("/job_states/{state}")).and_then(Value::as_u64);
-        count("run").unwrap_or(0) + count("cleanup").unwrap_or(0)
+        let running = self.parts.engine.read(|engine| Ok(engine.running_jobs()));
+        // An engine that has failed runs no jobs.
+        answered(running).await.unwrap_or_default()
     }
 
     /// Waits until a client requests a restart.
