@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use crate::private_mode::PrivateMode;
 
 /// The severity of the exception for a deprecated scheme.
-const NOTE: Severity = Severity::new(3);
+const NOTE: Severity = severity!(3);
 
 /// The plugin `.dependency-after`.
 #[derive(Debug, Default)]

@@ -44,7 +44,7 @@ const PROLOG: &str = "job-manager.prolog";
 const EPILOG: &str = "job-manager.epilog";
 const RESTARTED: &str = "the manager was restarted while it was open";
 /// The severity of the exception for a failed epilog.
-const FAILED_EPILOG: Severity = Severity::new(2);
+const FAILED_EPILOG: Severity = severity!(2);
 
 /// The plugin `perilog`.
 #[derive(Debug)]

@@ -25,7 +25,7 @@ use jobtap_core::prelude::*;
 
 const KIND: &str = "preempt-notice";
 /// The lowest severity, since nothing has failed.
-const NOTICE: Severity = Severity::new(7);
+const NOTICE: Severity = severity!(7);
 
 /// The settings of a site for all jobs, or of a user for one job.
 #[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]

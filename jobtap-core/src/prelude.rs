@@ -2,17 +2,19 @@
 //!
 //! `Deserialize` and `Serialize` are serde's, and `JsonSchema` is schemars'. The code that they derive
 //! names those crates, so a crate that derives them depends on them: `cargo add serde --features
-//! derive`, `cargo add schemars`. `serde_json` is here for values and [`json!`](serde_json::json).
+//! derive`, `cargo add schemars`. [`json!`](serde_json::json) is here; for `serde_json::Value` and the
+//! rest a crate depends on serde_json: `cargo add serde_json`.
 
 pub use schemars::JsonSchema;
 pub use serde::{Deserialize, Serialize};
-pub use serde_json::{self, json};
+pub use serde_json::json;
 
 pub use crate::eventlog::EventEntry;
 pub use crate::job::{
     Flags, Fsd, Job, JobId, JobInfo, JobResult, State, Timestamp, Uid, Urgency, WaitStatus,
 };
 pub use crate::jobspec::{Dependency, Jobspec};
+pub use crate::plugin::ResultExt as _;
 pub use crate::plugin::{
     ActiveJob, AddedDependency, Annotations, CallError, Caller, Child, CleanupJob, Conf, ConfError,
     Cx, Data, DataError, EpilogFailed, EventName, Exception, HandlerError, InstanceConf,
@@ -24,4 +26,4 @@ pub use crate::plugin::{
 pub use crate::queue::{Queue, Queues};
 pub use crate::resource::{Idset, ResourceSet};
 pub use crate::topic::*;
-pub use crate::{data, init, jobtap_plugin, on, path, service, topic};
+pub use crate::{data, event_name, init, jobtap_plugin, on, path, service, severity, topic};

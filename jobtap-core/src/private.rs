@@ -27,9 +27,9 @@ use schemars::JsonSchema;
 use serde_json::{Value, json};
 
 pub use crate::plugin::{
-    Call, ConfError, DataForm, DataSpec, FromInit, FromTopic, IntoInit, IntoOutcome, Plugin,
-    PluginData, PluginInstanceData, Refusal, ServiceError, Upgrade, VersionedData, reply, spawn,
-    spawn_service,
+    AllHandlersInOneImplBlock, Call, ConfError, DataForm, DataSpec, FromInit, FromTopic, IntoInit,
+    IntoOutcome, Plugin, PluginData, PluginInstanceData, Refusal, ServiceError, Upgrade,
+    VersionedData, reply, spawn, spawn_service,
 };
 use crate::plugin::{Conf, StoredData};
 

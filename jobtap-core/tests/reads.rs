@@ -20,7 +20,7 @@ fn said<P: jobtap_core::plugin::Plugin>(job: TestJob) -> (TestManager, JobId, Ve
 mod own_calls {
     use super::*;
 
-    const SEEN: EventName = EventName::new("site.seen");
+    const SEEN: EventName = event_name!("site.seen");
 
     #[derive(Default)]
     struct Reads;

@@ -250,7 +250,7 @@ mod forced_resources {
 mod calls {
     use super::*;
 
-    const SEEN: EventName = EventName::new("site.seen");
+    const SEEN: EventName = event_name!("site.seen");
 
     #[derive(Default)]
     struct Caller;

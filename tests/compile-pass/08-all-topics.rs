@@ -23,7 +23,7 @@ struct LimitOf {
 #[topic("limits.seen", job)]
 struct Seen;
 
-const SEEN: EventName = EventName::new("limits.seen");
+const SEEN: EventName = event_name!("limits.seen");
 
 #[derive(Default)]
 struct Limits {

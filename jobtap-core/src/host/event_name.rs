@@ -9,18 +9,19 @@ use crate::eventlog::KNOWN_EVENTS;
 /// RFC 21 belong to the job manager, since its events change the state of jobs.
 ///
 /// ```
-/// use jobtap_core::plugin::EventName;
+/// use jobtap_core::{event_name, plugin::EventName};
 ///
-/// const SEEN: EventName = EventName::new("site.seen");
+/// const SEEN: EventName = event_name!("site.seen");
 /// assert_eq!(SEEN.as_str(), "site.seen");
 /// ```
 ///
 /// A reserved name does not compile:
 ///
 /// ```compile_fail
-/// # use jobtap_core::plugin::EventName;
-/// const ALLOC: EventName = EventName::new("alloc");
+/// let alloc = jobtap_core::event_name!("alloc");
 /// ```
+///
+/// For a name that is known at run time only there is [`try_new`](Self::try_new).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct EventName(Cow<'static, str>);
 
@@ -39,13 +40,11 @@ pub enum InvalidEventName {
 const OTHERS: [&str; 2] = ["invalidate", "debug"];
 
 impl EventName {
-    /// The name of a plugin's own event. In a `const`, a bad name does not compile.
-    ///
-    /// # Panics
-    /// When the name belongs to the job manager, is empty, or has characters other than letters,
-    /// digits, `-`, `_` and `.`.
+    /// Not public: outside of a constant a bad name would panic instead of not compiling, so the macro calls it
+    /// in one.
+    #[doc(hidden)]
     #[track_caller]
-    pub const fn new(name: &'static str) -> Self {
+    pub const fn __checked(name: &'static str) -> Self {
         assert!(
             !is_one_of(name, &KNOWN_EVENTS) && !is_one_of(name, &OTHERS),
             "this event belongs to the job manager: a plugin posts events under names of its own, \
@@ -81,6 +80,16 @@ impl EventName {
     pub(crate) fn into_inner(self) -> Cow<'static, str> {
         self.0
     }
+}
+
+/// An [`EventName`](crate::plugin::EventName) that is checked at compile time: `event_name!("site.seen")`.
+#[macro_export]
+macro_rules! event_name {
+    // A `const` item, for the same reason as in `path!`.
+    ($name:expr) => {{
+        const WRITTEN: $crate::plugin::EventName = $crate::plugin::EventName::__checked($name);
+        WRITTEN
+    }};
 }
 
 impl fmt::Display for EventName {

@@ -3,11 +3,17 @@
 /// The severity of an exception that does not end its job, from 1 (most severe) to 7.
 ///
 /// ```
-/// use jobtap_core::plugin::Severity;
+/// use jobtap_core::{plugin::Severity, severity};
 ///
-/// const NOTE: Severity = Severity::new(3);
+/// const NOTE: Severity = severity!(3);
 /// assert_eq!(NOTE.get(), 3);
 /// assert_eq!(Severity::try_new(0), None);
+/// ```
+///
+/// Another number does not compile; to end a job there is [`Cx::fail`](crate::plugin::Cx::fail):
+///
+/// ```compile_fail
+/// let fatal = jobtap_core::severity!(0);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Severity(u8);
@@ -16,13 +22,11 @@ impl Severity {
     /// Severity 0, which ends the job.
     pub(crate) const FATAL: Severity = Severity(0);
 
-    /// A severity from 1 to 7. In a `const`, another number does not compile. An exception of severity 0 is
-    /// raised by [`Cx::fail`](crate::plugin::Cx::fail).
-    ///
-    /// # Panics
-    /// When the number is 0 or above 7.
+    /// Not public: outside of a constant a bad number would panic instead of not compiling, so the macro calls
+    /// it in one.
+    #[doc(hidden)]
     #[track_caller]
-    pub const fn new(value: u8) -> Self {
+    pub const fn __checked(value: u8) -> Self {
         assert!(
             value >= 1 && value <= 7,
             "a severity is from 1 to 7; to end a job call `cx.fail(kind, note)`"
@@ -41,15 +45,24 @@ impl Severity {
     }
 }
 
+/// A [`Severity`](crate::plugin::Severity) that is checked at compile time: `severity!(3)`.
+#[macro_export]
+macro_rules! severity {
+    // A `const` item, for the same reason as in `path!`.
+    ($value:expr) => {{
+        const WRITTEN: $crate::plugin::Severity = $crate::plugin::Severity::__checked($value);
+        WRITTEN
+    }};
+}
+
 /// An exception that does not end its job (RFC 21): its type, which is one word, its severity, and a note
 /// for the user. [`Cx::raise`](crate::plugin::Cx::raise) raises it; to end a job, call
 /// [`Cx::fail`](crate::plugin::Cx::fail).
 ///
 /// ```
-/// use jobtap_core::plugin::{Exception, Severity};
+/// use jobtap_core::{plugin::Exception, severity};
 ///
-/// const NOTE: Severity = Severity::new(4);
-/// let e = Exception::new(NOTE, "license", "the license ends tomorrow");
+/// let e = Exception::new(severity!(4), "license", "the license ends tomorrow");
 /// assert_eq!(e.kind(), "license");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -32,7 +32,7 @@ impl Failure {
 /// The refusal of a configuration. Returned from `#[init]` it fails the load of the plugin, from
 /// `conf.update` the reload of the configuration; the administrator reads the text.
 ///
-/// `?` converts any other error into it.
+/// `?` converts any other [`std::error::Error`] into it.
 ///
 /// ```
 /// # use jobtap_core::prelude::*;
@@ -79,7 +79,7 @@ impl ConfError {
     }
 }
 
-impl<E: std::error::Error> From<E> for ConfError {
+impl<E: IsError> From<E> for ConfError {
     fn from(error: E) -> Self {
         Self(error.to_string())
     }
@@ -90,6 +90,17 @@ impl Display for ConfError {
         f.write_str(&self.0)
     }
 }
+
+/// An error that `?` converts into an error of the SDK: every [`std::error::Error`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a `std::error::Error`",
+    label = "no `std::error::Error`: write `.or_reject()?` for a `Reject`, `.or_error()?` for the other errors of the SDK"
+)]
+pub trait IsError: std::error::Error {}
+
+// Without this attribute the compiler explains the standard library's impls of `Error`.
+#[diagnostic::do_not_recommend]
+impl<E: std::error::Error> IsError for E {}
 
 /// The plugin was removed, or the manager stopped, before the awaited value came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -48,7 +48,7 @@ pub use descriptor::{
     AsyncPolicy, HandlerEntry, HandlerFn, InitArgs, IntroductionOrder, Load, OnRestart,
     PluginDescriptor,
 };
-pub use failure::{Failure, panic_text};
+pub use failure::{Failure, IsError, panic_text};
 pub use futures_util::future::AbortHandle;
 pub use meter::{BUCKETS, HandlerStats, SAMPLE, Ticks};
 pub use order::{Placement, arrange};

@@ -5,6 +5,7 @@ use std::cell::Cell;
 use serde_json::Value;
 
 use super::errno::{EINVAL, EPERM};
+use super::failure::IsError;
 use crate::job::Uid;
 
 /// The client that sent a request.
@@ -54,7 +55,7 @@ pub struct ServiceRequest {
 
 /// The error of a service: an errno, and a sentence for the client.
 ///
-/// `?` converts any other error into it, with EINVAL.
+/// `?` converts any other [`std::error::Error`] into it, with EINVAL.
 ///
 /// ```
 /// # use jobtap_core::prelude::*;
@@ -92,7 +93,7 @@ impl ServiceError {
 }
 
 /// Any other error becomes EINVAL with its text.
-impl<E: std::error::Error> From<E> for ServiceError {
+impl<E: IsError> From<E> for ServiceError {
     fn from(error: E) -> Self {
         Self::invalid(error.to_string())
     }

@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::cx::jobs::AsJob;
-use crate::host::{Command, Host};
+use crate::host::{Command, Host, IsError};
 use crate::job::JobId;
 
 /// Plugin `Self` stores data of type `D` on jobs.
@@ -128,7 +128,7 @@ pub trait VersionedData: Sized {
     fn spec() -> DataSpec<Self>;
 }
 
-/// Why stored data of an older version can't be converted. `?` converts any other error into it.
+/// Why stored data of an older version can't be converted. `?` converts any other [`std::error::Error`] into it.
 ///
 /// ```
 /// # use jobtap_core::prelude::*;
@@ -149,7 +149,7 @@ impl UpgradeError {
     }
 }
 
-impl<E: std::error::Error> From<E> for UpgradeError {
+impl<E: IsError> From<E> for UpgradeError {
     fn from(error: E) -> Self {
         Self(error.to_string())
     }

@@ -32,7 +32,9 @@ pub use data::{
 pub use handler::asyncs::{AsyncTopic, BareAnswer, IntoAnswer};
 #[doc(hidden)]
 pub use handler::asyncs::{spawn, spawn_service};
-pub use handler::failure::{EpilogFailed, HandlerError, PrologFailed, Reject};
+pub use handler::failure::{
+    EpilogFailed, HandlerError, PrologFailed, Reject, ResultExt, TextError,
+};
 pub use handler::outcome::{Annotations, IntoFailure, IntoOutcome, QueryData};
 pub use handler::params::{FromTopic, JobTopic, PrevState};
 #[doc(hidden)]
@@ -42,7 +44,7 @@ pub use handler::service::{
 };
 pub use handler::update::{Update, Updates};
 pub use remote::bulk::{Bulk, BulkChild, BulkControl, BulkEnd, BulkStop};
-pub use remote::handle::{Ended, Remote, SamePlugin, TimedOut, Timer};
+pub use remote::handle::{Ended, OwnsWhatItUses, Remote, SamePlugin, TimedOut, Timer};
 pub use remote::process::{Child, Signals};
 
 // Values that occur in host commands and outcomes too, and are therefore defined in `host`.
@@ -50,7 +52,7 @@ pub use crate::host::call_error::CallError;
 pub use crate::host::command::{JobFlag, Level};
 pub use crate::host::event_name::{EventName, InvalidEventName};
 pub use crate::host::exception::{Exception, Severity};
-pub use crate::host::failure::{ConfError, Gone};
+pub use crate::host::failure::{ConfError, Gone, IsError};
 pub use crate::host::outcome::Priority;
 pub use crate::host::perilog::Perilog;
 pub use crate::host::process::{
@@ -70,4 +72,17 @@ use crate::host::PluginDescriptor;
 pub trait Plugin: Sized + 'static {
     /// The plugin's name, handlers and constructor.
     const DESCRIPTOR: &'static PluginDescriptor;
+}
+
+/// What `#[jobtap_plugin]` implements. Its name is what an author reads who has written a second block: the
+/// compiler then reports conflicting implementations of this trait.
+#[doc(hidden)]
+pub trait AllHandlersInOneImplBlock: Sized + 'static {
+    /// See [`Plugin::DESCRIPTOR`].
+    const DESCRIPTOR: &'static PluginDescriptor;
+}
+
+#[diagnostic::do_not_recommend]
+impl<P: AllHandlersInOneImplBlock> Plugin for P {
+    const DESCRIPTOR: &'static PluginDescriptor = P::DESCRIPTOR;
 }

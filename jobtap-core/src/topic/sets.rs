@@ -11,6 +11,8 @@ macro_rules! for_tuples {
         for_tuples!(@ $cap A B C D E F);
     };
     (@ $cap:ident $($t:ident)+) => {
+        // Without this attribute, every error about a capability lists the tuples among the topics that have it.
+        #[diagnostic::do_not_recommend]
         impl<$($t: $cap),+> $cap for ($($t,)+) {}
     };
 }

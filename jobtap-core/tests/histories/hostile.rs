@@ -87,7 +87,7 @@ impl Hostile {
                 }
             }
             3 => {
-                const MILD: Severity = Severity::new(1);
+                const MILD: Severity = severity!(1);
                 let _ = cx.raise(job, Exception::new(MILD, "early", ""));
                 self.hit_other(job, &cx, 2);
             }

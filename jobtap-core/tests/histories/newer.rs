@@ -9,7 +9,7 @@ fn asks(job: &Jobspec, key: &str) -> u64 {
     value.and_then(serde_json::Value::as_u64).unwrap_or(0)
 }
 
-const SEEN: EventName = EventName::new("newer.seen");
+const SEEN: EventName = event_name!("newer.seen");
 
 /// A question that the plugin also asks itself, which can't be.
 #[topic("newer.question", answer = u32, job)]

@@ -34,7 +34,7 @@ pub(crate) fn expand(plugin: &Plugin) -> TokenStream {
     let quiet = plugin.args.krate.as_ref().map(|_| quote!(#[allow(unused_qualifications)]));
     let implementation = quote_spanned! {self_ty.span()=>
         #quiet
-        #keyword #p::Plugin for #self_ty {
+        #keyword #p::AllHandlersInOneImplBlock for #self_ty {
             const DESCRIPTOR: &'static #p::PluginDescriptor = &#descriptor;
         }
     };
@@ -245,7 +245,7 @@ fn entries(handler: &Handler, own: &[&Path], krate: &TokenStream, p: &TokenStrea
     } else {
         quote!(#p::Option::None)
     };
-    let answers = signature::answers(handler.output.as_ref());
+    let returns_value = signature::returns_value(handler.output.as_ref());
     let conditions = &handler.conditions;
     let entries = handler.topics.iter().zip(&topics).map(|(topic, topic_type)| {
         let key = match &topic.kind {

@@ -2,7 +2,7 @@
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
-use syn::{Attribute, ImplItem, ImplItemFn, ItemImpl, Meta};
+use syn::{Attribute, ImplItem, ImplItemFn, ItemImpl, Meta, parse_quote};
 
 use super::model::{
     Build, Clash, Handler, Init, Methods, OnKind, OnTopic, PluginArgs, Policy, both,
@@ -23,6 +23,8 @@ pub(crate) fn take(item_impl: &mut ItemImpl, args: &PluginArgs, errors: &ErrorSi
                 let marks: Vec<_> = method.attrs.extract_if(.., |a| is_mark(a)).collect();
                 let hidden = method.attrs.extract_if(.., |a| hides(a).is_some());
                 errors.extend(hidden.map(refuse_hidden));
+                let mistaken = method.attrs.extract_if(.., |a| is_mistaken(a));
+                errors.extend(mistaken.map(refuse_mistaken));
                 add(&mut methods, method, &marks, &krate, errors);
             }
             ImplItem::Const(other) => refuse_marks(&mut other.attrs, errors),
@@ -49,6 +51,8 @@ fn add(
     if let Some(other) = others.iter().find(|other| !(is_on(first) && is_on(other))) {
         errors.push(two_roles(first, other));
     }
+    // Handlers take `Cx` and the like by value, and most only look into them.
+    method.attrs.push(parse_quote!(#[allow(clippy::needless_pass_by_value)]));
     // With two roles, the one that leads to the fewest further errors: `#[init]` is no handler as well.
     if marks.iter().any(|mark| is_named(mark, "init")) {
         if matches!(methods.init, Init::Default) {
@@ -116,6 +120,9 @@ fn take_init(method: &ImplItemFn, mark: &Attribute, errors: &ErrorSink<'_>) -> I
              struct",
         ));
     }
+    for param in &params {
+        errors.extend(params::refuse_borrowed_table(param));
+    }
     if errors.has_errors() {
         return Init::Broken;
     }
@@ -168,6 +175,29 @@ fn refuse_hidden(attribute: Attribute) -> syn::Error {
         format!(
             "`#[{mark}]` can't be inside `cfg_attr`\nnote: write `#[cfg(..)]` beside `#[{mark}]`: a \
              handler that isn't compiled isn't called"
+        ),
+    )
+}
+
+/// Names that authors give to the mark of a handler, after other frameworks and Flux's C interface.
+const MISTAKEN: [&str; 7] =
+    ["handler", "hook", "callback", "event", "subscribe", "topic_handler", "jobtap"];
+
+fn is_mistaken(attribute: &Attribute) -> bool {
+    MISTAKEN.iter().any(|name| attribute.path().is_ident(name))
+}
+
+fn refuse_mistaken(attribute: Attribute) -> syn::Error {
+    let name = attribute.path().to_token_stream().to_string();
+    let arguments = match &attribute.meta {
+        Meta::List(list) if !list.tokens.is_empty() => list.tokens.to_string(),
+        _ => "\"job.state.run\"".to_owned(),
+    };
+    syn::Error::new_spanned(
+        attribute,
+        format!(
+            "`#[{name}]` marks no handler\nnote: write `#[on({arguments})]`; a service is marked with \
+             `#[service(\"name\")]`, and the function that builds the plugin with `#[init]`"
         ),
     )
 }

@@ -15,6 +15,7 @@ mod methods;
 mod model;
 mod on;
 mod params;
+mod renamed;
 mod service;
 mod signature;
 
@@ -40,6 +41,19 @@ fn expanded(args: TokenStream, item: TokenStream, errors: &ErrorSink<'_>) -> Tok
         return without_marks(item);
     };
     args::take_crate(&mut item_impl.attrs, &mut args, errors);
+    if args.krate.is_none()
+        && let Some(name) = renamed::name()
+    {
+        errors.push(syn::Error::new(
+            Span::call_site(),
+            format!(
+                "jobtap-core has another name in this crate's manifest\nnote: tell the macro: \
+                 `#[jobtap_plugin(name = \"..\", crate = {name})]`"
+            ),
+        ));
+        // What is generated names it so, and has no further errors.
+        args.krate = syn::parse_str(&format!("::{name}")).ok();
+    }
     let can_be_plugin = check_impl(&item_impl, errors);
     let mut methods = methods::take(&mut item_impl, &args, errors);
     if args.doubtful {

@@ -2,11 +2,12 @@
 //! left to the bounds of `jobtap-core`. The topics of the handler's `Cx<'_, T>` are known here, so the
 //! error for a context of other topics names the type to write.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
+use syn::visit::Visit;
 use syn::{
-    FnArg, GenericArgument, ImplItemFn, PathArguments, PathSegment, Type, TypePath, TypeReference,
-    parse_quote,
+    FnArg, GenericArgument, ImplItemFn, Lifetime, PathArguments, PathSegment, Type, TypePath,
+    TypeReference, parse_quote,
 };
 
 use super::model::{OnKind, OnTopic};
@@ -31,6 +32,7 @@ const BY_VALUE: &[&str] = &[
 
 /// Refuses a parameter that no topic has in this form.
 pub(crate) fn check(param: &Type, is_async: bool, topics: &[OnTopic], errors: &ErrorSink<'_>) {
+    errors.extend(refuse_borrowed_table(param));
     match param {
         Type::ImplTrait(_) => errors.push(syn::Error::new_spanned(
             param,
@@ -54,6 +56,38 @@ pub(crate) fn check(param: &Type, is_async: bool, topics: &[OnTopic], errors: &E
     }
 }
 
+/// Refuses a table of the configuration whose type borrows: `Conf<Settings<'_>>`.
+pub(crate) fn refuse_borrowed_table(param: &Type) -> Option<syn::Error> {
+    let Type::Path(path) = param else { return None };
+    let last = path.path.segments.last()?;
+    if !["Conf", "InstanceConf"].iter().any(|name| last.ident == name) {
+        return None;
+    }
+    let mut borrows = Borrows(None);
+    borrows.visit_path_arguments(&last.arguments);
+    let message = format!(
+        "`{}` can't borrow\nnote: the plugin keeps its settings longer than the text that they are read \
+         from; let the type own them, as in `String` for `&str`",
+        last.ident
+    );
+    borrows.0.map(|span| syn::Error::new(span, message))
+}
+
+/// Finds a lifetime other than `'static`, or a reference.
+struct Borrows(Option<Span>);
+
+impl Visit<'_> for Borrows {
+    fn visit_lifetime(&mut self, lifetime: &Lifetime) {
+        if lifetime.ident != "static" {
+            self.0.get_or_insert_with(|| lifetime.span());
+        }
+    }
+
+    fn visit_type_reference(&mut self, reference: &TypeReference) {
+        self.0.get_or_insert_with(|| reference.and_token.span);
+    }
+}
+
 /// Returns whether this is one of the handler's own topics, which is also the payload.
 fn is_own(path: &TypePath, topics: &[OnTopic]) -> bool {
     topics.iter().any(|topic| matches!(&topic.kind, OnKind::Own(own) if *own == path.path))
@@ -73,6 +107,13 @@ fn check_reference(reference: &TypeReference, topics: &[OnTopic]) -> Option<syn:
         let message =
             format!("a handler takes `{name}` by value\nnote: write it without the `{and}`");
         return Some(syn::Error::new_spanned(reference, message));
+    }
+    if let Some(lifetime) = reference.lifetime.as_ref().filter(|name| name.ident == "static") {
+        return Some(syn::Error::new_spanned(
+            lifetime,
+            "a handler borrows for the callback only\nnote: write it without `'static`; to keep something \
+             of a job, copy it, as in `let id = job.id();`",
+        ));
     }
     reference.mutability.is_some().then(|| {
         syn::Error::new_spanned(

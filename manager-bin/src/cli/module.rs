@@ -70,7 +70,7 @@ struct ReloadArgs {
     /// Accepted without effect: all modules are loaded
     #[arg(short = 'f', long)]
     force: bool,
-    /// Module; job-manager restarts the manager, its other parts aren't restarted
+    /// Module: job-manager, which restarts the whole manager; nothing is done for other modules
     #[arg(value_name = "MODULE")]
     module: String,
     /// Arguments of the module, which aren't supported

@@ -14,7 +14,7 @@ use crate::host::{EventName, JobFlag};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not the name of an event",
     label = "expected an `EventName`, which is checked when the plugin is compiled",
-    note = "declare it: `const SEEN: EventName = EventName::new(\"my-plugin.seen\");`"
+    note = "declare it: `const SEEN: EventName = event_name!(\"my-plugin.seen\");`"
 )]
 pub trait IsEventName: Is<EventName> {}
 

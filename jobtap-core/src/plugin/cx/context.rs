@@ -401,7 +401,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// ```
     /// # use jobtap_core::prelude::*;
     /// fn run(job: &Job, cx: Cx<'_, JobStateRun>) -> Result<(), HandlerError> {
-    ///     const NOTE: Severity = Severity::new(7);
+    ///     const NOTE: Severity = severity!(7);
     ///     Ok(cx.raise(job, Exception::new(NOTE, "quota", "90 % of the bank's hours are used"))?)
     /// }
     /// ```
@@ -546,7 +546,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
-    /// const SEEN: EventName = EventName::new("site.seen");
+    /// const SEEN: EventName = event_name!("site.seen");
     ///
     /// fn seen(job: &Job, cx: Cx<'_, JobStateRun>) -> Result<(), HandlerError> {
     ///     Ok(cx.post_event(job, SEEN, serde_json::json!({"by": "the night shift"}))?)

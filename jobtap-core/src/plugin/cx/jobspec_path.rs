@@ -30,12 +30,11 @@ pub struct InvalidPath(String);
 const ROOTS: [&str; 3] = ["attributes", "resources", "tasks"];
 
 impl JobspecPath {
-    /// A path that is known when the plugin is compiled; see [`path!`](crate::path).
-    ///
-    /// # Panics
-    /// When the path doesn't begin with `attributes`, `resources` or `tasks`, or an element is empty.
+    /// Not public: outside of a constant a bad path would panic instead of not compiling, so the macro calls it
+    /// in one.
+    #[doc(hidden)]
     #[track_caller]
-    pub const fn new(path: &'static str) -> Self {
+    pub const fn __checked(path: &'static str) -> Self {
         assert!(
             !has_empty_element(path.as_bytes()),
             "a part of this path is empty: write names with one dot between them, as in \
@@ -80,13 +79,10 @@ impl fmt::Display for JobspecPath {
 macro_rules! path {
     // A `const` item and not a `const` block: blocks are evaluated when code is generated, so `cargo
     // check` and editors would not report the mistake.
-    ($path:literal) => {{
-        const WRITTEN: $crate::plugin::JobspecPath = $crate::plugin::JobspecPath::new($path);
+    ($path:expr) => {{
+        const WRITTEN: $crate::plugin::JobspecPath = $crate::plugin::JobspecPath::__checked($path);
         WRITTEN
     }};
-    ($path:expr) => {
-        const { $crate::plugin::JobspecPath::new($path) }
-    };
 }
 
 const fn leads_inside(path: &[u8]) -> bool {

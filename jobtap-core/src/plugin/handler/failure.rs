@@ -1,9 +1,64 @@
 //! The errors that handlers return, by whom they address: the submitter, or the log.
 
+use std::fmt;
+
+use crate::host::IsError;
+
+/// Takes the text of an error that `?` does not convert, since it isn't a [`std::error::Error`]: that of
+/// `anyhow::Error`, `Box<dyn Error>`, or a plain text.
+///
+/// ```
+/// use jobtap_core::prelude::*;
+///
+/// fn budget(bank: &str) -> Result<u64, Box<dyn std::error::Error>> {
+///     Ok(std::fs::read_to_string(bank)?.trim().parse()?)
+/// }
+///
+/// fn validate(job: &Job) -> Result<(), Reject> {
+///     let left = budget("/etc/budget").or_reject()?;
+///     Reject::when(left == 0, "the budget is used up")
+/// }
+///
+/// fn run(cx: Cx<'_, JobStateRun>) -> Result<(), HandlerError> {
+///     let left = budget("/etc/budget").or_error()?;
+///     cx.log(Level::Info, format!("{left} hours are left"));
+///     Ok(())
+/// }
+/// ```
+pub trait ResultExt<T> {
+    /// Makes the text of the error the sentence for the user.
+    ///
+    /// # Errors
+    /// A [`Reject`] with the text of the error.
+    fn or_reject(self) -> Result<T, Reject>;
+
+    /// Makes the text of the error an error that `?` converts into any error of the SDK.
+    ///
+    /// # Errors
+    /// A [`TextError`] with the text of the error.
+    fn or_error(self) -> Result<T, TextError>;
+}
+
+impl<T, E: fmt::Display> ResultExt<T> for Result<T, E> {
+    // The alternate form is, for `anyhow::Error`, the one with all causes.
+    fn or_reject(self) -> Result<T, Reject> {
+        self.map_err(|error| Reject::new(format!("{error:#}")))
+    }
+
+    fn or_error(self) -> Result<T, TextError> {
+        self.map_err(|error| TextError(format!("{error:#}")))
+    }
+}
+
+/// An error that is a text, from [`ResultExt::or_error`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct TextError(String);
+
 /// The refusal of a job or of a change to it, with the sentence that the user reads. Handlers of
 /// `job.validate`, `job.dependency.SCHEME` and `job.update.KEY` return it.
 ///
-/// `?` converts any other error into it; the sentence is then that error's text.
+/// `?` converts any other [`std::error::Error`] into it; the sentence is then that error's text.
 ///
 /// ```
 /// use jobtap_core::plugin::Reject;
@@ -50,7 +105,7 @@ impl Reject {
     }
 }
 
-impl<E: std::error::Error> From<E> for Reject {
+impl<E: IsError> From<E> for Reject {
     fn from(error: E) -> Self {
         Self(error.to_string())
     }
@@ -59,7 +114,7 @@ impl<E: std::error::Error> From<E> for Reject {
 /// The failure of a handler at a topic where it doesn't decide about the job: it is logged with plugin
 /// and topic, and the job goes on. Handlers of `job.state.*` and `job.event.*` return it.
 ///
-/// `?` converts any other error into it.
+/// `?` converts any other [`std::error::Error`] into it.
 ///
 /// ```
 /// # use jobtap_core::prelude::*;
@@ -85,7 +140,7 @@ impl HandlerError {
     }
 }
 
-impl<E: std::error::Error> From<E> for HandlerError {
+impl<E: IsError> From<E> for HandlerError {
     fn from(error: E) -> Self {
         Self(error.to_string())
     }
@@ -94,7 +149,7 @@ impl<E: std::error::Error> From<E> for HandlerError {
 /// The failure of an asynchronous handler of `job.state.run`: its prolog has failed, which ends the job
 /// with a fatal exception of type `prolog` and this note.
 ///
-/// `?` converts any other error into it.
+/// `?` converts any other [`std::error::Error`] into it.
 ///
 /// ```
 /// # use jobtap_core::prelude::*;
@@ -116,7 +171,7 @@ pub struct PrologFailed(String);
 /// The failure of an asynchronous handler of `job.state.cleanup`: its epilog has failed, which raises a
 /// fatal exception of type `epilog` with this note.
 ///
-/// `?` converts any other error into it.
+/// `?` converts any other [`std::error::Error`] into it.
 ///
 /// ```
 /// # use jobtap_core::prelude::*;
@@ -149,7 +204,7 @@ macro_rules! failures {
             }
         }
 
-        impl<E: std::error::Error> From<E> for $name {
+        impl<E: IsError> From<E> for $name {
             fn from(error: E) -> Self {
                 Self(error.to_string())
             }

@@ -177,7 +177,7 @@ impl<T: TopicSet, O: IntoOutcome<T>, E: IntoFailure<T>> IntoOutcome<T> for Resul
 #[diagnostic::on_unimplemented(
     message = "a handler of `{T}` can't fail with `{Self}`",
     label = "not an error type of this topic",
-    note = "use `Reject` in gates (`job.validate`, `job.dependency.SCHEME`, `job.update.KEY`), `ConfError` in `conf.update`, `HandlerError` elsewhere; `?` converts any other error into them"
+    note = "use `Reject` in gates (`job.validate`, `job.dependency.SCHEME`, `job.update.KEY`), `ConfError` in `conf.update`, `HandlerError` elsewhere; `?` converts any `std::error::Error` into them, and `.or_reject()?` or `.or_error()?` any other error"
 )]
 pub trait IntoFailure<T: TopicSet> {
     /// Converts the error.

@@ -254,7 +254,7 @@ impl<R> Drop for Responder<R> {
 #[diagnostic::on_unimplemented(
     message = "a service can't fail with `{Self}`",
     label = "not an error that goes to a client",
-    note = "fail with `ServiceError`, which has an errno and a sentence; `?` converts any other error into it"
+    note = "fail with `ServiceError`, which has an errno and a sentence; `?` converts any `std::error::Error` into it, and `.or_error()?` any other error"
 )]
 pub trait Refusal {
     /// The error.

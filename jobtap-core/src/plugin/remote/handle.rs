@@ -87,6 +87,19 @@ impl<P> fmt::Debug for Remote<P> {
     }
 }
 
+/// Work for later: a closure or future that owns all that it uses and can be sent to another thread.
+#[diagnostic::on_unimplemented(
+    message = "this work can't be kept for later",
+    label = "uses something that is lent for this callback only",
+    note = "the closure gets the plugin and a context of its own: `|plugin, cx| ..`",
+    note = "copy what it needs from a job before, as in `let id = job.id();`, and write `move |plugin, cx| ..`"
+)]
+pub trait OwnsWhatItUses: Send + 'static {}
+
+// Without this attribute the error lists all that isn't `Send` inside of a context.
+#[diagnostic::do_not_recommend]
+impl<W: Send + 'static> OwnsWhatItUses for W {}
+
 /// The plugin `P` itself: a handler of `P` takes no [`Remote`] to another plugin.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is another plugin, and this is `{P}`",
@@ -122,7 +135,7 @@ impl<P: 'static> Remote<P> {
     ///     });
     /// }
     /// ```
-    pub fn run(&self, work: impl FnOnce(&mut P, Cx<'_, Later<P>>) + Send + 'static) {
+    pub fn run(&self, work: impl FnOnce(&mut P, Cx<'_, Later<P>>) + OwnsWhatItUses) {
         self.handle.work(call(work));
     }
 
@@ -146,7 +159,7 @@ impl<P: 'static> Remote<P> {
     /// [`Gone`] when the plugin was removed or the manager stopped.
     pub async fn call<R: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut P, Cx<'_, Later<P>>) -> R + Send + 'static,
+        work: impl FnOnce(&mut P, Cx<'_, Later<P>>) -> R + OwnsWhatItUses,
     ) -> Result<R, Gone> {
         let (sender, receiver) = oneshot::channel();
         self.run(move |plugin, cx| {
@@ -175,7 +188,7 @@ impl<P: 'static> Remote<P> {
     ///     });
     /// }
     /// ```
-    pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+    pub fn spawn(&self, work: impl Future<Output = ()> + OwnsWhatItUses) {
         let work = AssertUnwindSafe(work).catch_unwind();
         let remote = self.handle().clone();
         self.handle().commands(vec![Command::Spawn(Task(Box::pin(async move {
@@ -203,7 +216,7 @@ impl<P: 'static> Remote<P> {
     pub fn at(
         &self,
         when: Timestamp,
-        work: impl FnOnce(&mut P, Cx<'_, Later<P>>) + Send + 'static,
+        work: impl FnOnce(&mut P, Cx<'_, Later<P>>) + OwnsWhatItUses,
     ) -> Timer {
         let key = TimerKey::next();
         self.handle.commands(vec![Command::StartTimer { key, at: when, work: call(work) }]);

@@ -54,7 +54,7 @@ pub(super) struct UndrainArgs {
     /// The same as --force
     #[arg(short = 'u', long)]
     update: bool,
-    /// Ranks or hosts; without any, drained nodes are listed
+    /// Ranks or hosts
     #[arg(value_name = "TARGETS")]
     targets: String,
     /// Reason
