@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::command::{Command, TimerKey, Work};
+use super::command::{Command, RemoteWork, TimerKey};
 use crate::job::Timestamp;
 
 /// One loading of one plugin. A plugin that is loaded again has another key, so that work for the

@@ -57,7 +57,7 @@ pub(crate) fn notify(core: &mut Core, pending: PendingDispatch) {
         call_handlers(&host, handlers, &mut progress, &args, BoundHandler::is_out_of_service);
     if !matches!(interrupt, Interrupt::AllCalled) {
         let handlers = Rc::clone(handlers);
-        return interrupt(core, pending, handlers, progress, interrupt, buffer);
+        return continue_as_frame(core, pending, handlers, progress, interrupt, buffer);
     }
     if !progress.outcome.is_empty() {
         outcome::take(core, topic, id, progress.outcome);
@@ -67,7 +67,7 @@ pub(crate) fn notify(core: &mut Core, pending: PendingDispatch) {
 /// Turns such a dispatch into a frame, since one of its handlers did more than look on and decide.
 #[cold]
 #[inline(never)]
-fn interrupt(
+fn continue_as_frame(
     core: &mut Core,
     pending: PendingDispatch,
     handlers: Handlers,

@@ -153,11 +153,11 @@ mod tests {
     async fn read(bytes: &[u8]) -> Vec<Result<Request, Refused>> {
         let shares = Shares::new(448);
         let seat = shares.seat(Cred { userid: Uid::new(7), owner: false }).unwrap();
-        let mut frames = RequestLines::new(bytes);
+        let mut lines = RequestLines::new(bytes);
         let mut all = Vec::new();
-        while let Some(frame) = lines.next(seat.share()).await {
-            let ended = frame.is_err();
-            all.push(frame.map(|frame| frame.request));
+        while let Some(line) = lines.next(seat.share()).await {
+            let ended = line.is_err();
+            all.push(line.map(|line| line.request));
             if ended {
                 break;
             }

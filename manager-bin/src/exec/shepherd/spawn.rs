@@ -57,7 +57,7 @@ impl<'a> Launcher<'a> {
                 env.push((format!("{prefix}_JOB_TMPDIR"), dir.display().to_string()));
             }
         }
-        Self { job, program: find_program(job), env, limits }
+        Self { job, program: find_program(job), env, open_files }
     }
 
     /// Checks the working directory: the error of a failed start would not name it.
