@@ -16,7 +16,7 @@ use std::time::Instant;
 use divan::{Bencher, black_box};
 use jobtap_core::engine::{Cred, Effect, Engine, Input, ReplyTo, Request, Setup, Submission};
 use jobtap_core::host::{
-    Args, Command, Detail, Host, Instance, Outcome, PluginDescriptor, PluginKey, Registry,
+    Args, Command, Detail, Host, LoadedPlugin, Outcome, PluginDescriptor, PluginKey, Registry,
     RemoteCall, RemoteHandle, RemoteSink, Stack, Ticks,
 };
 use jobtap_core::jobspec::JobspecBuilder;
@@ -172,7 +172,7 @@ fn callback<P: Plugin + Default>(bencher: Bencher, topic: TopicId) {
     let job = engine.job(id);
     let remote = RemoteHandle::new(PluginKey(0), Arc::from("p"), Arc::new(Nowhere));
     let mut stack = Stack::default();
-    stack.push(Instance::new(
+    stack.push(LoadedPlugin::new(
         P::DESCRIPTOR,
         P::DESCRIPTOR.name,
         Box::new(P::default()),

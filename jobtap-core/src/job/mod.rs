@@ -36,5 +36,5 @@ pub(crate) use unread::{Blank, Unread};
 pub use urgency::{PRIORITY_MAX, PRIORITY_MIN, Urgency, UrgencyError};
 pub use user::{InvalidUid, Uid};
 pub use view::{Job, JobInfo};
-pub(crate) use view::{KnownDependency, Posted};
+pub(crate) use view::{KnownDependency, LoggedEvents};
 pub use wait_status::{WaitStatus, signal_text};

@@ -47,7 +47,7 @@ pub struct Job {
     pub(crate) end_event: Unread<Option<Arc<EventEntry>>>,
     pub(crate) dependencies: ThinVec<KnownDependency>,
     pub(crate) annotations: Unread<Map<String, Value>>,
-    pub(crate) posted: Posted,
+    pub(crate) logged: LoggedEvents,
     pub(crate) times: Times,
     /// What the callback that runs now has asked for. The engine forgets it after the callback.
     pub(crate) asked: Asked,
@@ -64,13 +64,13 @@ pub(crate) struct KnownDependency {
 /// The names of the events in a job's eventlog. Names that the manager knows take one bit each, since
 /// every job has this value for its whole life.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Posted {
+pub(crate) struct LoggedEvents {
     known: u32,
     #[serde(default, skip_serializing_if = "ThinVec::is_empty")]
     others: ThinVec<Box<str>>,
 }
 
-impl Posted {
+impl LoggedEvents {
     pub(crate) fn add(&mut self, name: &str) {
         match Self::bit(name) {
             Some(bit) => self.known |= bit,
@@ -100,7 +100,7 @@ impl Job {
             end_event: self.end_event.clone(),
             dependencies: self.dependencies.clone(),
             annotations: self.annotations.clone(),
-            posted: self.posted.clone(),
+            logged: self.logged.clone(),
             asked: Asked::default(),
             ..*self
         }
@@ -209,7 +209,7 @@ impl Job {
 
     /// Whether the job's eventlog has an event of this name, also from before a restart.
     pub fn event_posted(&self, name: &str) -> bool {
-        self.posted.has(name) || self.asked.has_event(name)
+        self.logged.has(name) || self.asked.has_event(name)
     }
 
     /// The result according to the [end event](Self::end_event); `None` before CLEANUP.

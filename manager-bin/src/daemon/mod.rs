@@ -40,7 +40,7 @@ pub use lifecycle::{Daemon, Options, StartError, statedir};
 pub use services::audit::AuditError;
 pub(crate) use services::audit::KEY as AUDIT_LOG;
 pub(crate) use services::ingest::wrap as token;
-pub(crate) use writes::ops as store_ops;
+pub(crate) use writes::push_ops as store_ops;
 
 use crate::store::Reserve;
 use engine::EngineHandle;

@@ -114,7 +114,7 @@ impl MainLog {
         self.events.iter().any(|event| event.name == "finish" || severity(event) == Some(0))
     }
 
-    /// How many exceptions came from the execution system.
+    /// How many exceptions came from the executor.
     pub(super) fn exec_exceptions(&self) -> usize {
         let of_exec = |event: &&EventEntry| {
             let kind = event.context.as_ref().and_then(|context| context.get("type"));

@@ -332,6 +332,7 @@ impl Link {
         let connection = match &state.connection {
             Some(connection) => connection.clone(),
             None => {
+                // Under the lock, so that two threads don't start a shepherd or connect at the same time.
                 let (stream, _) = open_connection(&self.config)?;
                 self.adopt(&mut state, stream).map_err(|source| ExecError::Start {
                     dir: self.config.state_dir.clone(),

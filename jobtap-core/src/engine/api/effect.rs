@@ -150,7 +150,7 @@ pub enum Effect {
         /// The entry.
         entry: Arc<EventEntry>,
     },
-    /// Tell the execution system what to do.
+    /// Tell the executor what to do.
     Exec(ExecCommand),
     /// Give the engine [`Input::Timer`](super::Input::Timer) at this time.
     Timer {

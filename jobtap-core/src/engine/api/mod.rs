@@ -31,7 +31,7 @@ pub enum Input {
         /// The request.
         request: Request,
     },
-    /// The execution system reports something.
+    /// The executor reports something.
     Exec(ExecEvent),
     /// A timer of the engine has fired.
     Timer(TimerId),

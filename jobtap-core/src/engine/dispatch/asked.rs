@@ -54,7 +54,7 @@ fn change(job: &Job, command: &Command) -> Option<Change> {
         Command::RemoveDependency { description, .. } => dependency(description, false),
         Command::UpdateJobspec { updates, .. } => {
             let mut jobspec = job.jobspec().clone();
-            // An update that can't be applied was refused when it was asked for.
+            // An update that can't be applied was refused by `check` before.
             jobspec.update_all(updates).ok()?;
             Some(Change::Jobspec(Box::new(jobspec)))
         }

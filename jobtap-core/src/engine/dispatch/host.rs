@@ -9,25 +9,25 @@ use serde_json::Value;
 
 use super::asked;
 use super::buffer::CommandBuffer;
+use super::call::call_nested;
 use super::checks::check;
-use super::invoke::call_nested;
 use crate::engine::alloc::retained;
 use crate::engine::core::Core;
-use crate::host::{CallError, Command, Fault, Host, Instance, PluginKey, RemoteHandle};
+use crate::host::{CallError, Command, Fault, Host, LoadedPlugin, PluginKey, RemoteHandle};
 use crate::job::{Job, JobId, Timestamp, Uid};
 use crate::queue::Queues;
 use crate::resource::ResourceSet;
 
 /// What one callback sees of the engine.
-pub(crate) struct FrameHost<'e> {
+pub(crate) struct CallbackHost<'e> {
     pub(crate) core: &'e Core,
     /// The plugin that is being called. One host serves all handlers of a list.
-    pub(crate) instance: Cell<&'e Instance>,
+    pub(crate) instance: Cell<&'e LoadedPlugin>,
     pub(crate) current: Option<JobId>,
     pub(crate) buffer: &'e CommandBuffer,
 }
 
-impl Host for FrameHost<'_> {
+impl Host for CallbackHost<'_> {
     fn now(&self) -> Timestamp {
         self.core.clock.now
     }
@@ -142,7 +142,7 @@ impl Host for FrameHost<'_> {
     }
 }
 
-impl FrameHost<'_> {
+impl CallbackHost<'_> {
     /// Refuses to add a dependency that this plugin has removed since it was loaded: a description works once
     /// per job, so the job would not wait for it. After a restart a plugin may add again what it had removed
     /// before, since it need not know that.

@@ -56,7 +56,8 @@ pub(crate) fn set_priority(core: &mut Core, id: JobId, priority: Priority) {
     let job = &record.job;
     // Urgencies 0 and 31 override every plugin.
     let value = job.urgency.forced_priority().unwrap_or(wanted);
-    let changed = job.priority != Some(value) || record.posted.contains("priority");
+    // A pending `priority` event may set another value, so that this one has to follow it.
+    let changed = job.priority != Some(value) || record.pending_events.contains("priority");
     match job.state {
         State::Priority => core.post(id, events::priority(core.clock.now, value)),
         State::Sched if changed => core.post(id, events::priority(core.clock.now, value)),

@@ -20,12 +20,9 @@ use crate::engine::events;
 use crate::engine::jobs::{Simulated, Simulation};
 use crate::engine::timers::Due;
 use crate::eventlog::EventEntry;
+use crate::host::errno::{EINVAL, ENOENT, EPERM};
 use crate::job::{Fsd, JobId, Timestamp};
 use crate::jobspec::Jobspec;
-
-const EPERM: i32 = 1;
-const ENOENT: i32 = 2;
-const EINVAL: i32 = 22;
 
 /// What the jobspec asks for.
 struct Script {
@@ -149,7 +146,7 @@ pub(crate) fn override_job(
     status: Option<i32>,
 ) -> Result<(), RequestError> {
     let invalid = |text: &str| Err(RequestError::new(EINVAL, text));
-    let record = core.known(id, ENOENT, "Job not found")?;
+    let record = core.accepted_or(id, ENOENT, "Job not found")?;
     let Some(simulated) = record.execution.simulation.running() else {
         return Err(RequestError::new(ENOENT, "Job not found"));
     };

@@ -17,7 +17,7 @@ const SIGUSR1: i32 = 10;
 /// How many seconds before its end a job is warned, if its jobspec does not say.
 const WARNING: f64 = 60.0;
 
-/// For how many seconds the end of a job waits until the execution system has reported what the job
+/// For how many seconds the end of a job waits until the executor has reported what the job
 /// did while no manager ran. A job that has finished in time must not be ended.
 const CATCH_UP: f64 = 10.0;
 

@@ -16,7 +16,8 @@ use super::execution::Phase;
 use super::record::Record;
 use crate::eventlog::EventEntry;
 use crate::job::{
-    Blank, Flags, JobId, KnownDependency, Posted, State, Times, Timestamp, Uid, Unread, Urgency,
+    Blank, Flags, JobId, KnownDependency, LoggedEvents, State, Times, Timestamp, Uid, Unread,
+    Urgency,
 };
 use crate::jobspec::Jobspec;
 
@@ -47,7 +48,7 @@ struct Summary<R> {
     immutable: bool,
     lines: u64,
     exec_lines: u64,
-    events: Posted,
+    events: LoggedEvents,
     /// Each description, and whether the dependency was still open.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     dependencies: Vec<(Box<str>, bool)>,
@@ -104,7 +105,7 @@ pub(crate) fn write(record: &Record) -> String {
         immutable: record.set_flags.immutable,
         lines: record.lines.main,
         exec_lines: record.lines.exec,
-        events: job.posted.clone(),
+        events: job.logged.clone(),
         dependencies: job.dependencies.iter().map(|d| (d.description.clone(), d.open)).collect(),
         end: job.end_event.as_deref().and_then(event),
         exception: record.exception.as_deref().and_then(event),
@@ -149,7 +150,7 @@ pub(crate) fn read(id: JobId, text: &str) -> Result<Record, SummaryError> {
     job.flags = Flags::from_bits(summary.flags).map_err(|error| broken("flags", &error))?;
     job.priority = summary.priority;
     job.t_submit = Timestamp::from_secs(summary.t_submit);
-    job.posted = summary.events;
+    job.logged = summary.events;
     let known = |(description, open)| KnownDependency { description, open };
     job.dependencies = summary.dependencies.into_iter().map(known).collect();
     job.end_event = unread(summary.end, entry);

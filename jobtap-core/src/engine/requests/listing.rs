@@ -6,9 +6,8 @@ use super::selection::Selection;
 use crate::engine::api::RequestError;
 use crate::engine::core::Core;
 use crate::engine::jobs::{Record, annotations};
+use crate::host::errno::ENOENT;
 use crate::job::{JobId, State, Timestamp, Uid};
-
-const ENOENT: i32 = 2;
 
 /// The user and state of a job: what must be known of it before more is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,7 +152,7 @@ pub(crate) fn active_ids(core: &Core) -> Vec<JobId> {
 
 /// `job-list.list-id`: `{"job":{..}}`.
 pub(crate) fn list_id(core: &Core, id: JobId) -> Result<Value, RequestError> {
-    let record = core.known(id, ENOENT, "")?;
+    let record = core.accepted_or(id, ENOENT, "")?;
     Ok(json!({ "job": attributes(core, record) }))
 }
 

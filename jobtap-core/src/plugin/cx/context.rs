@@ -38,7 +38,7 @@ use crate::topic::{
 /// ```
 ///
 /// A call is carried out at the end of the callback, before the next plugin is called and before the
-/// job's own action; reads in the same callback see it at once. When the handler returns an error, its
+/// job's own action; the jobs and the plugin's data show it to the same callback at once (see [`Job`]). When the handler returns an error, its
 /// jobspec updates are dropped and its other calls are carried out. When it panics, all are dropped.
 pub struct Cx<'a, T: TopicSet> {
     call: Call<'a, T>,
@@ -233,7 +233,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// }
     /// ```
     pub fn log_of(&self, job: JobId, level: Level, text: impl Into<String>) {
-        self.host().push(Command::LogOf { job, level, text: text.into() });
+        self.host().push(Command::LogForJob { job, level, text: text.into() });
     }
 }
 
@@ -667,7 +667,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         self.host().call(Command::UpdateJobspec { job: job.job_id(), updates })
     }
 
-    /// Calls an author's own topic on all plugins that handle it, in load order, and returns their
+    /// Calls an author's own topic on all plugins that handle it, in stack order, and returns their
     /// answers. The handlers are called at once, within this callback.
     ///
     /// ```
@@ -755,7 +755,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
 
     fn reopen(&self, job: JobId, perilog: Perilog, name: String) -> Result<Token, CallError> {
         let description = name.clone();
-        self.host().call(Command::Reopen { job, perilog, description })?;
+        self.host().call(Command::TakeOver { job, perilog, description })?;
         Ok(Token::new(perilog, job, name, self.host().remote()))
     }
 

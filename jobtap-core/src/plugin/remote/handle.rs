@@ -14,7 +14,7 @@ use futures_util::FutureExt;
 use futures_util::future::{Either, select};
 
 use crate::host::failure::Gone;
-use crate::host::{Command, Level, RemoteHandle, Task, Work, panic_text};
+use crate::host::{Command, Level, RemoteHandle, RemoteWork, Task, panic_text};
 use crate::job::JobId;
 use crate::plugin::cx::call::Call;
 use crate::plugin::cx::context::Cx;
@@ -265,7 +265,7 @@ impl<P: 'static> Remote<P> {
         let work = call(move |_: &mut P, _| {
             let _ = sender.send(());
         });
-        self.handle.commands(vec![Command::AwaitEnd { job, work }]);
+        self.handle.commands(vec![Command::NotifyAtJobEnd { job, work }]);
         receiver.await.map_err(|_| Gone)
     }
 
@@ -340,8 +340,8 @@ impl<'a, P: 'static> Cx<'a, Later<P>> {
 
 pub(super) fn call<P: 'static>(
     work: impl FnOnce(&mut P, Cx<'_, Later<P>>) + Send + 'static,
-) -> Work {
-    Work::Call(Box::new(move |plugin, args| {
+) -> RemoteWork {
+    RemoteWork::Call(Box::new(move |plugin, args| {
         // It is a `P`, since the host drops work for a plugin that was removed or loaded again.
         if let Some(plugin) = plugin.downcast_mut::<P>() {
             work(plugin, Cx::new(Call::new(args)));

@@ -3,7 +3,7 @@
 use std::any::Any;
 
 use super::handle::{OwnsWhatItUses, Remote, call};
-use crate::host::{Args, Command, RemoteHandle, TimerKey, Work};
+use crate::host::{Args, Command, RemoteHandle, RemoteWork, TimerKey};
 use crate::job::Timestamp;
 use crate::plugin::cx::call::Call;
 use crate::plugin::cx::context::Cx;
@@ -55,7 +55,7 @@ impl<P: 'static> Remote<P> {
         let key = TimerKey::next();
         let work = call(work);
         // Two steps, since only the manager's thread knows the host's time.
-        self.handle().work(Work::Call(Box::new(move |_, args| {
+        self.handle().work(RemoteWork::Call(Box::new(move |_, args| {
             let at = args.host.now() + seconds;
             args.host.push(Command::StartTimer { key, at, work });
         })));
@@ -90,14 +90,14 @@ impl<P: 'static> Remote<P> {
         let seconds = seconds.max(0.001);
         let ticker = Ticker { key: TimerKey::next(), period: seconds, work: Box::new(work) };
         let timer = Timer::new(ticker.key, self.handle().clone());
-        self.handle().work(Work::Call(Box::new(move |_, args| {
+        self.handle().work(RemoteWork::Call(Box::new(move |_, args| {
             ticker.arm(args, args.host.now() + seconds);
         })));
         timer
     }
 }
 
-/// Work that is done again and again.
+/// RemoteWork that is done again and again.
 type Repeated<P> = dyn FnMut(&mut P, Cx<'_, Later<P>>) + Send;
 
 /// A timer that runs again and again.
@@ -110,7 +110,7 @@ struct Ticker<P: 'static> {
 impl<P: 'static> Ticker<P> {
     fn arm(self, args: &Args<'_>, at: Timestamp) {
         let key = self.key;
-        let work = Work::Call(Box::new(move |plugin, args| self.tick(at, plugin, args)));
+        let work = RemoteWork::Call(Box::new(move |plugin, args| self.tick(at, plugin, args)));
         args.host.push(Command::StartTimer { key, at, work });
     }
 

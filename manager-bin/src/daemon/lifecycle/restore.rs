@@ -98,7 +98,7 @@ fn unindexed(
 }
 
 fn index_rows(store: &dyn Store, write: Write, ops: &mut Vec<Op>) -> Result<(), StoreError> {
-    writes::ops(write, ops)?;
+    writes::push_ops(write, ops)?;
     if ops.len() < GROUP {
         return Ok(());
     }
@@ -222,7 +222,7 @@ fn set_aside(store: &dyn Store, files: &GuestFiles, id: JobId) -> Result<(), Sto
             ops.push(Op::Put { key, value });
         }
     }
-    writes::ops(Write::Remove { id }, &mut ops)?;
+    writes::push_ops(Write::Remove { id }, &mut ops)?;
     store.commit(ops)?;
     files.remove(id.as_u64());
     Ok(())

@@ -6,7 +6,7 @@
 //! responses are below their bound; the rest stays in the socket. What all connections of a user may take
 //! together is in `shares`, and which client's request the engine takes next in `engine/intake`.
 
-mod frames;
+mod request_lines;
 mod responses;
 mod shares;
 
@@ -25,7 +25,7 @@ use tokio::sync::mpsc::Receiver;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
-use self::frames::{Frame, Frames, Refused};
+use self::request_lines::{Refused, RequestLine, RequestLines};
 use self::responses::{Held, Outbox, Responder, outbox};
 use self::shares::{Charge, Seat, Shares};
 use super::Parts;
@@ -149,10 +149,12 @@ impl Connection {
         let (outbox, writer) = outbox();
         let mut writing = std::pin::pin!(writer.run(write));
         let end = tokio::select! {
-            end = self.read(Frames::new(read), &outbox) => end,
+            end = self.read(RequestLines::new(read), &outbox) => end,
             () = &mut writing => End::Left,
         };
-        // Requests that the engine has not begun are dropped, and waiters in the engine are removed.
+        // Requests that the engine has not begun are dropped first, then those that wait are abandoned. In the
+        // other order an abandonment, which is on the manager's own queue, could overtake its request, and the
+        // engine would then begin a request that no client waits for.
         self.engine.leave();
         self.running.shutdown().await;
         if let End::Refused(Refused { id, error }) = end {
@@ -165,15 +167,15 @@ impl Connection {
     }
 
     /// Takes requests in until the client leaves or sends something that is no request.
-    async fn read(&mut self, mut frames: Frames<OwnedReadHalf>, outbox: &Outbox) -> End {
+    async fn read(&mut self, mut lines: RequestLines<OwnedReadHalf>, outbox: &Outbox) -> End {
         loop {
             while self.running.try_join_next().is_some() {}
-            let place = unless_left(frames.source(), async {
+            let place = unless_left(lines.source(), async {
                 outbox.has_room().await;
                 take(&self.window).await
             });
             let Some(place) = place.await else { return End::Left };
-            let Frame { request, mut charge } = match frames.next(self.seat.share()).await {
+            let RequestLine { request, mut charge } = match lines.next(self.seat.share()).await {
                 Some(Ok(frame)) => frame,
                 Some(Err(refused)) => return End::Refused(refused),
                 None => return End::Left,
@@ -195,13 +197,14 @@ impl Connection {
                     continue;
                 }
             };
-            let more = unless_left(frames.source(), self.places(request.responses, stream));
+            let more = unless_left(lines.source(), self.places(request.responses, stream));
             let refused = match more.await {
                 Some(Ok(Places::InWindow(more))) => {
                     held.0.extend(more);
                     None
                 }
-                // A request that may wait for days must not take a place in the window all that time.
+                // A request that may wait for days must take no place in the window, and none of its user's
+                // bytes, all that time. How many of these there are is limited by permits of their own.
                 Some(Ok(Places::Waiting(place))) => {
                     held.0 = vec![place];
                     charge = Charge::default();
@@ -250,7 +253,10 @@ impl Connection {
         let (cred, parts) = (self.cred, Arc::clone(&self.parts));
         let context = Context { parts: &self.parts, engine: &self.engine, cred, streaming };
         let change = request.change.take();
-        match request.handle(&context) {
+        let handled = request.handle(&context);
+        // Only a single response is recorded: a row that is audited has no stream.
+        debug_assert!(change.is_none() || matches!(handled, Err(_) | Ok(Reply::One(_))));
+        match handled {
             Err(error) => Box::pin(async move { answers.last(Err(error)).await }),
             Ok(Reply::One(answer)) => Box::pin(async move {
                 let result = answer.await;
@@ -305,12 +311,13 @@ async fn take(places: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
     Arc::clone(places).acquire_owned().await.ok()
 }
 
-/// Waits for `what` unless the client leaves first. Without this, that it has left would show only when
-/// the socket is read again.
+/// Waits for `what` unless the client leaves first. While it waits, the socket isn't read, so a hangup would
+/// go unnoticed and the waiting request would stay.
 async fn unless_left<T>(socket: &OwnedReadHalf, what: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         biased;
         done = what => Some(done),
+        // Ready at a hangup. `READABLE` would be ready as soon as the client sends its next request.
         _ = socket.ready(Interest::PRIORITY) => None,
     }
 }

@@ -40,7 +40,7 @@ use crate::rpc::service::{Access, Responses, Service};
 use crate::rpc::{RpcError, RpcResult, payload, services};
 
 /// Services below this prefix that have no row are those of plugins.
-const PLUGINS: &str = "job-manager.";
+const PLUGIN_SERVICE_PREFIX: &str = "job-manager.";
 
 /// The handler of a service.
 pub(super) trait Handle: Service {
@@ -238,7 +238,7 @@ impl Row {
     /// The row of all services of plugins that have no row of their own.
     fn of_any_plugin() -> Self {
         Self {
-            topic: PLUGINS,
+            topic: PLUGIN_SERVICE_PREFIX,
             access: Access::Anyone,
             responses: Responses::Plugin,
             large: false,
@@ -249,7 +249,7 @@ impl Row {
     fn of_topic(topic: &str) -> Result<&'static Self, RpcError> {
         match TABLE.get(topic) {
             Some(row) => Ok(row),
-            None if topic.starts_with(PLUGINS) => Ok(&ANY_PLUGIN),
+            None if topic.starts_with(PLUGIN_SERVICE_PREFIX) => Ok(&ANY_PLUGIN),
             None => Err(RpcError::new(ENOSYS, format!("Unknown service method '{topic}'"))),
         }
     }
@@ -268,11 +268,7 @@ impl Row {
 
 /// Refuses everyone but the owner.
 fn owner(cred: Cred) -> Result<(), RpcError> {
-    if cred.owner {
-        Ok(())
-    } else {
-        Err(RpcError::new(EPERM, "Request requires owner credentials"))
-    }
+    if cred.owner { Ok(()) } else { Err(refusal(RequestError::owner_only())) }
 }
 
 static ANY_PLUGIN: LazyLock<Row> = LazyLock::new(Row::of_any_plugin);

@@ -24,7 +24,7 @@ pub(in crate::daemon) struct Effector {
     pub journal: Arc<Journal>,
     /// The files of jobs outside the store.
     pub records: Records,
-    /// The execution system.
+    /// The executor.
     pub execution: Execution,
     /// The timers.
     pub timers: Timers,

@@ -107,9 +107,9 @@ impl Shepherd {
     }
 
     /// Continues the launch that has waited longest, for one slice.
-    pub(super) fn start_some(&mut self) {
+    pub(super) fn next_slice(&mut self) {
         let Some(id) = self.starting.pop_front() else { return };
-        // Taken out of the map, so that `go_on` can borrow the job and the shepherd. It is put back
+        // Taken out of the map, so that `launch_slice` can borrow the job and the shepherd. It is put back
         // before this method returns.
         let Some(mut job) = self.jobs.remove(&id) else { return };
         let Some(launch) = job.launch.take() else {
@@ -117,7 +117,7 @@ impl Shepherd {
             self.jobs.insert(id, job);
             return;
         };
-        match self.go_on(*launch, &mut job) {
+        match self.launch_slice(*launch, &mut job) {
             Ok(Some(rest)) => {
                 job.launch = Some(Box::new(rest));
                 self.starting.push_back(id);
@@ -134,19 +134,19 @@ impl Shepherd {
             }
         }
         self.jobs.insert(id, job);
-        self.launched(id);
+        self.finish_launch(id);
     }
 
     /// Prepares files and starts tasks until the slice is over. Returns the rest of the launch, or `None`
     /// if it is complete. The error is for the user.
-    fn go_on(&mut self, launch: Launch, job: &mut Job) -> Result<Option<Launch>, String> {
+    fn launch_slice(&mut self, launch: Launch, job: &mut Job) -> Result<Option<Launch>, String> {
         let until = Instant::now() + SLICE;
         let Launch { mut start, stage } = launch;
         if stage.is_none() {
             job.dir = self.job_dirs.make(&start)?;
             start.tmpdir = job.dir.as_ref().map(|dir| dir.path().to_owned());
         }
-        let launcher = Launcher::new(&start, &self.nonce, self.limits);
+        let launcher = Launcher::new(&start, &self.nonce, self.open_files);
         let mut stage = match stage {
             Some(stage) => stage,
             None => {
@@ -157,7 +157,7 @@ impl Shepherd {
         loop {
             stage = match stage {
                 Stage::Files(io, rank) if rank == start.ntasks => {
-                    io.announce().map_err(cannot_write)?;
+                    io.flush_log().map_err(cannot_write)?;
                     Stage::Tasks(io, 0)
                 }
                 Stage::Files(io, rank) => {
@@ -165,9 +165,9 @@ impl Shepherd {
                     Stage::Files(io, rank + 1)
                 }
                 Stage::Tasks(io, rank) if rank == start.ntasks => {
-                    io.announce().map_err(cannot_write)?;
-                    job.started();
-                    job.tasks_started();
+                    io.flush_log().map_err(cannot_write)?;
+                    job.log_start();
+                    job.log_taskmap();
                     return Ok(None);
                 }
                 Stage::Tasks(io, rank) => match launcher.spawn(rank, &io, job.group) {
@@ -177,12 +177,12 @@ impl Shepherd {
                         self.tasks.insert(spawned.pid, start.id);
                         job.running.push((spawned.pid, rank));
                         job.group.get_or_insert(spawned.pid);
-                        connect(rank, spawned, job, &self.inbox)?;
+                        start_pumps(rank, spawned, job, &self.inbox)?;
                         Stage::Tasks(io, rank + 1)
                     }
                     Err(SpawnError::System(text)) => return Err(format!("task {rank}: {text}")),
                     Err(SpawnError::Command { exit_code, message }) => {
-                        io.announce().map_err(cannot_write)?;
+                        io.flush_log().map_err(cannot_write)?;
                         let host =
                             rustix::system::uname().nodename().to_string_lossy().into_owned();
                         let note = format!("task {rank} (host {host}): start failed: {message}");
@@ -196,7 +196,7 @@ impl Shepherd {
             if !all && Instant::now() >= until {
                 if let Stage::Files(io, _) = &stage {
                     // Writes the entries about the prepared files, so that they don't gather in memory.
-                    io.announce().map_err(cannot_write)?;
+                    io.flush_log().map_err(cannot_write)?;
                 }
                 return Ok(Some(Launch { start, stage: Some(stage) }));
             }
@@ -215,7 +215,7 @@ impl Shepherd {
     }
 
     /// Handles the end of a launch, successful or not.
-    fn launched(&mut self, id: JobId) {
+    fn finish_launch(&mut self, id: JobId) {
         // The first task was exempt from reaping during the launch and may have exited since.
         if self.leaders.remove(&id).is_some() {
             self.reap();
@@ -276,7 +276,7 @@ fn cannot_keep(error: std::io::Error) -> String {
 }
 
 /// Starts to copy a task's input and output.
-fn connect(
+fn start_pumps(
     rank: u32,
     spawned: Spawned,
     job: &mut Job,
@@ -330,11 +330,11 @@ mod tests {
             let state = tempfile::tempdir().unwrap();
             let (inbox, messages) = unbounded_channel();
             let (outbox, replies) = unbounded_channel();
-            let limits = OpenFiles::of_this_process();
+            let open_files = OpenFiles::of_this_process();
             let dir = state.path().to_owned();
             // Parallel tests have shepherds in the same process, which must not signal its tasks.
             let nonce = dir.file_name().unwrap().to_string_lossy().into_owned();
-            let mut shepherd = Shepherd::new(dir, nonce, limits, inbox).unwrap();
+            let mut shepherd = Shepherd::new(dir, nonce, open_files, inbox).unwrap();
             shepherd.greet(1, outbox);
             Self { runtime, state, shepherd, messages, replies }
         }
@@ -366,7 +366,7 @@ mod tests {
             };
             self.shepherd.claimed(claimed);
             while !self.shepherd.starting.is_empty() {
-                self.shepherd.start_some();
+                self.shepherd.next_slice();
             }
         }
 
@@ -417,7 +417,7 @@ mod tests {
         let mut bench = Bench::new();
         let start = bench.job(ID);
         bench.request(Request::Start(Box::new(start.clone())));
-        bench.shepherd.start_some();
+        bench.shepherd.next_slice();
         bench.request(Request::Tasks { id: ID });
         bench.request(Request::List);
         assert_eq!(bench.events(), ["init", "starting", "0 tasks"]);
@@ -497,7 +497,7 @@ mod tests {
         assert!(!bench.shepherd.is_idle(), "a manager is there");
         let start = bench.job(ID);
         bench.request(Request::Start(Box::new(start)));
-        bench.shepherd.forget_manager();
+        bench.shepherd.detach_manager();
         assert!(!bench.shepherd.is_idle(), "a job is there");
         bench.shepherd.jobs.clear();
         assert!(bench.shepherd.is_idle());
@@ -562,8 +562,8 @@ mod tests {
         let runtime = bench.runtime.handle().clone();
         let _entered = runtime.enter();
         bench.shepherd.claimed(Claimed { ids, outcome: Ok(()) });
-        bench.shepherd.start_some();
-        bench.shepherd.start_some();
+        bench.shepherd.next_slice();
+        bench.shepherd.next_slice();
         let (first, second) = (bench.tasks(ID).len(), bench.tasks(JobId::new(2)).len());
         assert!((1..300).contains(&first), "{first} tasks of the first job run");
         assert_eq!(second, 1);

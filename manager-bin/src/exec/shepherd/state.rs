@@ -25,12 +25,13 @@ pub(super) struct Manager {
 
 pub(super) struct Shepherd {
     pub(super) state_dir: PathBuf,
-    /// The process with which a temporary instance ends; `None` if its state outlives the manager.
-    pub(super) owner: Option<Pid>,
+    /// The manager's process, if the instance is temporary: its jobs end when that process is gone. `None`
+    /// if the jobs outlive the manager.
+    pub(super) manager_process: Option<Pid>,
     pub(super) job_dirs: JobDirs,
     /// Distinguishes processes of this shepherd from those of others, by their environment.
     pub(super) nonce: String,
-    pub(super) limits: &'static OpenFiles,
+    pub(super) open_files: &'static OpenFiles,
     pub(super) inbox: UnboundedSender<Message>,
     pub(super) manager: Option<Manager>,
     pub(super) claims: Claims,
@@ -53,7 +54,7 @@ impl Shepherd {
     pub(super) fn new(
         state_dir: PathBuf,
         nonce: String,
-        limits: &'static OpenFiles,
+        open_files: &'static OpenFiles,
         inbox: UnboundedSender<Message>,
     ) -> io::Result<Self> {
         let claims_inbox = inbox.clone();
@@ -62,9 +63,9 @@ impl Shepherd {
             claims: Claims::start(&state_dir, report)?,
             job_dirs: JobDirs::open(&state_dir)?,
             state_dir,
-            owner: None,
+            manager_process: None,
             nonce,
-            limits,
+            open_files,
             inbox,
             manager: None,
             jobs: BTreeMap::new(),
