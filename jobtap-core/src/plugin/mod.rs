@@ -27,8 +27,8 @@ pub use cx::jobspec_path::{InvalidPath, JobspecPath};
 pub use cx::retained::Retained;
 pub use cx::token::Token;
 pub use data::{
-    Data, DataError, DataForm, DataSpec, InstanceData, PluginData, PluginInstanceData, StoredData,
-    Upgrade, UpgradeError, VersionedData,
+    Data, DataError, DataForm, DataSpec, InstanceData, JobsData, PluginData, PluginInstanceData,
+    StoredData, Upgrade, UpgradeError, VersionedData,
 };
 pub use handler::asyncs::{AsyncTopic, BareAnswer, IntoAnswer};
 #[doc(hidden)]
