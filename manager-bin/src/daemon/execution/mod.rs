@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use jobtap_core::engine::{self, Cred, ExecCommand, Input, Log};
+use jobtap_core::engine::{self, Cred, ExecCommand, Input, JobLog};
 use jobtap_core::job::{JobId, Uid};
 use jobtap_core::jobspec::Jobspec;
 use jobtap_core::resource::{Idset, ResourceSet};
@@ -216,7 +216,7 @@ fn start_job(
         let checked = context.limits.check_tasks(ntasks.into(), &shell_options);
         checked.map_err(|excess| RpcError::new(EINVAL, excess.to_string()))?;
     }
-    let exec_log = records.log(id, Log::Exec)?.unwrap_or_default();
+    let exec_log = records.log(id, JobLog::Exec)?.unwrap_or_default();
     Ok(StartJob {
         id,
         userid: userid.as_u32(),
