@@ -79,7 +79,7 @@ impl Host for CallbackHost<'_> {
         &self.core.alloc.queues
     }
 
-    fn call_topic(
+    fn call_own_topic(
         &self,
         topic: &'static str,
         job: Option<JobId>,
