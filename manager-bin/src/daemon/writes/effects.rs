@@ -16,7 +16,7 @@ use crate::daemon::services::journal::Journal;
 
 /// The parts of the manager that effects go to.
 pub(in crate::daemon) struct Effector {
-    /// The requests that wait for responses.
+    /// The engine: its requests that wait for responses, and what comes back to it.
     pub engine: EngineHandle,
     /// The watchers of eventlogs.
     pub hub: Arc<Hub>,
