@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Handle for Proctable {
     fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
-        context.parts.records.main_log(self.id, context.cred)?;
+        context.parts.records.main_log_for(self.id, context.cred)?;
         let tasks = tokio::time::timeout(PATIENCE, context.parts.execution.tasks(self.id));
         PendingResponse::one(async move {
             let silent = |_| RpcError::new(ETIMEDOUT, "the shepherd doesn't answer");
@@ -35,7 +35,7 @@ impl Handle for Override {
 impl Handle for Stdin {
     fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let Self { id, data, eof, rank } = self;
-        context.parts.records.main_log(id, context.cred)?;
+        context.parts.records.main_log_for(id, context.cred)?;
         context.parts.execution.stdin(id, rank, data, eof);
         PendingResponse::now::<Self>(&Done {})
     }

@@ -13,10 +13,10 @@ use crate::store::GuestFiles;
 /// The values that are asked for.
 ///
 /// # Errors
-/// Those of [`Records::main_log`] for a job that the client may not read, and ENOENT for a key that the
+/// Those of [`Records::main_log_for`] for a job that the client may not read, and ENOENT for a key that the
 /// job does not have.
 pub(super) fn values(records: &Records, cred: Cred, request: &Lookup) -> Result<Values, RpcError> {
-    let log = records.main_log(request.id, cred)?;
+    let log = records.main_log_for(request.id, cred)?;
     let mut values = Map::new();
     for key in &request.keys {
         let text = match key.as_str() {

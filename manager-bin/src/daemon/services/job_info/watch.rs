@@ -65,7 +65,7 @@ pub(in crate::daemon) async fn serve<S: Sink>(
 
 impl<S: Sink> Watcher<'_, S> {
     async fn run(&mut self, request: &Watch) -> Result<(), RpcError> {
-        let main = self.records.main_log(self.id, self.cred)?;
+        let main = self.records.main_log_for(self.id, self.cred)?;
         match &request.path {
             Path::Main => self.eventlog(JobLog::Main, main).await,
             Path::Exec => self.eventlog(JobLog::Exec, main).await,
@@ -186,7 +186,7 @@ impl<S: Sink> Watcher<'_, S> {
 
     /// Whether the job is inactive according to the store, for a watcher that missed events.
     fn is_over(&self) -> Result<bool, RpcError> {
-        Ok(self.records.main_log(self.id, self.cred)?.is_inactive())
+        Ok(self.records.main_log_for(self.id, self.cred)?.is_inactive())
     }
 
     async fn show(&self, line: &str) -> Result<(), RpcError> {
