@@ -4,7 +4,7 @@
 
 use jobtap_core::engine::{Exception, ExecEvent};
 use jobtap_core::eventlog::EventEntry;
-use jobtap_core::job::{JobId, Timestamp};
+use jobtap_core::job::JobId;
 use jobtap_core::resource::Idset;
 use rustix::process::{Pid, Signal, WaitStatus};
 use serde_json::{Map, Value, json};
@@ -15,7 +15,7 @@ use super::input::JobInput;
 use super::jobdir::JobDir;
 use super::placement::place;
 use super::taskio::JobIo;
-use super::timestamp::timestamp;
+use crate::clock::now;
 use crate::exec::protocol::ShepherdMessage;
 use crate::exec::{INFORMATIONAL, KillPolicy, NodeTasks, Seen, StartJob};
 
@@ -170,7 +170,7 @@ impl Job {
 
     /// Adds an entry to the job's exec eventlog.
     pub(super) fn log(&mut self, name: &'static str, context: Option<Map<String, Value>>) {
-        let entry = EventEntry::new(Timestamp::from_secs(timestamp()), name, context);
+        let entry = EventEntry::new(now(), name, context);
         self.emit(ExecEvent::Log { id: self.id, entry });
     }
 

@@ -36,7 +36,6 @@ mod state;
 mod sweep;
 mod taskio;
 mod template;
-mod timestamp;
 mod token;
 mod unacknowledged;
 
@@ -61,9 +60,9 @@ use self::job::Job;
 use self::message::Message;
 pub(crate) use self::options::files_per_task;
 use self::state::{Manager, Shepherd};
-use self::timestamp::timestamp;
 use super::protocol::{ShepherdMessage, ShepherdRequest, VERSION};
 use super::{HeldJob, TaskProcess};
+use crate::clock::now;
 use crate::open_files::OpenFiles;
 use crate::stderr;
 
@@ -104,7 +103,7 @@ fn start(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> {
     let listener = StdUnixListener::from(io::stdin().as_fd().try_clone_to_owned()?);
     listener.set_nonblocking(true)?;
     let (inbox, messages) = unbounded_channel();
-    let nonce = format!("{}-{:x}", own.as_raw_pid(), timestamp().to_bits());
+    let nonce = format!("{}-{:x}", own.as_raw_pid(), now().as_secs().to_bits());
     let open_files = OpenFiles::in_place_of_the_manager(files);
     let mut shepherd = Shepherd::new(state_dir, nonce, open_files, inbox)?;
     shepherd.manager_process = Pid::from_raw(manager_process);
