@@ -166,7 +166,7 @@ impl Engine {
 
     /// Dispatches one topic as an event would. For benchmarks.
     #[doc(hidden)]
-    pub fn call_topic(&mut self, topic: TopicId, job: JobId) {
+    pub fn dispatch_for_benchmark(&mut self, topic: TopicId, job: JobId) {
         if self.core.plugins.stack.handles(topic) {
             frames::notify(&mut self.core, PendingDispatch { topic, job, cause: Cause::None });
         }

@@ -27,7 +27,8 @@ pub(crate) fn remove(core: &mut Core, pattern: &str) -> Result<(), RequestError>
     for plugin in &leaving {
         call_unload(core, plugin);
     }
-    // So that the stack holds the last references, and the instances are dropped below.
+    // So that normally the stack holds the last references, and the instances are dropped below. A frame on
+    // the agenda may still list their handlers; then they are dropped with it.
     drop(leaving);
     let removed = core.plugins.stack.remove(means);
     let closed: Vec<_> = removed.iter().map(|p| (p.key(), Arc::clone(p.name()))).collect();

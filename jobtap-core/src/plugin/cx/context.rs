@@ -634,7 +634,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// includes this one; [`CallError::Topic`] when a handler fails.
     pub fn call<O: OwnTopic + WithoutJob>(&self, topic: &O) -> Result<Vec<O::Answer>, CallError> {
         // The answers have this type: a handler of another topic of the same name fails on the payload.
-        let answers = self.host().call_topic(O::NAME, None, topic)?;
+        let answers = self.host().call_own_topic(O::NAME, None, topic)?;
         Ok(answers.into_iter().filter_map(|a| a.downcast().ok().map(|a| *a)).collect())
     }
 
@@ -658,7 +658,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         job: impl AsJob,
         topic: &O,
     ) -> Result<Vec<O::Answer>, CallError> {
-        let answers = self.host().call_topic(O::NAME, Some(job.job_id()), topic)?;
+        let answers = self.host().call_own_topic(O::NAME, Some(job.job_id()), topic)?;
         Ok(answers.into_iter().filter_map(|a| a.downcast().ok().map(|a| *a)).collect())
     }
 
