@@ -1,8 +1,8 @@
 //! The protocol between manager and shepherd: one JSON object per line over a Unix socket.
 //!
 //! The shepherd outlives the manager that started it, so the two may be of different builds. The
-//! manager's first message is [`ShepherdRequest::Hello`]; the shepherd responds with [`ShepherdMessage::Hello`], or with
-//! [`ShepherdMessage::Refused`] if it can't serve that version.
+//! manager's first message is [`ShepherdRequest::Hello`]; the shepherd responds with
+//! [`ShepherdMessage::Hello`], or with [`ShepherdMessage::Refused`] if it can't serve that version.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -37,8 +37,9 @@ use crate::topic::{
 /// ```
 ///
 /// A call is carried out at the end of the callback, before the next plugin is called and before the
-/// job's own action; the jobs and the plugin's data show it to the same callback at once (see [`Job`]). When the handler returns an error, its
-/// jobspec updates are dropped and its other calls are carried out. When it panics, all are dropped.
+/// job's own action; the jobs and the plugin's data show it to the same callback at once (see [`Job`]).
+/// When the handler returns an error, its jobspec updates are dropped and its other calls are carried
+/// out. When it panics, all are dropped.
 pub struct Cx<'a, T: TopicSet> {
     call: Call<'a, T>,
 }
