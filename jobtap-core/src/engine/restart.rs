@@ -16,7 +16,7 @@ use super::core::Core;
 use super::dispatch::{dependencies, frames, perilogs, retention};
 use super::events;
 use super::exec::{self, time_limit};
-use super::jobs::{ApplyError, Phase, Record, summary};
+use super::jobs::{ApplyError, Phase, Record, annotations, summary};
 use super::life_cycle::{actions, waiters};
 use super::requests::purge;
 use super::requests::queues::{self, stop_at_restart};
@@ -116,6 +116,10 @@ fn replay(stored: StoredJob) -> Result<Record, RestoreError> {
             // An eventlog from before there was `validate`: its job was validated before `submit`.
             record.job.state = State::Depend;
         }
+    }
+    if !stored.annotations.is_empty() {
+        annotations::merge(&mut record.job.annotations, &stored.annotations);
+        record.stored_annotations = Some(Box::new(stored.annotations));
     }
     if record.job.state == State::New {
         return Err(refuse("job state (NEW) is invalid after replay".to_owned()));
@@ -236,7 +240,7 @@ fn resume_execution(core: &mut Core, id: JobId) {
     let started = record.job.event_posted("start");
     if record.job.state == State::Cleanup {
         // It may still run: then it is ended, and its end reported.
-        if record.times.run.get().is_some() {
+        if record.job.times.run.get().is_some() {
             exec::end_restored(core, id);
         }
         return;
@@ -244,7 +248,7 @@ fn resume_execution(core: &mut Core, id: JobId) {
     // A start that was asked for is found again, or made now if it has never arrived.
     exec::execute(core, id, started);
     if started {
-        let since = core.jobs.get(id).and_then(|record| record.times.start.get());
+        let since = core.jobs.get(id).and_then(|record| record.job.times.start.get());
         time_limit::arm(core, id, since.unwrap_or(core.clock.now));
     }
 }

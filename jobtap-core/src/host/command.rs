@@ -136,6 +136,20 @@ pub enum Command {
         /// The memo: keys and values; null removes a key.
         memo: Map<String, Value>,
     },
+    /// Move the end of a job that has resources.
+    SetExpiration {
+        /// The job.
+        job: JobId,
+        /// The new end; UNIX time 0 is no end.
+        at: Timestamp,
+    },
+    /// Merge annotations into those of the job, durably.
+    Annotate {
+        /// The job.
+        job: JobId,
+        /// The annotations: objects are merged key by key, null removes a key.
+        annotations: Map<String, Value>,
+    },
     /// Set a flag of the job.
     SetFlag {
         /// The job.

@@ -32,6 +32,8 @@ pub struct LoadedPlugin {
     slot: RefCell<Box<dyn Any>>,
     remote: RemoteHandle,
     meters: Vec<Rc<Meter>>,
+    /// Of the calls outside of any topic: timers, and work that has come back.
+    later: Meter,
     faulted: Cell<bool>,
     removed: Cell<bool>,
 }
@@ -52,6 +54,7 @@ impl LoadedPlugin {
             slot: RefCell::new(plugin),
             remote,
             meters: descriptor.handlers.iter().map(|_| Rc::new(Meter::new())).collect(),
+            later: Meter::new(),
             faulted: Cell::new(false),
             removed: Cell::new(false),
         }
@@ -100,15 +103,26 @@ impl LoadedPlugin {
     /// The counts of its handlers.
     pub fn stats(&self) -> Vec<HandlerStats> {
         let entries = self.descriptor.handlers.iter().zip(&self.meters);
-        entries.map(|(entry, meter)| meter.stats(entry.full_name(), entry.method)).collect()
+        let handlers = entries.map(|(entry, meter)| meter.stats(entry.full_name(), entry.method));
+        let later = self.later.stats("later".to_owned(), "remote");
+        handlers.chain((later.calls > 0).then_some(later)).collect()
     }
 
     /// Calls a closure with the plugin, outside of any topic. Returns `None` when the plugin is being
-    /// called, and the message of a panic as `Err`.
-    pub fn with<R>(&self, call: impl FnOnce(&mut dyn Any) -> R) -> Option<Result<R, String>> {
+    /// called, the message of a panic as `Err`, and the milliseconds that the call took by the coarse clock.
+    pub fn call_later<R>(
+        &self,
+        ticks: &Ticks,
+        call: impl FnOnce(&mut dyn Any) -> R,
+    ) -> Option<(Result<R, String>, u64)> {
         let mut slot = self.slot.try_borrow_mut().ok()?;
+        let running = self.later.start(ticks);
         let result = catch_unwind(AssertUnwindSafe(|| call(&mut **slot)));
-        Some(result.map_err(|panic| panic_text(&*panic)))
+        let milliseconds = self.later.stop(&running, ticks);
+        if result.is_err() {
+            self.later.panic();
+        }
+        Some((result.map_err(|panic| panic_text(&*panic)), milliseconds))
     }
 }
 

@@ -114,6 +114,9 @@ impl MemoryStore {
             resources: value("R"),
             exec_lines: self.log(id, JobLog::Exec).len() as u64,
             data,
+            annotations: value("annotations")
+                .and_then(|text| serde_json::from_str(&text).ok())
+                .unwrap_or_default(),
         }
     }
 }

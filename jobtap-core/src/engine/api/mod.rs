@@ -56,6 +56,8 @@ pub struct StoredJob {
     pub exec_lines: u64,
     /// Values under `data.<plugin>`, by plugin.
     pub data: Map<String, Value>,
+    /// Value under `annotations`: those of plugins that outlive a restart.
+    pub annotations: Map<String, Value>,
 }
 
 /// Why an engine cannot start.

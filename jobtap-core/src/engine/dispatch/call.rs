@@ -191,10 +191,7 @@ pub(crate) fn call_back(
     let host = CallbackHost { core, instance: Cell::new(instance), current: None, buffer: &buffer };
     let args = Args::new(&host, TopicId::Own);
     let ticks = &core.plugins.ticks;
-    let start = ticks.coarse();
-    // Not metered, since each meter belongs to a handler, and no handler is called here.
-    let result = instance.with(|plugin| call(plugin, &args))?;
-    let milliseconds = ticks.coarse().saturating_sub(start);
+    let (result, milliseconds) = instance.call_later(ticks, |plugin| call(plugin, &args))?;
     let Asked { mut commands, panicked, noted } = buffer.into_asked();
     asked::forget(&mut core.jobs, noted);
     if result.is_err() {

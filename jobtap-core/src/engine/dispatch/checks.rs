@@ -52,6 +52,10 @@ pub(crate) fn check(jobs: &Jobs, command: &Command) -> Result<(), CallError> {
             let has_resources = |state| matches!(state, State::Run | State::Cleanup);
             in_state(job, "fail_job_with_epilog", rule, has_resources)
         }
+        Command::SetExpiration { job, .. } => {
+            let rule = "only a job that runs has an end that can be moved";
+            in_state(job, "set_expiration", rule, |state| state == State::Run)
+        }
         Command::SetUrgency { job, .. } => {
             let rule = "the urgency decides nothing once a job has its resources";
             let is_pending =
@@ -67,6 +71,7 @@ pub(crate) fn check(jobs: &Jobs, command: &Command) -> Result<(), CallError> {
         Command::Subscribe { job } => check_active(jobs, *job, "subscribe"),
         Command::PostEvent { job, .. } => check_active(jobs, *job, "post_event"),
         Command::SetFlag { job, .. } => check_active(jobs, *job, "set_flag"),
+        Command::Annotate { job, .. } => check_active(jobs, *job, "annotate"),
         Command::Memo { job, .. } => check_active(jobs, *job, "memo"),
         Command::Signal { job, .. } => check_active(jobs, *job, "signal"),
         _ => Ok(()),

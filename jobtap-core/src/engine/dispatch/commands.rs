@@ -137,6 +137,16 @@ fn execute(core: &mut Core, plugin: PluginKey, command: Command) {
         Command::Memo { job, memo } => {
             core.post(job, events::with_context(now, "memo", Some(memo)));
         }
+        Command::SetExpiration { job, at } => {
+            core.post(
+                job,
+                events::with(now, "resource-update", [("expiration", at.as_secs().into())]),
+            );
+        }
+        Command::Annotate { job, annotations } => {
+            outcome::annotate(core, job, &annotations, true);
+            outcome::store_annotations(core, job, &annotations);
+        }
         Command::SetFlag { job, flag } => core.post(job, events::set_flags(now, flag.name())),
         Command::Signal { job, signal } => {
             exec::signal(&core.jobs, &mut core.effects, job, signal.number());

@@ -36,6 +36,15 @@ pub(crate) fn annotate(core: &mut Core, id: JobId, notes: &Map<String, Value>, p
     }
 }
 
+/// Makes annotations durable, which the job has already.
+pub(crate) fn store_annotations(core: &mut Core, id: JobId, notes: &Map<String, Value>) {
+    let Some(record) = core.jobs.get_mut(id) else { return };
+    let stored = record.stored_annotations.get_or_insert_default();
+    annotations::merge(stored, notes);
+    let text = serde_json::to_string(stored).unwrap_or_default();
+    core.put(id, "annotations".to_owned(), text);
+}
+
 /// Sets a job's priority, if its state and urgency permit.
 pub(crate) fn set_priority(core: &mut Core, id: JobId, priority: Priority) {
     let Priority::Set(wanted) = priority else {

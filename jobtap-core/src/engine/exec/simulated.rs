@@ -69,7 +69,7 @@ pub(super) fn start(core: &mut Core, id: JobId, reattach: bool) {
     let (script, complaint) = Script::read(&record.job.jobspec);
     let allowed = record.job.userid == core.owner || core.exec.guests_simulate;
     let started = record.has_event("start");
-    let since = record.times.start.get();
+    let since = record.job.times.start.get();
     record.execution.simulation = Simulation::Running(Box::new(Simulated {
         started,
         overridden: script.overridden,

@@ -51,7 +51,7 @@ pub(crate) fn rearm(core: &mut Core, id: JobId) {
     let Some(record) = core.jobs.get_mut(id) else {
         return;
     };
-    let (timer, start) = (record.execution.expiry.take(), record.times.start.get());
+    let (timer, start) = (record.execution.expiry.take(), record.job.times.start.get());
     core.timers.stop(timer);
     if let Some(start) = start {
         arm(core, id, start);
@@ -73,7 +73,7 @@ pub(crate) fn warn_if_missed(core: &mut Core, id: JobId) {
     };
     let now = core.clock.now;
     let missed = || {
-        let started = record.times.start.get()?;
+        let started = record.job.times.start.get()?;
         let end = end_of(record, core.exec, started)?;
         let (signum, before) = warning(&record.job.jobspec)?;
         let moment = end + -before;

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `record` | one job |
 //! | `transitions` | what each event does to it (RFC 21) |
-//! | `execution`, `allocation`, `perilogs`, `async_work`, `times` | parts of a record with rules of their own |
+//! | `execution`, `allocation`, `perilogs`, `async_work` | parts of a record with rules of their own |
 //! | `summary`, `attributes` | an inactive job as JSON; a job as listings show it |
 //! | `annotations` | how annotations are merged |
 //! | `counts`, `inactive`, `waiters` | jobs by state and by age; requests that wait for jobs |
@@ -23,7 +23,6 @@ mod inactive;
 mod perilogs;
 mod record;
 pub(super) mod summary;
-mod times;
 mod transitions;
 pub(super) mod waiters;
 
@@ -208,7 +207,7 @@ impl Jobs {
 
     /// Adds a restored job that is inactive.
     pub(super) fn insert_inactive(&mut self, id: JobId, record: Box<Record>) {
-        if let Some(end) = record.times.inactive.get() {
+        if let Some(end) = record.job.times.inactive.get() {
             self.inactive.add(id, end);
         }
         self.records.insert(id, record);
@@ -246,7 +245,7 @@ impl Jobs {
         let Some(record) = self.get(id) else {
             return;
         };
-        let end = record.times.inactive.get();
+        let end = record.job.times.inactive.get();
         // Looked up a second time by fields: `self.get` would borrow `self.counts` too. The `get` above has
         // read the summary.
         let Self { records, summarized, counts, inactive, .. } = self;

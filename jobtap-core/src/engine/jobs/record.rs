@@ -10,7 +10,6 @@ use super::allocation::JobAllocation;
 use super::async_work::AsyncWork;
 use super::execution::Execution;
 use super::perilogs::Perilogs;
-use super::times::Times;
 use crate::engine::api::{Effect, Write};
 use crate::engine::events::field;
 use crate::eventlog::EventEntry;
@@ -45,14 +44,14 @@ pub(crate) struct Record {
     /// Plugins that receive the job's events.
     pub(crate) subscribers: ThinVec<PluginKey>,
     /// From the eventlog.
-    pub(crate) times: Times,
-    /// From the eventlog.
     pub(crate) wait_status: Option<i32>,
     /// The exception that listings show: the most severe one, and of several the first. From the
     /// eventlog.
     pub(crate) exception: Unread<Option<Arc<EventEntry>>>,
     /// The durable data of plugins on the job, by plugin.
     pub(crate) data: Unread<Map<String, Value>>,
+    /// The annotations that outlive a restart.
+    pub(crate) stored_annotations: Option<Box<Map<String, Value>>>,
     /// The volatile data, which a restart loses.
     pub(crate) volatile_data: Option<Box<Map<String, Value>>>,
     /// The queue whose counts include the job.
@@ -136,6 +135,7 @@ impl Record {
             dependencies: Default::default(),
             annotations: Default::default(),
             logged: Default::default(),
+            times: Default::default(),
             asked: Default::default(),
         };
         Self {
@@ -150,10 +150,10 @@ impl Record {
             allocation: JobAllocation::default(),
             execution: Execution::default(),
             subscribers: ThinVec::new(),
-            times: Times::default(),
             wait_status: None,
             exception: Unread::default(),
             data: Unread::default(),
+            stored_annotations: None,
             volatile_data: None,
             counted_in: None,
         }

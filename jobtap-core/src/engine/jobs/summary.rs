@@ -14,10 +14,10 @@ use serde_json::{Map, Value};
 
 use super::execution::Phase;
 use super::record::Record;
-use super::times::Times;
 use crate::eventlog::EventEntry;
 use crate::job::{
-    Blank, Flags, JobId, KnownDependency, LoggedEvents, State, Timestamp, Uid, Unread, Urgency,
+    Blank, Flags, JobId, KnownDependency, LoggedEvents, State, Times, Timestamp, Uid, Unread,
+    Urgency,
 };
 use crate::jobspec::Jobspec;
 
@@ -99,7 +99,7 @@ pub(crate) fn write(record: &Record) -> String {
         flags: job.flags.bits(),
         priority: job.priority,
         t_submit: job.t_submit.as_secs(),
-        times: record.times.to_seconds(),
+        times: record.job.times.to_seconds(),
         wait_status: record.wait_status,
         bypass: record.set_flags.alloc_bypass,
         immutable: record.set_flags.immutable,
@@ -158,7 +158,7 @@ pub(crate) fn read(id: JobId, text: &str) -> Result<Record, SummaryError> {
     job.resources = unread(summary.resources, |text| text.parse().ok().map(Arc::new));
     record.exception = unread(summary.exception, entry);
     record.data = unread(summary.data, object);
-    record.times = Times::from_seconds(summary.times);
+    record.job.times = Times::from_seconds(summary.times);
     record.wait_status = summary.wait_status;
     record.set_flags.alloc_bypass = summary.bypass;
     record.set_flags.immutable = summary.immutable;

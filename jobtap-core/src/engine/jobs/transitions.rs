@@ -82,7 +82,7 @@ impl Record {
             "epilog-finish" if matches!(before, State::Run | State::Cleanup) => {
                 self.perilogs.finish(Perilog::Epilog, description(entry)?);
             }
-            "start" => self.times.start = entry.timestamp.into(),
+            "start" => self.job.times.start = entry.timestamp.into(),
             "finish" => self.finish(entry)?,
             "release" => self.release(entry),
             "free" => self.allocation.free(),
@@ -107,7 +107,7 @@ impl Record {
         if self.job.state == before {
             return Ok(Applied { left: None, fatal });
         }
-        self.times.enter(self.job.state, entry.timestamp);
+        self.job.times.enter(self.job.state, entry.timestamp);
         Ok(Applied { left: Some(before), fatal })
     }
 

@@ -98,7 +98,7 @@ fn act_in_inactive(core: &mut Core, id: JobId) {
         return;
     };
     record.drop_active_parts();
-    let end = record.times.inactive.get().unwrap_or(core.clock.now);
+    let end = record.job.times.inactive.get().unwrap_or(core.clock.now);
     async_work::abort_all(&mut core.jobs, id);
     // An update whose validation is still awaited.
     core.plugins.refuse_suspended(&mut core.agenda, id, "job is inactive");

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+use super::annotations::Annotations;
 use super::arguments::{
     IsActiveJob, IsAddedDependency, IsEventName, IsJobFlag, IsJobspecPath, IsJson, IsText,
 };
@@ -489,6 +490,57 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     ) -> Result<(), CallError> {
         let memo = [(key.into(), value.into_json())].into_iter().collect();
         self.host().call(Command::Memo { job: job.job_id(), memo })
+    }
+
+    /// Moves the end of a running job: posts `resource-update` (RFC 21), as an update of its duration does.
+    /// The jobspec stays as it is. UNIX time 0 lets the job run without an end; a time that is past ends it with
+    /// a timeout. Plugins that [subscribe](Self::subscribe) to the job see it as
+    /// `job.event.resource-update`.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// /// Gives a job another ten minutes.
+    /// fn extend(id: JobId, cx: &Cx<'_, Service>) -> Result<(), ServiceError> {
+    ///     let job = cx.active_job(id)?;
+    ///     if let Some(end) = job.resources().and_then(ResourceSet::expiration) {
+    ///         cx.set_expiration(job, Timestamp::from_secs(end + 600.0))?;
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// [`CallError::WrongState`] when the job isn't in RUN.
+    pub fn set_expiration(&self, job: impl AsActiveJob<T>, at: Timestamp) -> Result<(), CallError> {
+        self.host().call(Command::SetExpiration { job: job.job_id(), at })
+    }
+
+    /// Merges annotations into those of a job, which `jobtap jobs` shows and watchers of all jobs see. They
+    /// outlive a restart, unlike those that a handler returns. Objects are merged key by key; null removes a
+    /// key. `sched` belongs to the scheduler and `user` to the user.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// # #[derive(Default)]
+    /// # struct Licences;
+    /// fn show(id: JobId, remote: Remote<Licences>) {
+    ///     remote.after(60.0, move |_, cx| {
+    ///         if let Ok(job) = cx.active_job(id) {
+    ///             let _ = cx.annotate(job, Annotations::new().with("licences", "matlab is in use"));
+    ///         }
+    ///     });
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// When the job is not active, which the type of `job` rules out.
+    pub fn annotate(
+        &self,
+        job: impl AsActiveJob<T>,
+        annotations: Annotations,
+    ) -> Result<(), CallError> {
+        let annotations = annotations.into_map();
+        self.host().call(Command::Annotate { job: job.job_id(), annotations })
     }
 
     /// Sets the priority of a job in PRIORITY or SCHED; in other states it has no effect.

@@ -26,7 +26,7 @@ use futures_util::FutureExt;
 use futures_util::future::{AbortHandle, Abortable, Either, select};
 
 use super::failure::{EpilogFailed, HandlerError, PrologFailed, Reject};
-use super::service::IntoReply;
+use super::service::{IntoReply, or_empty};
 use crate::host::{
     AsyncPolicy, CallError, Command, Detail, Exception, Failure, Host, JobWork, Level, Outcome,
     Priority, RemoteHandle, ServiceError, Task, WorkKind, panic_text, work_description,
@@ -317,7 +317,7 @@ where
     let answering = AssertUnwindSafe(future).catch_unwind();
     call.args.host.push(Command::Spawn(Task(Box::pin(async move {
         let result = match answering.await {
-            Ok(reply) => reply.into_reply(),
+            Ok(reply) => reply.into_reply().map(or_empty),
             Err(panic) => {
                 let text = format!("the plugin panicked: {}", panic_text(&*panic));
                 Err(ServiceError::new(EIO, text))
