@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::agenda::{Agenda, Cause, PendingDispatch, Work};
 use super::alloc::Allocation;
-use super::api::{Effect, Effects, Level, Log, LogLine, ReplyTo, RequestError};
+use super::api::{Effect, Effects, JobLog, Level, LogLine, ReplyTo, RequestError};
 use super::clock::Clock;
 use super::dispatch::plugins::Plugins;
 use super::events;
@@ -72,7 +72,7 @@ impl Core {
     }
 
     /// Appends an event to a log of the job; see [`Jobs::append`].
-    pub(super) fn append(&mut self, id: JobId, log: Log, entry: &Arc<EventEntry>) {
+    pub(super) fn append(&mut self, id: JobId, log: JobLog, entry: &Arc<EventEntry>) {
         self.jobs.append(&mut self.effects, id, log, entry);
     }
 

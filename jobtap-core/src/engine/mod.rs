@@ -166,7 +166,7 @@ impl Engine {
 
     /// Dispatches one topic as an event would. For benchmarks.
     #[doc(hidden)]
-    pub fn call_topic(&mut self, topic: TopicId, job: JobId) {
+    pub fn dispatch_for_benchmark(&mut self, topic: TopicId, job: JobId) {
         if self.core.plugins.stack.handles(topic) {
             frames::notify(&mut self.core, PendingDispatch { topic, job, cause: Cause::None });
         }
@@ -312,8 +312,8 @@ impl Engine {
         restart::restore_checkpoint(&mut self.core, checkpoint)
     }
 
-    /// Stops scheduling in all queues, for this run only, so that an administrator can look at the jobs first. After
-    /// [`restore_checkpoint`](Self::restore_checkpoint).
+    /// Stops scheduling in all queues, for this run only, so that an administrator can look at the jobs
+    /// first. After [`restore_checkpoint`](Self::restore_checkpoint).
     pub fn stop_queues_for_this_run(&mut self, reason: &str) {
         self.core.alloc.queues.stop_for_this_run(reason);
     }

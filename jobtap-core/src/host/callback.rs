@@ -8,7 +8,7 @@
 //! 1. Calls of a handler are queued as [`Command`]s and carried out after that plugin's callback,
 //!    before the next plugin and before the job's own action. When the handler returned an error its
 //!    jobspec updates are dropped and the other commands are carried out; when it panicked all are
-//!    dropped. Only [`call_topic`](Host::call_topic) runs other handlers within the callback.
+//!    dropped. Only [`call_own_topic`](Host::call_own_topic) runs other handlers within the callback.
 //! 2. Reads and checks return at once and run no callback. Jobs and data show what the callback itself
 //!    has asked for: events, urgency, flags, memos, dependencies and jobspec updates. A job's state and
 //!    priority stay as they are.
@@ -117,7 +117,7 @@ pub trait Host {
     /// # Errors
     /// When there is no such job, when a plugin that handles the topic is being called already, or when a
     /// handler fails.
-    fn call_topic(
+    fn call_own_topic(
         &self,
         topic: &'static str,
         job: Option<JobId>,

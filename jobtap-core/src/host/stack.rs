@@ -1,8 +1,9 @@
 //! The loaded plugins, and their handlers by topic.
 //!
-//! A host dispatches a topic by calling each [`BoundHandler`] of [`Stack::handlers`]. These lists are made when a
-//! plugin is loaded or removed, so that a dispatch only walks one. A list that is being walked doesn't
-//! change: a dispatch under way skips the plugins that are removed meanwhile ([`BoundHandler::is_out_of_service`]).
+//! A host dispatches a topic by calling each [`BoundHandler`] of [`Stack::handlers`]. These lists are
+//! made when a plugin is loaded or removed, so that a dispatch only walks one. A list that is being
+//! walked doesn't change: a dispatch under way skips the plugins that are removed meanwhile
+//! ([`BoundHandler::is_out_of_service`]).
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};

@@ -91,8 +91,8 @@ pub(crate) struct Frame {
     /// The user's update that this dispatch is part of.
     pub(crate) update: Option<Box<JobspecUpdate>>,
     /// The handlers as they were when the frame was put on the agenda: plugins that are loaded or
-    /// removed meanwhile do not change the list, and `next` of [`Progress`] stays valid. A [`PendingDispatch`] looks
-    /// its handlers up when its turn comes: it has called none before.
+    /// removed meanwhile do not change the list, and `next` of [`Progress`] stays valid. A
+    /// [`PendingDispatch`] looks its handlers up when its turn comes: it has called none before.
     pub(crate) handlers: Option<Handlers>,
     pub(crate) progress: Progress,
     /// Plugins whose asynchronous handlers have still to give their verdict.

@@ -122,8 +122,8 @@ fn resume_below(
     interrupt: Interrupt,
     buffer: CommandBuffer,
 ) {
-    // There is one: `call_handlers` was interrupted, so it has reached a handler. The buffer of a frame without one
-    // would be empty.
+    // There is one: `call_handlers` was interrupted, so it has reached a handler. The buffer of a frame
+    // without one would be empty.
     let Some(bound) = frame.last().cloned() else {
         return core.agenda.push(Work::Frame(frame));
     };

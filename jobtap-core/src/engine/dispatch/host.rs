@@ -1,6 +1,7 @@
 //! The engine as the [`Host`] of one callback.
 //!
-//! Reads see what the same callback has already asked for; checks of calls are in `checks`.
+//! Reads show what the same callback has asked for before: the jobs by `asked`, data by the buffer. Checks of
+//! calls are in `checks`.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -79,7 +80,7 @@ impl Host for CallbackHost<'_> {
         &self.core.alloc.queues
     }
 
-    fn call_topic(
+    fn call_own_topic(
         &self,
         topic: &'static str,
         job: Option<JobId>,
@@ -92,10 +93,13 @@ impl Host for CallbackHost<'_> {
         let mut answers = Vec::new();
         for bound in self.core.plugins.stack.own(topic).iter() {
             let instance = bound.instance();
+            // No gate: what a faulted plugin would answer is missing from the result.
             if instance.is_faulted() {
                 continue;
             }
             let plugin = || instance.name().to_string();
+            // The buffer has the commands of the caller and of all handlers that it calls. The mark tells those
+            // of this handler apart, if it fails.
             let mark = self.buffer.mark();
             match call_nested(self, bound, job, payload) {
                 Ok(outcome) => answers.extend(outcome.decisions().answer),
@@ -110,6 +114,7 @@ impl Host for CallbackHost<'_> {
                     return Err(CallError::Topic { topic, plugin: plugin(), text });
                 }
                 Err(Fault::Panic(text)) => {
+                    // Counted and logged after the callback, when the engine can be changed.
                     self.buffer.truncate(mark);
                     asked::undo(&self.core.jobs, &self.buffer.noted(), mark, false);
                     self.buffer.push_panic(instance.key(), text.clone());

@@ -27,7 +27,8 @@ pub(crate) fn remove(core: &mut Core, pattern: &str) -> Result<(), RequestError>
     for plugin in &leaving {
         call_unload(core, plugin);
     }
-    // So that the stack holds the last references, and the instances are dropped below.
+    // So that normally the stack holds the last references, and the instances are dropped below. A frame on
+    // the agenda may still list their handlers; then they are dropped with it.
     drop(leaving);
     let removed = core.plugins.stack.remove(means);
     let closed: Vec<_> = removed.iter().map(|p| (p.key(), Arc::clone(p.name()))).collect();
@@ -68,7 +69,7 @@ fn call_unload(core: &mut Core, plugin: &Rc<LoadedPlugin>) {
     }
 }
 
-/// What happens to the open prologs and epilogs of a plugin that was removed or faulted.
+/// What happens to the open prologs and epilogs of a plugin that was removed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OnJobs {
     /// They have failed.
@@ -77,8 +78,8 @@ enum OnJobs {
     LeaveOpen,
 }
 
-/// Closes what plugins that were removed or faulted have open. Their dependencies stay: they are conditions of the
-/// job, and the plugin takes them up again when it is loaded again.
+/// Closes what plugins that were removed have open. Their dependencies stay: they are
+/// conditions of the job, and the plugin takes them up again when it is loaded again.
 fn close_open(core: &mut Core, closed: &[(PluginKey, Arc<str>)], on_jobs: OnJobs) {
     let keys: Vec<PluginKey> = closed.iter().map(|(key, _)| *key).collect();
     core.timers.stop_timers_of(&keys);

@@ -17,7 +17,7 @@ pub use time_limit::end_of_started;
 
 use self::config::ExecConfig;
 use super::alloc::node_events;
-use super::api::{Effect, Effects, Exception, ExecCommand, ExecEvent, Log};
+use super::api::{Effect, Effects, Exception, ExecCommand, ExecEvent, JobLog};
 use super::core::Core;
 use super::events::{self, text_field};
 use super::jobs::{Jobs, Phase, Reattach, Record};
@@ -109,7 +109,7 @@ pub(super) fn report(core: &mut Core, event: ExecEvent) {
     match event {
         ExecEvent::Log { id, entry } => {
             if is_executing(&core.jobs, id) {
-                core.append(id, Log::Exec, &Arc::new(entry));
+                core.append(id, JobLog::Exec, &Arc::new(entry));
             }
         }
         ExecEvent::Started { id } => {

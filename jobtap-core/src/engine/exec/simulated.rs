@@ -14,7 +14,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::finish;
-use crate::engine::api::{Cred, Level, Log, RequestError};
+use crate::engine::api::{Cred, JobLog, Level, RequestError};
 use crate::engine::core::Core;
 use crate::engine::events;
 use crate::engine::jobs::{Simulated, Simulation};
@@ -211,5 +211,5 @@ fn log_events(core: &mut Core, id: JobId, names: &[&'static str]) {
 }
 
 fn log_event(core: &mut Core, id: JobId, entry: EventEntry) {
-    core.append(id, Log::Exec, &Arc::new(entry));
+    core.append(id, JobLog::Exec, &Arc::new(entry));
 }

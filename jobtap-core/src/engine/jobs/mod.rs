@@ -41,7 +41,7 @@ pub(super) use record::{Admission, Record};
 pub(super) use transitions::{Applied, ApplyError};
 
 use super::agenda::{Agenda, Work};
-use super::api::{Effect, Effects, Log, Write};
+use super::api::{Effect, Effects, JobLog, Write};
 use crate::eventlog::EventEntry;
 use crate::job::{IdGenerator, IdsExhausted, JobId, JobResult, State, Uid};
 use counts::AllCounts;
@@ -281,15 +281,15 @@ impl Jobs {
         &mut self,
         effects: &mut Effects,
         id: JobId,
-        log: Log,
+        log: JobLog,
         entry: &Arc<EventEntry>,
     ) {
         let Some(record) = self.get_mut(id) else {
             return;
         };
         let lines = match log {
-            Log::Main => &mut record.lines.main,
-            Log::Exec => &mut record.lines.exec,
+            JobLog::Main => &mut record.lines.main,
+            JobLog::Exec => &mut record.lines.exec,
         };
         let seq = *lines;
         *lines += 1;

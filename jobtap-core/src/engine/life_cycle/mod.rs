@@ -10,7 +10,7 @@ pub(super) mod waiters;
 use std::sync::Arc;
 
 use super::agenda::{Cause, Frame, Purpose, Subject, Work};
-use super::api::{Effect, Level, Log};
+use super::api::{Effect, JobLog, Level};
 use super::core::Core;
 use super::dispatch::{async_work, frames};
 use super::events::{self, ANNOTATIONS};
@@ -63,7 +63,7 @@ fn follow(core: &mut Core, id: JobId, entry: &Arc<EventEntry>, applied: Applied)
         return show_subscribers(core, id, entry);
     }
     // Logged before any plugin sees it, so that the log is in the order of causes.
-    core.append(id, Log::Main, entry);
+    core.append(id, JobLog::Main, entry);
     follow_in_parts(core, id, entry, applied);
     core.agenda.push(Work::Act(id));
     if let Some(left) = applied.left {

@@ -38,8 +38,9 @@ use crate::topic::{
 /// ```
 ///
 /// A call is carried out at the end of the callback, before the next plugin is called and before the
-/// job's own action; the jobs and the plugin's data show it to the same callback at once (see [`Job`]). When the handler returns an error, its
-/// jobspec updates are dropped and its other calls are carried out. When it panics, all are dropped.
+/// job's own action; the jobs and the plugin's data show it to the same callback at once (see [`Job`]).
+/// When the handler returns an error, its jobspec updates are dropped and its other calls are carried
+/// out. When it panics, all are dropped.
 pub struct Cx<'a, T: TopicSet> {
     call: Call<'a, T>,
 }
@@ -686,7 +687,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// includes this one; [`CallError::Topic`] when a handler fails.
     pub fn call<O: OwnTopic + WithoutJob>(&self, topic: &O) -> Result<Vec<O::Answer>, CallError> {
         // The answers have this type: a handler of another topic of the same name fails on the payload.
-        let answers = self.host().call_topic(O::NAME, None, topic)?;
+        let answers = self.host().call_own_topic(O::NAME, None, topic)?;
         Ok(answers.into_iter().filter_map(|a| a.downcast().ok().map(|a| *a)).collect())
     }
 
@@ -710,7 +711,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         job: impl AsJob,
         topic: &O,
     ) -> Result<Vec<O::Answer>, CallError> {
-        let answers = self.host().call_topic(O::NAME, Some(job.job_id()), topic)?;
+        let answers = self.host().call_own_topic(O::NAME, Some(job.job_id()), topic)?;
         Ok(answers.into_iter().filter_map(|a| a.downcast().ok().map(|a| *a)).collect())
     }
 

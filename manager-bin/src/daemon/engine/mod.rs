@@ -204,7 +204,7 @@ pub(super) fn run(
             turns(turn);
             if stop {
                 let mut last = Turn::default();
-                last.add(engine.finish(super::clock::now()), context.log);
+                last.add(engine.finish(crate::clock::now()), context.log);
                 turns(last);
                 return;
             }
@@ -231,7 +231,7 @@ fn one_turn(
         context.pulse.works();
         match message {
             Message::Input(input) => {
-                turn.add(engine.handle(super::clock::now(), input), context.log)
+                turn.add(engine.handle(crate::clock::now(), input), context.log)
             }
             Message::Read(look) => turn.after.push(After::Deliver(look(engine))),
             Message::Store(ops, done) => {

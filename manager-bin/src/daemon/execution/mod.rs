@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use jobtap_core::engine::{self, Cred, ExecCommand, Input, Log};
+use jobtap_core::engine::{self, ExecCommand, Input, JobLog};
 use jobtap_core::job::{JobId, Uid};
 use jobtap_core::jobspec::Jobspec;
 use jobtap_core::resource::{Idset, ResourceSet};
@@ -172,7 +172,7 @@ fn drop_strays(context: &ExecutionContext, started: &[JobId]) {
 
 /// Whether a job has resources and no recorded end. Its start may still wait for a prolog.
 fn will_be_started(records: &Records, id: JobId) -> bool {
-    let log = records.main_log(id, Cred { userid: Uid::new(0), owner: true });
+    let log = records.main_log(id);
     log.is_ok_and(|log| log.has("alloc") && !log.has_ended())
 }
 
@@ -199,7 +199,7 @@ fn start_job(
     reattach: bool,
 ) -> Result<StartJob, RpcError> {
     let records = &context.records;
-    let log = records.main_log(id, Cred { userid, owner: true })?;
+    let log = records.main_log(id)?;
     let jobspec = records.value(id, "jobspec")?.ok_or_else(|| missing("jobspec"))?;
     let jobspec = parse(&current_jobspec(&jobspec, &log)?)?;
     let resources = records.value(id, "R")?.ok_or_else(|| missing("R"))?;
@@ -216,7 +216,7 @@ fn start_job(
         let checked = context.limits.check_tasks(ntasks.into(), &shell_options);
         checked.map_err(|excess| RpcError::new(EINVAL, excess.to_string()))?;
     }
-    let exec_log = records.log(id, Log::Exec)?.unwrap_or_default();
+    let exec_log = records.log(id, JobLog::Exec)?.unwrap_or_default();
     Ok(StartJob {
         id,
         userid: userid.as_u32(),

@@ -223,7 +223,7 @@ fn restored(
     log: &Log,
     recovery: bool,
 ) -> Result<(Engine, Turn), StartError> {
-    let mut engine = Engine::new(crate::daemon::clock::now(), setup)?;
+    let mut engine = Engine::new(crate::clock::now(), setup)?;
     if let Some(checkpoint) = restore::checkpoint(store)? {
         engine.restore_checkpoint(&checkpoint)?;
     }
@@ -235,7 +235,7 @@ fn restored(
     restore::kept(store, &mut engine, log)?;
     restore::all(store, files, &mut engine, log)?;
     let mut turn = Turn::default();
-    turn.add(engine.start(crate::daemon::clock::now()), log);
+    turn.add(engine.start(crate::clock::now()), log);
     Ok((engine, turn))
 }
 

@@ -32,7 +32,7 @@ use super::Parts;
 use super::engine::EngineHandle;
 use super::engine::intake::Source;
 use super::services::job_info::watch::{self, Sink};
-use super::services::{self, Context, Response as Reply};
+use super::services::{self, Context, PendingResponse};
 use crate::open_files::OpenFiles;
 use crate::rpc::errno::{EINVAL, EPERM};
 use crate::rpc::message::{Request, Response, encode};
@@ -99,7 +99,7 @@ struct Connection {
     engine: EngineHandle,
     window: Arc<Semaphore>,
     /// One permit: requests whose responses may be long are served one after the other.
-    long_answers: Arc<Semaphore>,
+    long_responses: Arc<Semaphore>,
     plugin_services: Arc<Semaphore>,
     /// Whether a request other than `hello` was received.
     asked: bool,
@@ -137,7 +137,7 @@ impl Connection {
             cred,
             engine: parts.engine.of_client(source(userid)),
             window: semaphore(WINDOW),
-            long_answers: semaphore(1),
+            long_responses: semaphore(1),
             plugin_services: semaphore(SERVICES),
             asked: false,
             running: JoinSet::new(),
@@ -192,8 +192,8 @@ impl Connection {
             let request = match admitted {
                 Ok(request) => request,
                 Err(error) => {
-                    let answers = Responder::new(id, outbox.clone(), held);
-                    self.running.spawn(async move { answers.last(Err(error)).await });
+                    let responder = Responder::new(id, outbox.clone(), held);
+                    self.running.spawn(async move { responder.last(Err(error)).await });
                     continue;
                 }
             };
@@ -213,10 +213,10 @@ impl Connection {
                 Some(Err(error)) => Some(error),
                 None => return End::Left,
             };
-            let answers = Responder::new(id, outbox.clone(), held);
+            let responder = Responder::new(id, outbox.clone(), held);
             let work = match refused {
-                Some(error) => Box::pin(async move { answers.last(Err(error)).await }),
-                None => self.take_in(request, stream, answers, charge),
+                Some(error) => Box::pin(async move { responder.last(Err(error)).await }),
+                None => self.take_in(request, stream, responder, charge),
             };
             self.running.spawn(work);
         }
@@ -225,17 +225,17 @@ impl Connection {
     /// Waits for the permits that a request needs beside its place in the window.
     async fn places(
         &self,
-        answers: service::Responses,
+        responses: service::Responses,
         streaming: bool,
     ) -> Result<Places, RpcError> {
         use service::Responses::{Late, Long, LongOrStream, Plugin, Short, Stream};
 
         let share = self.seat.share();
-        Ok(match answers {
+        Ok(match responses {
             Short => Places::InWindow(None),
             Stream => Places::Waiting(share.stream()?),
             LongOrStream | Plugin if streaming => Places::Waiting(share.stream()?),
-            Long | LongOrStream => Places::InWindow(take(&self.long_answers).await),
+            Long | LongOrStream => Places::InWindow(take(&self.long_responses).await),
             Plugin => Places::InWindow(take(&self.plugin_services).await),
             Late => Places::Waiting(share.wait()?),
         })
@@ -247,7 +247,7 @@ impl Connection {
         &self,
         mut request: services::Admitted,
         streaming: bool,
-        answers: Responder,
+        responder: Responder,
         charge: Charge,
     ) -> Work {
         let (cred, parts) = (self.cred, Arc::clone(&self.parts));
@@ -255,28 +255,29 @@ impl Connection {
         let change = request.change.take();
         let handled = request.handle(&context);
         // Only a single response is recorded: a row that is audited has no stream.
-        debug_assert!(change.is_none() || matches!(handled, Err(_) | Ok(Reply::One(_))));
+        debug_assert!(change.is_none() || matches!(handled, Err(_) | Ok(PendingResponse::One(_))));
         match handled {
-            Err(error) => Box::pin(async move { answers.last(Err(error)).await }),
-            Ok(Reply::One(answer)) => Box::pin(async move {
-                let result = answer.await;
+            Err(error) => Box::pin(async move { responder.last(Err(error)).await }),
+            Ok(PendingResponse::One(response)) => Box::pin(async move {
+                let result = response.await;
                 drop(charge);
                 if let Some(change) = change {
                     parts.audit.record(cred, change, &result).await;
                 }
-                answers.last(result).await;
+                responder.last(result).await;
             }),
-            Ok(Reply::Jobs(listing)) => Box::pin(async move {
+            Ok(PendingResponse::Jobs(listing)) => Box::pin(async move {
                 match listing.await {
-                    Ok(listing) => answers.listing(listing),
-                    Err(error) => answers.last(Err(error)).await,
+                    Ok(listing) => responder.listing(listing),
+                    Err(error) => responder.last(Err(error)).await,
                 }
             }),
-            Ok(Reply::Engine(stream)) => Box::pin(relay(stream, answers)),
-            Ok(Reply::Feed(feed)) => Box::pin(feed_on(feed, answers)),
-            Ok(Reply::Eventlog(request)) => Box::pin(async move {
-                let end = watch::serve(&parts.records, &parts.hub, cred, &request, &answers).await;
-                answers.last(Err(end)).await;
+            Ok(PendingResponse::Engine(stream)) => Box::pin(relay(stream, responder)),
+            Ok(PendingResponse::Feed(feed)) => Box::pin(feed_on(feed, responder)),
+            Ok(PendingResponse::Eventlog(request)) => Box::pin(async move {
+                let end =
+                    watch::serve(&parts.records, &parts.hub, cred, &request, &responder).await;
+                responder.last(Err(end)).await;
             }),
         }
     }
@@ -329,30 +330,30 @@ fn source(user: Uid) -> Source {
 }
 
 /// Passes on the responses of the engine until the last one, or until the client has left.
-async fn relay(mut stream: super::engine::replies::ReplyStream, answers: Responder) {
+async fn relay(mut stream: super::engine::replies::ReplyStream, responder: Responder) {
     loop {
         match stream.next().await {
-            Ok(answer) => {
-                if answers.send(answer).await.is_err() {
+            Ok(response) => {
+                if responder.send(response).await.is_err() {
                     return;
                 }
             }
-            Err(end) => return answers.last(Err(end)).await,
+            Err(end) => return responder.last(Err(end)).await,
         }
     }
 }
 
 /// Passes on the responses of another part of the manager until the last one, or until the client has
 /// left.
-async fn feed_on(mut feed: Receiver<RpcResult>, answers: Responder) {
-    while let Some(answer) = feed.recv().await {
-        match answer {
-            Ok(answer) => {
-                if answers.send(answer).await.is_err() {
+async fn feed_on(mut feed: Receiver<RpcResult>, responder: Responder) {
+    while let Some(response) = feed.recv().await {
+        match response {
+            Ok(response) => {
+                if responder.send(response).await.is_err() {
                     return;
                 }
             }
-            Err(end) => return answers.last(Err(end)).await,
+            Err(end) => return responder.last(Err(end)).await,
         }
     }
 }

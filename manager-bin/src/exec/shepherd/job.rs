@@ -4,7 +4,7 @@
 
 use jobtap_core::engine::{Exception, ExecEvent};
 use jobtap_core::eventlog::EventEntry;
-use jobtap_core::job::{JobId, Timestamp};
+use jobtap_core::job::JobId;
 use jobtap_core::resource::Idset;
 use rustix::process::{Pid, Signal, WaitStatus};
 use serde_json::{Map, Value, json};
@@ -15,8 +15,8 @@ use super::input::JobInput;
 use super::jobdir::JobDir;
 use super::placement::place;
 use super::taskio::JobIo;
-use super::timestamp::timestamp;
-use crate::exec::protocol::Reply;
+use crate::clock::now;
+use crate::exec::protocol::ShepherdMessage;
 use crate::exec::{INFORMATIONAL, KillPolicy, NodeTasks, Seen, StartJob};
 
 /// The wait status of a canceled job whose tasks all exited with status 0.
@@ -73,7 +73,7 @@ pub(super) struct Job {
     pub(super) id: JobId,
     nodes: Vec<NodeTasks>,
     /// The channel to the manager, once it has sent a start request for this job.
-    outbox: Option<UnboundedSender<Reply>>,
+    outbox: Option<UnboundedSender<ShepherdMessage>>,
     history: Vec<ExecEvent>,
     /// The rest of the launch, until all tasks are started.
     pub(super) launch: Option<Box<Launch>>,
@@ -105,7 +105,7 @@ pub(super) struct Job {
 }
 
 impl Job {
-    pub(super) fn new(job: &StartJob, outbox: Option<UnboundedSender<Reply>>) -> Self {
+    pub(super) fn new(job: &StartJob, outbox: Option<UnboundedSender<ShepherdMessage>>) -> Self {
         Self {
             id: job.id,
             nodes: job.nodes.clone(),
@@ -163,14 +163,14 @@ impl Job {
     fn emit(&mut self, event: ExecEvent) {
         if let Some(outbox) = &self.outbox {
             // Fails only if the manager is gone. The next one gets the event from `history`.
-            let _ = outbox.send(Reply::Event(event.clone()));
+            let _ = outbox.send(ShepherdMessage::Event(event.clone()));
         }
         self.history.push(event);
     }
 
     /// Adds an entry to the job's exec eventlog.
     pub(super) fn log(&mut self, name: &'static str, context: Option<Map<String, Value>>) {
-        let entry = EventEntry::new(Timestamp::from_secs(timestamp()), name, context);
+        let entry = EventEntry::new(now(), name, context);
         self.emit(ExecEvent::Log { id: self.id, entry });
     }
 
@@ -235,12 +235,12 @@ impl Job {
     /// neither `Reattached` nor `CaughtUp`.
     pub(super) fn attach(
         &mut self,
-        outbox: Option<UnboundedSender<Reply>>,
+        outbox: Option<UnboundedSender<ShepherdMessage>>,
         reattach: bool,
         seen: Seen,
     ) {
         if let Some(outbox) = outbox.as_ref().filter(|_| reattach) {
-            let _ = outbox.send(Reply::Event(ExecEvent::Reattached { id: self.id }));
+            let _ = outbox.send(ShepherdMessage::Event(ExecEvent::Reattached { id: self.id }));
         }
         let ended = self.ended;
         let (mut entries, mut exceptions) = (0, 0);
@@ -265,10 +265,10 @@ impl Job {
         });
         if let Some(outbox) = &outbox {
             for event in unseen {
-                let _ = outbox.send(Reply::Event(event.clone()));
+                let _ = outbox.send(ShepherdMessage::Event(event.clone()));
             }
             if reattach {
-                let _ = outbox.send(Reply::Event(ExecEvent::CaughtUp { id: self.id }));
+                let _ = outbox.send(ShepherdMessage::Event(ExecEvent::CaughtUp { id: self.id }));
             }
         }
         self.outbox = outbox;
@@ -431,7 +431,7 @@ mod tests {
         let (outbox, mut inbox) = unbounded_channel();
         job.attach(Some(outbox), reattach, seen);
         let mut events = Vec::new();
-        while let Ok(Reply::Event(event)) = inbox.try_recv() {
+        while let Ok(ShepherdMessage::Event(event)) = inbox.try_recv() {
             events.push(event);
         }
         names(&events)

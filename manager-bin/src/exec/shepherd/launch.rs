@@ -21,7 +21,7 @@ use super::reap::kill_group;
 use super::spawn::{Launcher, SpawnError, Spawned};
 use super::state::Shepherd;
 use super::taskio::{JobIo, plain};
-use crate::exec::protocol::{Reply, decode_data};
+use crate::exec::protocol::{ShepherdMessage, decode_data};
 use crate::exec::{SHEPHERD_LOST, StartJob};
 
 /// How long one job is launched before others get their turn. Starting a task takes about a millisecond,
@@ -65,9 +65,9 @@ impl Shepherd {
                 }
             };
             let (note, reason) = (note.to_owned(), SHEPHERD_LOST.to_owned());
-            let _ = outbox.send(Reply::Event(ExecEvent::Lost { id, note, reason }));
+            let _ = outbox.send(ShepherdMessage::Event(ExecEvent::Lost { id, note, reason }));
         }
-        let _ = outbox.send(Reply::Event(ExecEvent::Released { id }));
+        let _ = outbox.send(ShepherdMessage::Event(ExecEvent::Released { id }));
     }
 
     /// Requests the job's claim, and accepts input for the job from now on. The error is for the user.
@@ -306,7 +306,7 @@ mod tests {
 
     use super::super::reap::send;
     use super::*;
-    use crate::exec::protocol::Request;
+    use crate::exec::protocol::ShepherdRequest;
     use crate::exec::{KillPolicy, NodeTasks};
     use crate::open_files::OpenFiles;
 
@@ -320,7 +320,7 @@ mod tests {
         state: TempDir,
         shepherd: Shepherd,
         messages: UnboundedReceiver<Message>,
-        replies: UnboundedReceiver<Reply>,
+        replies: UnboundedReceiver<ShepherdMessage>,
     }
 
     impl Bench {
@@ -351,7 +351,7 @@ mod tests {
             }
         }
 
-        fn request(&mut self, request: Request) {
+        fn request(&mut self, request: ShepherdRequest) {
             let _entered = self.runtime.enter();
             self.shepherd.request(request);
         }
@@ -381,8 +381,8 @@ mod tests {
             let mut events = Vec::new();
             while let Ok(reply) = self.replies.try_recv() {
                 let event = match reply {
-                    Reply::Event(event) => event,
-                    Reply::Tasks { tasks, .. } => {
+                    ShepherdMessage::Event(event) => event,
+                    ShepherdMessage::Tasks { tasks, .. } => {
                         events.push(format!("{} tasks", tasks.len()));
                         continue;
                     }
@@ -416,15 +416,15 @@ mod tests {
     fn a_job_is_not_started_before_it_is_claimed() {
         let mut bench = Bench::new();
         let start = bench.job(ID);
-        bench.request(Request::Start(Box::new(start.clone())));
+        bench.request(ShepherdRequest::Start(Box::new(start.clone())));
         bench.shepherd.next_slice();
-        bench.request(Request::Tasks { id: ID });
-        bench.request(Request::List);
+        bench.request(ShepherdRequest::Tasks { id: ID });
+        bench.request(ShepherdRequest::List);
         assert_eq!(bench.events(), ["init", "starting", "0 tasks"]);
         assert!(bench.shepherd.jobs.contains_key(&ID) && bench.tasks(ID).is_empty());
         // A manager that reconnects meanwhile finds the job, and it is not started twice.
         let again = StartJob { reattach: true, ..start };
-        bench.request(Request::Start(Box::new(again)));
+        bench.request(ShepherdRequest::Start(Box::new(again)));
         assert_eq!(
             bench.events(),
             ["REATTACHED", "init", "starting", "CAUGHT-UP", "reattach"],
@@ -439,14 +439,14 @@ mod tests {
     fn a_replaced_manager_gets_no_more_events() {
         let mut bench = Bench::new();
         let start = bench.job(ID);
-        bench.request(Request::Start(Box::new(start.clone())));
+        bench.request(ShepherdRequest::Start(Box::new(start.clone())));
         assert_eq!(bench.events(), ["init", "starting"]);
         let (outbox, newer) = unbounded_channel();
         bench.shepherd.greet(2, outbox);
         bench.claimed();
         assert_eq!(bench.events(), [""; 0]);
         bench.replies = newer;
-        bench.request(Request::Start(Box::new(start)));
+        bench.request(ShepherdRequest::Start(Box::new(start)));
         let all = ["init", "starting", "START", "shell.init", "shell.start"];
         assert_eq!(bench.events(), all, "the newer one gets all events");
     }
@@ -455,7 +455,7 @@ mod tests {
     fn the_time_to_give_up_begins_with_the_first_kill() {
         let mut bench = Bench::new();
         let start = bench.job(ID);
-        bench.request(Request::Start(Box::new(start)));
+        bench.request(ShepherdRequest::Start(Box::new(start)));
         bench.claimed();
         // The second kill is minutes away.
         let kill = KillPolicy {
@@ -464,7 +464,7 @@ mod tests {
             shortest_pause: 0.001,
             ..KillPolicy::default()
         };
-        bench.request(Request::Cancel { id: ID, signum: 15, kill });
+        bench.request(ShepherdRequest::Cancel { id: ID, signum: 15, kill });
         let Bench { runtime, shepherd, messages, .. } = &mut bench;
         runtime.block_on(async {
             shepherd.kill_round(ID);
@@ -479,12 +479,14 @@ mod tests {
     fn log_entries_have_the_current_time() {
         let mut bench = Bench::new();
         let start = bench.job(ID);
-        let begin = super::super::timestamp::timestamp();
+        let begin = crate::clock::now().as_secs();
         assert!(begin > 1.7e9, "{begin} is not in seconds since 1970");
-        bench.request(Request::Start(Box::new(start)));
-        let end = super::super::timestamp::timestamp();
+        bench.request(ShepherdRequest::Start(Box::new(start)));
+        let end = crate::clock::now().as_secs();
         bench.replies.try_recv().unwrap();
-        let Reply::Event(ExecEvent::Log { entry, .. }) = bench.replies.try_recv().unwrap() else {
+        let ShepherdMessage::Event(ExecEvent::Log { entry, .. }) =
+            bench.replies.try_recv().unwrap()
+        else {
             panic!("no log entry");
         };
         let time = entry.timestamp.as_secs();
@@ -496,7 +498,7 @@ mod tests {
         let mut bench = Bench::new();
         assert!(!bench.shepherd.is_idle(), "a manager is there");
         let start = bench.job(ID);
-        bench.request(Request::Start(Box::new(start)));
+        bench.request(ShepherdRequest::Start(Box::new(start)));
         bench.shepherd.detach_manager();
         assert!(!bench.shepherd.is_idle(), "a job is there");
         bench.shepherd.jobs.clear();
@@ -507,9 +509,9 @@ mod tests {
     fn a_signal_to_a_job_that_is_being_claimed_reaches_its_tasks() {
         let mut bench = Bench::new();
         let start = bench.job(ID);
-        bench.request(Request::Start(Box::new(start)));
+        bench.request(ShepherdRequest::Start(Box::new(start)));
         for signum in [12, 12] {
-            bench.request(Request::Signal { id: ID, signum });
+            bench.request(ShepherdRequest::Signal { id: ID, signum });
         }
         bench.claimed();
         let pid = bench.tasks(ID)[0];
@@ -529,11 +531,11 @@ mod tests {
     fn a_job_that_is_canceled_while_it_is_claimed_is_never_started() {
         let mut bench = Bench::new();
         let start = bench.job(ID);
-        bench.request(Request::Start(Box::new(start)));
-        bench.request(Request::Cancel { id: ID, signum: 15, kill: KillPolicy::default() });
+        bench.request(ShepherdRequest::Start(Box::new(start)));
+        bench.request(ShepherdRequest::Cancel { id: ID, signum: 15, kill: KillPolicy::default() });
         let note = "canceled before all of its tasks were started";
         assert_eq!(bench.events(), ["init", "starting", note, "done", "RELEASE"]);
-        bench.request(Request::Ack { id: ID });
+        bench.request(ShepherdRequest::Ack { id: ID });
         assert!(bench.shepherd.jobs.is_empty());
         bench.claimed();
         assert!(bench.shepherd.tasks.is_empty() && bench.events().is_empty());
@@ -543,8 +545,8 @@ mod tests {
     fn a_job_acknowledged_while_it_is_claimed_still_runs() {
         let mut bench = Bench::new();
         let start = bench.job(ID);
-        bench.request(Request::Start(Box::new(start)));
-        bench.request(Request::Ack { id: ID });
+        bench.request(ShepherdRequest::Start(Box::new(start)));
+        bench.request(ShepherdRequest::Ack { id: ID });
         bench.claimed();
         assert_eq!(bench.tasks(ID).len(), 1);
     }
@@ -555,10 +557,10 @@ mod tests {
         let shell_options = serde_json::json!({"output": {"stdout": {"path": "out"}}});
         let nodes = vec![NodeTasks { rank: 0, ntasks: 300 }];
         let many = StartJob { ntasks: 300, nodes, shell_options, ..bench.job(ID) };
-        bench.request(Request::Start(Box::new(many)));
+        bench.request(ShepherdRequest::Start(Box::new(many)));
         let ids = vec![ID, JobId::new(2)];
         let one = bench.job(JobId::new(2));
-        bench.request(Request::Start(Box::new(one)));
+        bench.request(ShepherdRequest::Start(Box::new(one)));
         let runtime = bench.runtime.handle().clone();
         let _entered = runtime.enter();
         bench.shepherd.claimed(Claimed { ids, outcome: Ok(()) });

@@ -36,7 +36,6 @@ mod state;
 mod sweep;
 mod taskio;
 mod template;
-mod timestamp;
 mod token;
 mod unacknowledged;
 
@@ -61,9 +60,9 @@ use self::job::Job;
 use self::message::Message;
 pub(crate) use self::options::files_per_task;
 use self::state::{Manager, Shepherd};
-use self::timestamp::timestamp;
-use super::protocol::{Reply, Request, VERSION};
+use super::protocol::{ShepherdMessage, ShepherdRequest, VERSION};
 use super::{HeldJob, TaskProcess};
+use crate::clock::now;
 use crate::open_files::OpenFiles;
 use crate::stderr;
 
@@ -104,7 +103,7 @@ fn start(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> {
     let listener = StdUnixListener::from(io::stdin().as_fd().try_clone_to_owned()?);
     listener.set_nonblocking(true)?;
     let (inbox, messages) = unbounded_channel();
-    let nonce = format!("{}-{:x}", own.as_raw_pid(), timestamp().to_bits());
+    let nonce = format!("{}-{:x}", own.as_raw_pid(), now().as_secs().to_bits());
     let open_files = OpenFiles::in_place_of_the_manager(files);
     let mut shepherd = Shepherd::new(state_dir, nonce, open_files, inbox)?;
     shepherd.manager_process = Pid::from_raw(manager_process);
@@ -199,10 +198,10 @@ impl Shepherd {
         }
     }
 
-    fn greet(&mut self, number: u64, outbox: UnboundedSender<Reply>) {
+    fn greet(&mut self, number: u64, outbox: UnboundedSender<ShepherdMessage>) {
         self.detach_manager();
         let pid = std::process::id();
-        let _ = outbox.send(Reply::Hello { version: VERSION, pid });
+        let _ = outbox.send(ShepherdMessage::Hello { version: VERSION, pid });
         self.manager = Some(Manager { number, outbox });
     }
 
@@ -217,49 +216,49 @@ impl Shepherd {
         let mut tasks: Vec<TaskProcess> = running.iter().map(process).collect();
         tasks.sort_by_key(|task| task.rank);
         if let Some(outbox) = self.outbox() {
-            let _ = outbox.send(Reply::Tasks { id, tasks });
+            let _ = outbox.send(ShepherdMessage::Tasks { id, tasks });
         }
     }
 
-    fn request(&mut self, request: Request) {
+    fn request(&mut self, request: ShepherdRequest) {
         match request {
             // Handled by the connection.
-            Request::Hello { .. } => {}
-            Request::Start(job) => {
+            ShepherdRequest::Hello { .. } => {}
+            ShepherdRequest::Start(job) => {
                 if let Some(known) = self.jobs.get_mut(&job.id) {
                     known.kill = job.kill;
                 }
                 self.start_or_attach(*job);
             }
-            Request::Signal { id, signum } => match Signal::from_named_raw(signum) {
+            ShepherdRequest::Signal { id, signum } => match Signal::from_named_raw(signum) {
                 Some(signal) => self.signal_when_launched(id, signal),
                 None => {
                     stderr::line(&format!("shepherd: job {id}: signal {signum} can't be sent"));
                 }
             },
-            Request::Cancel { id, signum, kill } => {
+            ShepherdRequest::Cancel { id, signum, kill } => {
                 let signal = Signal::from_named_raw(signum).unwrap_or(Signal::TERM);
                 self.cancel(id, signal, kill);
             }
-            Request::Stdin { id, rank, data, eof } => self.add_input(id, rank, &data, eof),
-            Request::Tasks { id } => self.send_tasks(id),
-            Request::Ack { id } => match self.jobs.get_mut(&id) {
+            ShepherdRequest::Stdin { id, rank, data, eof } => self.add_input(id, rank, &data, eof),
+            ShepherdRequest::Tasks { id } => self.send_tasks(id),
+            ShepherdRequest::Ack { id } => match self.jobs.get_mut(&id) {
                 Some(job) => {
                     job.acknowledged = true;
                     self.remove_if_acknowledged(id);
                 }
                 None => self.claims.forget(id),
             },
-            Request::List => {
+            ShepherdRequest::List => {
                 let held = |job: &Job| HeldJob { id: job.id, ended: job.ended() };
                 let claimed = self.claims.earlier().filter(|id| !self.jobs.contains_key(id));
                 let lost = claimed.map(|id| HeldJob { id, ended: true });
                 let jobs = self.jobs.values().map(held).chain(lost).collect();
                 if let Some(outbox) = self.outbox() {
-                    let _ = outbox.send(Reply::List { jobs });
+                    let _ = outbox.send(ShepherdMessage::List { jobs });
                 }
             }
-            Request::Shutdown => {
+            ShepherdRequest::Shutdown => {
                 self.shutdown = true;
                 // No other manager will connect for the jobs of a temporary instance.
                 if self.manager_process.is_some() {

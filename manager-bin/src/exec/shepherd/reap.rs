@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     const ID: JobId = JobId::new(7);
-    use crate::exec::protocol::Reply;
+    use crate::exec::protocol::ShepherdMessage;
     use crate::exec::{NodeTasks, StartJob};
     use crate::open_files::OpenFiles;
 
@@ -272,7 +272,7 @@ mod tests {
         shepherd.kill_round(ID);
         assert!(shepherd.jobs[&ID].ended());
         let mut drained = Vec::new();
-        while let Ok(Reply::Event(event)) = replies.try_recv() {
+        while let Ok(ShepherdMessage::Event(event)) = replies.try_recv() {
             if let ExecEvent::Unkillable { ranks, .. } = event {
                 drained.push(ranks.to_string());
             }

@@ -14,13 +14,13 @@ use super::ending::Ending;
 use super::job::Job;
 use super::jobdir::JobDirs;
 use super::message::Message;
-use crate::exec::protocol::Reply;
+use crate::exec::protocol::ShepherdMessage;
 use crate::open_files::OpenFiles;
 
 /// The connection to which events are sent.
 pub(super) struct Manager {
     pub(super) number: u64,
-    pub(super) outbox: UnboundedSender<Reply>,
+    pub(super) outbox: UnboundedSender<ShepherdMessage>,
 }
 
 pub(super) struct Shepherd {
@@ -80,7 +80,7 @@ impl Shepherd {
     }
 
     /// The channel to the manager, if one is connected.
-    pub(super) fn outbox(&self) -> Option<UnboundedSender<Reply>> {
+    pub(super) fn outbox(&self) -> Option<UnboundedSender<ShepherdMessage>> {
         self.manager.as_ref().map(|manager| manager.outbox.clone())
     }
 }
