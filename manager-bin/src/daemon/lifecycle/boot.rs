@@ -221,8 +221,9 @@ fn restored(
     recovery: bool,
 ) -> Result<(Engine, Turn), StartError> {
     let mut engine = Engine::new(crate::daemon::clock::now(), setup)?;
-    if let Some(checkpoint) = restore::checkpoint(store)? {
-        engine.restore_checkpoint(&checkpoint)?;
+    match restore::checkpoint(store)? {
+        Some(checkpoint) => engine.restore_checkpoint(&checkpoint)?,
+        None => log.write(Level::Info, "restart: checkpoint.job-manager not found"),
     }
     if recovery {
         engine.hold_queues("the manager was started for recovery");
