@@ -16,7 +16,7 @@ use std::time::Instant;
 use divan::{Bencher, black_box};
 use jobtap_core::engine::{Cred, Effect, Engine, Input, ReplyTo, Request, Setup, Submission};
 use jobtap_core::host::{
-    Args, Command, Detail, Host, Instance, Outcome, PluginDescriptor, PluginKey, Registry,
+    Args, Command, Detail, Host, LoadedPlugin, Outcome, PluginDescriptor, PluginKey, Registry,
     RemoteCall, RemoteHandle, RemoteSink, Stack, Ticks,
 };
 use jobtap_core::jobspec::JobspecBuilder;
@@ -149,7 +149,7 @@ impl Host for Bare {
     fn queues(&self) -> &Queues {
         &self.queues
     }
-    fn call_topic(
+    fn call_own_topic(
         &self,
         _: &'static str,
         _: Option<JobId>,
@@ -172,7 +172,7 @@ fn callback<P: Plugin + Default>(bencher: Bencher, topic: TopicId) {
     let job = engine.job(id);
     let remote = RemoteHandle::new(PluginKey(0), Arc::from("p"), Arc::new(Nowhere));
     let mut stack = Stack::default();
-    stack.push(Instance::new(
+    stack.push(LoadedPlugin::new(
         P::DESCRIPTOR,
         P::DESCRIPTOR.name,
         Box::new(P::default()),
@@ -221,26 +221,31 @@ mod topics {
     #[divan::bench(sample_count = 200, sample_size = 20_000)]
     fn no_op(bencher: Bencher) {
         let (mut engine, id) = engine(&[NoOp::DESCRIPTOR]);
-        bencher.bench_local(|| engine.call_topic(black_box(TopicId::JobNew), black_box(id)));
+        bencher.bench_local(|| {
+            engine.dispatch_for_benchmark(black_box(TopicId::JobNew), black_box(id))
+        });
     }
 
     #[divan::bench(sample_count = 200, sample_size = 20_000)]
     fn job_read_and_priority(bencher: Bencher) {
         let (mut engine, id) = engine(&[ByUrgency::DESCRIPTOR]);
         let topic = TopicId::JobStatePriority;
-        bencher.bench_local(|| engine.call_topic(black_box(topic), black_box(id)));
+        bencher.bench_local(|| engine.dispatch_for_benchmark(black_box(topic), black_box(id)));
     }
 
     #[divan::bench(sample_count = 200, sample_size = 20_000)]
     fn nobody_handles(bencher: Bencher) {
         let (mut engine, id) = engine(&[NoOp::DESCRIPTOR]);
-        bencher
-            .bench_local(|| engine.call_topic(black_box(TopicId::JobInactiveAdd), black_box(id)));
+        bencher.bench_local(|| {
+            engine.dispatch_for_benchmark(black_box(TopicId::JobInactiveAdd), black_box(id))
+        });
     }
 
     #[divan::bench(args = [1, 2, 8, 32], sample_count = 200, sample_size = 5_000)]
     fn stack_of(bencher: Bencher, plugins: usize) {
         let (mut engine, id) = engine(PLUGINS.get(..plugins).unwrap_or_default());
-        bencher.bench_local(|| engine.call_topic(black_box(TopicId::JobNew), black_box(id)));
+        bencher.bench_local(|| {
+            engine.dispatch_for_benchmark(black_box(TopicId::JobNew), black_box(id))
+        });
     }
 }

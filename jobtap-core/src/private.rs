@@ -16,7 +16,8 @@ pub use std::result::Result;
 pub use crate::SDK_VERSION;
 pub use crate::host::descriptor::differ;
 pub use crate::host::{
-    AsyncPolicy, Failure, HandlerEntry, Load, LoadOrder, OnRestart, Outcome, PluginDescriptor, Role,
+    AsyncPolicy, Failure, HandlerEntry, IntroductionOrder, Load, OnRestart, Outcome,
+    PluginDescriptor, Role,
 };
 #[cfg(feature = "linkme")]
 pub use crate::host::{JOBTAP_PLUGINS_V1, JOBTAP_SCHEDULERS_V1};
@@ -39,8 +40,10 @@ pub fn downcast<P: 'static>(plugin: &mut dyn Any) -> Result<&mut P, Failure> {
 
 /// Finds the schema of the table that a parameter of `#[init]` reads, if it reads the plugin's own.
 ///
-/// The method that is found first is that of the trait whose implementing type needs no further
-/// reference: for `Conf<C>` the one that asks for `C: JsonSchema`, then the one that asks for nothing.
+/// This is autoref specialization: the traits have methods of one name, and method lookup on
+/// `&&SchemaProbe` takes the first trait whose bounds hold, by the number of references that it has to add
+/// or remove. The order is [`DerivedSchema`] (`Conf<C>` with `C: JsonSchema`), [`AnyTable`] (any other
+/// `Conf<C>`), [`NoTable`] (any other parameter).
 pub struct SchemaProbe<T>(pub PhantomData<fn() -> T>);
 
 /// See [`SchemaProbe`].

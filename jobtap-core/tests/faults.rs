@@ -1,4 +1,4 @@
-//! Nothing that plugins or the execution system do twice, late or wrongly, and no restart, costs a job
+//! Nothing that plugins or the executor do twice, late or wrongly, and no restart, costs a job
 //! its place, its time or its resources.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 

@@ -110,6 +110,56 @@ mod a_failed_handler {
     }
 }
 
+mod updates {
+    use super::*;
+
+    #[derive(Default)]
+    struct Reads;
+
+    #[derive(Deserialize)]
+    struct Extend {
+        id: JobId,
+    }
+
+    #[jobtap_plugin(name = "reads")]
+    impl Reads {
+        #[on("job.state.depend")]
+        fn depend(&self, cx: Cx<'_, JobStateDepend>) -> Result<(), HandlerError> {
+            cx.jobspec_update(path!("attributes.user.site"), 5)?;
+            let inner = cx.jobspec_update(path!("attributes.user.site.share"), 1);
+            cx.log(Level::Info, inner.is_err().to_string());
+            Ok(())
+        }
+
+        #[service("extend")]
+        fn extend(
+            &self,
+            request: Request<Extend>,
+            cx: Cx<'_, Service>,
+        ) -> Result<(), ServiceError> {
+            let job = cx.active_job(request.id)?.pending();
+            let job = job.ok_or_else(|| ServiceError::invalid("too late"))?;
+            cx.jobspec_update_of(job, path!("attributes.system.duration"), 7200)?;
+            Err(ServiceError::invalid("no"))
+        }
+    }
+
+    #[test]
+    fn an_update_is_checked_with_those_before_it() {
+        let (m, id, said) = said::<Reads>(TestJob::new());
+        assert_eq!(said, ["true"]);
+        assert_eq!(m.job(id).jobspec().attribute("user.site"), Some(&5.into()));
+    }
+
+    #[test]
+    fn a_service_that_fails_changes_no_jobspec() {
+        let (mut m, id, _) = said::<Reads>(TestJob::new().urgency(0).duration(30.0));
+        let refused = m.call_service("reads.extend", serde_json::json!({ "id": id }));
+        assert!(refused.unwrap_err().contains("no"));
+        assert_eq!(m.job(id).jobspec().duration(), 30.0);
+    }
+}
+
 mod dependencies {
     use super::*;
 

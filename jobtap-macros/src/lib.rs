@@ -51,8 +51,8 @@ use quote::quote;
 /// |---|---|---|
 /// | `name = "NAME"` | The name in the configuration, in commands and in messages: letters, digits, `-` and `_`. A leading dot marks a builtin. | required |
 /// | `load = ".."` | When the manager loads the plugin, see below. | `"auto"` |
-/// | `before = ["NAME", ..]` | Plugins that are called after this one. Names that aren't linked are ignored. | `[]` |
-/// | `after = ["NAME", ..]` | Plugins that are called before this one. | `[]` |
+/// | `before = ["NAME", ..]` | Plugins with the same `load` that are loaded, and so called, after this one. Names that aren't linked are ignored. | `[]` |
+/// | `after = ["NAME", ..]` | The same for plugins that are called before this one. | `[]` |
 /// | `data = TYPE` | The plugin's data on each job, for parameters of type `Data<'_, TYPE>`. The type is `Default`, `Serialize` and `Deserialize`; [`#[data]`](macro@data) on it says how it is stored. | no data |
 /// | `instance_data = TYPE` | The same for data that belongs to no job: `InstanceData<'_, TYPE>`. | no data |
 /// | `load_order = ".."` | The order in which active jobs are introduced when the plugin is loaded into a running manager: `"none"` is by id, `"state"` from DEPEND to CLEANUP, `"-state"` from CLEANUP to DEPEND. | `"none"` |

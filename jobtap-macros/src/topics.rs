@@ -60,6 +60,14 @@ pub(crate) fn find(name: &str) -> Result<Found, String> {
                 topic.example.unwrap_or_default()
             ));
         }
+        if let Some(scheme) = (family == "job.dependency.*").then(|| as_scheme(key))
+            && scheme != key
+        {
+            return Err(format!(
+                "no dependency can have the scheme `{key}`: it begins with a letter and has lower-case \
+                 letters, digits, `+`, `-` and `.`\nnote: write `{prefix}{scheme}`"
+            ));
+        }
         // Some events are topics of their own, with the string of their family.
         let own = EVENT_TOPICS.iter().find(|event| event.name == name);
         return Ok(found(own.unwrap_or(topic), family, key));
@@ -100,6 +108,28 @@ fn unknown(name: &str) -> String {
             known.map(|topic| format!("`{topic}`")).collect::<Vec<_>>().join(", ")
         ),
     }
+}
+
+/// The scheme of a URI (RFC 3986, as jobspecs are read) that is nearest to this name: `AfterQuota` and
+/// `after_quota` become `after-quota`. A scheme stays as it is.
+fn as_scheme(name: &str) -> String {
+    if name == "*" {
+        return name.to_owned();
+    }
+    let mut scheme = String::new();
+    for c in name.trim_start_matches(|c: char| !c.is_ascii_alphabetic()).chars() {
+        match c {
+            '_' => scheme.push('-'),
+            c if c.is_ascii_uppercase() => {
+                if !scheme.is_empty() && !scheme.ends_with(['-', '.', '+']) {
+                    scheme.push('-');
+                }
+                scheme.push(c.to_ascii_lowercase());
+            }
+            c => scheme.push(c),
+        }
+    }
+    scheme
 }
 
 fn is_key_char(c: char) -> bool {
@@ -188,6 +218,19 @@ mod tests {
         let alloc = find("job.event.alloc").unwrap();
         assert_eq!((alloc.type_name, alloc.topic), ("JobEventAlloc", "job.event.*"));
         assert!(find("job.event.").is_err());
+    }
+
+    #[test]
+    fn a_scheme_that_no_dependency_can_have_is_refused() {
+        for (name, scheme) in
+            [("AfterQuota", "after-quota"), ("after_quota", "after-quota"), ("2nd", "nd")]
+        {
+            let error = find(&format!("job.dependency.{name}")).unwrap_err();
+            assert!(error.ends_with(&format!("write `job.dependency.{scheme}`")), "{error}");
+        }
+        for scheme in ["begin-time", "x+y.z2", "*"] {
+            find(&format!("job.dependency.{scheme}")).unwrap();
+        }
     }
 
     #[test]

@@ -53,7 +53,7 @@ macro_rules! topics {
             /// `job.new`: a job was accepted, or exists after a restart or when the plugin is loaded. Any
             /// state but INACTIVE. Use it to count jobs and to subscribe to their events.
             JobNew = "job.new", Log:
-                HasJob HasActiveJob ReturnsUnit ReturnsFault ReturnsAnnotations;
+                HasJob HasActiveJob ReturnsUnit ReturnsFault ReturnsAnnotations AllowsJobspecUpdate;
 
             /// `job.state.depend`: the job is accepted and waits for its dependencies. No dependency can be
             /// added later.

@@ -16,6 +16,7 @@ pub mod bench;
 pub mod build;
 mod cli;
 pub mod client;
+mod clock;
 pub mod daemon;
 pub mod exec;
 mod files;

@@ -47,7 +47,7 @@ fn jobs_can_request_resources_in_every_shape() {
     assert_eq!(copies, "bulksubmit: submit --cores=1 true\nbulksubmit: submit --cores=2 true");
     let shapes = ["bulksubmit", "--dry-run", "--shape=node={}{x}/slot/core", "true", ":::", "1"];
     let shapes = m.jobtap_args(&shapes).ok();
-    assert_eq!(shapes, "bulksubmit: submit --shape='node=1{x}/slot/core' true");
+    assert_eq!(shapes, "bulksubmit: submit --shape=node=1{x}/slot/core true");
     let refused = |options: &str, text: &str| {
         m.jobtap(&format!("run {options} true")).says(1, &format!("jobtap-run: ERROR: {text}"));
     };

@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::agenda::{Agenda, Cause, Notice, Work};
+use super::agenda::{Agenda, Cause, PendingDispatch, Work};
 use super::alloc::Allocation;
-use super::api::{Effect, Effects, Level, Log, LogLine, ReplyTo, RequestError};
+use super::api::{Effect, Effects, JobLog, Level, LogLine, ReplyTo, RequestError};
 use super::clock::Clock;
 use super::dispatch::plugins::Plugins;
 use super::events;
 use super::exec::config::ExecConfig;
-use super::jobs::waiters::Waits;
+use super::jobs::waiters::Waiters;
 use super::jobs::{Jobs, Record};
 use super::requests::ingest::Submissions;
 use super::timers::{Due, Timers};
@@ -35,7 +35,7 @@ pub(super) struct Core {
     pub(super) agenda: Agenda,
     pub(super) plugins: Plugins,
     pub(super) submissions: Submissions,
-    pub(super) waits: Waits,
+    pub(super) waiters: Waiters,
     pub(super) alloc: Allocation,
     pub(super) exec: ExecConfig,
     pub(super) timers: Timers,
@@ -72,7 +72,7 @@ impl Core {
     }
 
     /// Appends an event to a log of the job; see [`Jobs::append`].
-    pub(super) fn append(&mut self, id: JobId, log: Log, entry: &Arc<EventEntry>) {
+    pub(super) fn append(&mut self, id: JobId, log: JobLog, entry: &Arc<EventEntry>) {
         self.jobs.append(&mut self.effects, id, log, entry);
     }
 
@@ -91,7 +91,7 @@ impl Core {
     #[inline]
     pub(super) fn notify(&mut self, topic: TopicId, job: JobId, cause: Cause) {
         if self.plugins.stack.handles(topic) {
-            self.agenda.push(Work::Notify(Notice { topic, job, cause }));
+            self.agenda.push(Work::Notify(PendingDispatch { topic, job, cause }));
         }
     }
 
@@ -101,7 +101,12 @@ impl Core {
     }
 
     /// A job that clients can know of, or this error.
-    pub(super) fn known(&self, id: JobId, errno: i32, text: &str) -> Result<&Record, RequestError> {
+    pub(super) fn accepted_or(
+        &self,
+        id: JobId,
+        errno: i32,
+        text: &str,
+    ) -> Result<&Record, RequestError> {
         let record = self.jobs.get(id).filter(|record| record.is_accepted());
         record.ok_or_else(|| RequestError::new(errno, text))
     }

@@ -7,12 +7,12 @@
 //!            Effects ◀── writes, responses, commands ◀───────────────────┘
 //! ```
 //!
-//! | folder or file | what it holds | imports from here |
+//! | folder or file | what it holds | lies above |
 //! |---|---|---|
 //! | `api` | inputs and effects | |
 //! | `events`, `clock` | contexts of events; the time | |
-//! | `jobs` | all jobs, and what events do to them (RFC 21) | `api`, `events` |
 //! | `agenda` | what is still to be done for the present input | `api` |
+//! | `jobs` | all jobs, and what events do to them (RFC 21) | `api`, `events`, `agenda` |
 //! | `timers` | timers of the engine and of plugins | `api` |
 //! | `core` | the parts side by side | the data of all parts |
 //! | `dispatch` | plugins: how their handlers are called, and what they ask for | `core` |
@@ -22,8 +22,9 @@
 //! | `requests` | what clients ask for | `core` |
 //! | `restart` | how a manager continues from the store | `core` |
 //!
-//! A part owns its data and changes it by its own methods. What concerns several parts is done by
-//! functions that name the parts, or take the whole `Core`; here, each piece of work is routed to the
+//! A part owns its data and changes it by its own methods. The column names what is below a part at
+//! least; `core` lies above the data of all parts. What concerns several parts is done by functions
+//! that name the parts, or take the whole `Core`; here, each piece of work is routed to the
 //! function that it is for.
 
 mod agenda;
@@ -54,11 +55,11 @@ pub use restart::RestoreError;
 
 use self::core::Core;
 use crate::host::{HandlerStats, Registry, RemoteSink, Ticks};
-use crate::job::{Job, JobId, Timestamp, Uid};
+use crate::job::{Job, JobId, State, Timestamp, Uid};
 use crate::queue::Queues;
 use crate::resource::ResourceSet;
 use crate::topic::TopicId;
-use agenda::{Agenda, Cause, Frame, Notice, Purpose, Work};
+use agenda::{Agenda, Cause, Frame, PendingDispatch, Purpose, Work};
 use alloc::Allocation;
 use alloc::alloc_queues::AllocQueues;
 use alloc::{node_events, schedule};
@@ -70,8 +71,8 @@ use dispatch::{
 use exec::config::ExecConfig;
 use exec::{simulated, time_limit};
 use jobs::Jobs;
-use jobs::waiters::Waits;
-use life_cycle::{actions, waits};
+use jobs::waiters::Waiters;
+use life_cycle::{actions, waiters};
 use requests::ingest::{Ingest, Submissions};
 use requests::{listing, nodes, plugins, purge, queues, submit, update, why};
 use timers::{Due, Timers};
@@ -92,7 +93,7 @@ pub struct Setup {
     pub ticks: Ticks,
 }
 
-/// The job manager's core.
+/// The engine: decides what becomes of each job.
 ///
 /// A new engine gets its plugins from [`new`](Self::new), its jobs from the `restore` functions, and
 /// begins work with [`start`](Self::start). From then on it is driven by [`handle`](Self::handle).
@@ -122,7 +123,7 @@ impl Engine {
             agenda: Agenda::default(),
             plugins: Plugins::new(registry, remote, ticks),
             submissions: Submissions::new(ingest),
-            waits: Waits::default(),
+            waiters: Waiters::default(),
             alloc: Allocation::new(queues, alloc_queues, &resources),
             exec,
             timers: Timers::default(),
@@ -146,27 +147,28 @@ impl Engine {
             Input::Remote(call) => remote::receive(core, call),
             Input::Abandoned(reply) => {
                 core.plugins.abandon(reply);
-                core.waits.abandon(reply);
-                core.alloc.nodes.watchers.retain(|watcher| *watcher != reply);
+                core.waiters.abandon(reply);
+                core.alloc.nodes.abandon(reply);
             }
         }
         self.settle();
         self.take_effects()
     }
 
-    /// Ends the engine: what the next one continues from is stored, and the waiters are refused.
-    pub fn unload(&mut self, now: Timestamp) -> Effects {
+    /// Ends the engine: stores what the next one continues from, and refuses the requests that wait for
+    /// jobs. The plugins aren't removed, and their `unload` isn't called.
+    pub fn finish(&mut self, now: Timestamp) -> Effects {
         self.core.clock.now = now;
-        waits::refuse_all(&mut self.core);
+        waiters::refuse_all(&mut self.core);
         queues::checkpoint(&mut self.core);
         self.take_effects()
     }
 
     /// Dispatches one topic as an event would. For benchmarks.
     #[doc(hidden)]
-    pub fn call_topic(&mut self, topic: TopicId, job: JobId) {
+    pub fn dispatch_for_benchmark(&mut self, topic: TopicId, job: JobId) {
         if self.core.plugins.stack.handles(topic) {
-            frames::notify(&mut self.core, Notice { topic, job, cause: Cause::None });
+            frames::notify(&mut self.core, PendingDispatch { topic, job, cause: Cause::None });
         }
         self.run();
     }
@@ -183,7 +185,7 @@ impl Engine {
                 break;
             }
         }
-        waits::answer_idle(&mut self.core);
+        waiters::answer_idle(&mut self.core);
         self.core.jobs.tidy(&mut self.core.effects);
     }
 
@@ -193,7 +195,7 @@ impl Engine {
         while let Some(work) = core.agenda.pop() {
             match work {
                 Work::ApplyNextEvent(id) => life_cycle::apply_next(core, id),
-                Work::Notify(notice) => frames::notify(core, notice),
+                Work::Notify(pending) => frames::notify(core, pending),
                 Work::Frame(frame) => {
                     if let Some(frame) = frames::run(core, frame) {
                         finish_dispatch(core, *frame);
@@ -208,7 +210,9 @@ impl Engine {
                 Work::RemoveRecord(id) => core.jobs.remove(id),
                 Work::AskPriorities(jobs) => priorities::ask_next(core, jobs),
                 Work::CloseFaulted(plugin) => removal::close_faulted(core, plugin),
-                Work::FreeUnclaimed(plugin, job) => retention::free_unclaimed(core, plugin, job),
+                Work::FreeUnconfirmed(plugin, job) => {
+                    retention::free_unconfirmed(core, plugin, job)
+                }
                 Work::Introduce(plugin, jobs) => introduction::introduce_next(core, plugin, jobs),
                 Work::IntroduceInactive(plugin, jobs) => {
                     introduction::introduce_next_inactive(core, plugin, jobs);
@@ -246,8 +250,8 @@ fn finish_dispatch(core: &mut Core, frame: Frame) {
 
 /// Restoring, before [`start`](Engine::start), in any order.
 impl Engine {
-    /// Restores a job by its eventlog. Returns what is to be stored, unless it is known to be there:
-    /// it tells the next start what the job is.
+    /// Restores a job by its eventlog. Returns the job's row in the index of jobs. The caller stores it only
+    /// if the index was incomplete.
     ///
     /// # Errors
     /// When the eventlog cannot be replayed; the text is for a warning that names the job.
@@ -308,10 +312,10 @@ impl Engine {
         restart::restore_checkpoint(&mut self.core, checkpoint)
     }
 
-    /// Stops all queues for this run only, so that an administrator can look at the jobs first. After
-    /// [`restore_checkpoint`](Self::restore_checkpoint).
-    pub fn hold_queues(&mut self, reason: &str) {
-        self.core.alloc.queues.hold(reason);
+    /// Stops scheduling in all queues, for this run only, so that an administrator can look at the jobs
+    /// first. After [`restore_checkpoint`](Self::restore_checkpoint).
+    pub fn stop_queues_for_this_run(&mut self, reason: &str) {
+        self.core.alloc.queues.stop_for_this_run(reason);
     }
 
     /// Begins work: introduces the restored jobs to the plugins, and takes up what each was at.
@@ -362,6 +366,11 @@ impl Engine {
     /// then.
     pub fn next_listed(&self, listing: &mut Listing) -> Listed {
         listing::next(&self.core, listing)
+    }
+
+    /// How many jobs are running, in RUN or CLEANUP.
+    pub fn running_jobs(&self) -> u64 {
+        self.core.jobs.counts.all.count(&[State::Run, State::Cleanup])
     }
 
     /// The ids of all active jobs, in order.
@@ -442,7 +451,7 @@ impl Engine {
         nodes::sched_status(&self.core.alloc)
     }
 
-    /// The loaded plugins in load order.
+    /// The loaded plugins in stack order.
     pub fn plugins(&self) -> Vec<PluginStatus> {
         loading::list(&self.core.plugins)
     }

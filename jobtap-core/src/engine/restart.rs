@@ -16,12 +16,12 @@ use super::core::Core;
 use super::dispatch::{dependencies, frames, perilogs, retention};
 use super::events;
 use super::exec::{self, time_limit};
-use super::jobs::{ApplyError, Phase, Record, summary};
-use super::life_cycle::{actions, waits};
+use super::jobs::{ApplyError, Phase, Record, annotations, summary};
+use super::life_cycle::{actions, waiters};
 use super::requests::purge;
 use super::requests::queues::{self, stop_at_restart};
 use crate::eventlog::decode_log;
-use crate::host::{Bound, OnRestart, Perilog};
+use crate::host::{BoundHandler, OnRestart, Perilog};
 use crate::job::{JobId, State};
 use crate::jobspec::Jobspec;
 use crate::resource::ResourceSet;
@@ -38,7 +38,7 @@ impl From<ApplyError> for RestoreError {
     }
 }
 
-/// Restores a job by its eventlog. Returns what is to be stored, unless it is known to be there.
+/// Restores a job by its eventlog. Returns the job's row in the index of jobs.
 pub(super) fn restore(core: &mut Core, stored: StoredJob) -> Result<Write, RestoreError> {
     let id = stored.id;
     let record = replay(stored)?;
@@ -70,18 +70,21 @@ pub(super) fn summary_difference(
 }
 
 fn insert(core: &mut Core, id: JobId, mut record: Record) {
-    if record.holding.is_held() && record.holding.is_from_pool() && !core.alloc.reclaim(&record) {
-        record.holding.lose();
+    if record.allocation.is_allocated()
+        && record.allocation.is_from_pool()
+        && !core.alloc.reclaim(&record)
+    {
+        record.allocation.lose();
     }
     core.jobs.newest_id = core.jobs.newest_id.max(Some(id));
     if record.job.state == State::Inactive {
-        core.waits.restore_inactive(&record);
+        core.waiters.restore_inactive(&record);
         core.jobs.insert_inactive(id, Box::new(record));
         core.jobs.count_new(id);
     } else {
         core.jobs.insert_active(id, Box::new(record));
         core.jobs.count_new(id);
-        waits::begin(core, id);
+        waiters::count_waitable(core, id);
     }
 }
 
@@ -114,6 +117,10 @@ fn replay(stored: StoredJob) -> Result<Record, RestoreError> {
             record.job.state = State::Depend;
         }
     }
+    if !stored.annotations.is_empty() {
+        annotations::merge(&mut record.job.annotations, &stored.annotations);
+        record.stored_annotations = Some(Box::new(stored.annotations));
+    }
     if record.job.state == State::New {
         return Err(refuse("job state (NEW) is invalid after replay".to_owned()));
     }
@@ -141,7 +148,7 @@ pub(super) fn start(core: &mut Core) {
         if let Some(record) = core.jobs.get_mut(id) {
             // What callbacks for earlier jobs post to this one waits until it is resumed itself:
             // before that it is not known whether its tasks still run.
-            record.posted.busy = true;
+            record.pending_events.busy = true;
         }
         core.agenda.push(Work::Resume(id));
     }
@@ -187,7 +194,7 @@ pub(super) fn resume(core: &mut Core, id: JobId) {
     if state == State::Sched {
         // Back to PRIORITY: the plugins that gave the priority may be others now.
         // In front of what callbacks for earlier jobs may have posted.
-        record.posted.queue.push_front(events::bare(core.clock.now, "flux-restart"));
+        record.pending_events.queue.push_front(events::bare(core.clock.now, "flux-restart"));
     }
     core.agenda.push(Work::ApplyNextEvent(id));
     match state {
@@ -214,7 +221,7 @@ fn fail_without_resources(core: &mut Core, id: JobId) {
     let Some(record) = core.jobs.get(id) else {
         return;
     };
-    if record.holding.is_lost() && record.job.state == State::Run {
+    if record.allocation.is_lost() && record.job.state == State::Run {
         let note = "failed to reallocate R for running job";
         core.raise_fatal(id, "scheduler-restart", note);
     }
@@ -233,7 +240,7 @@ fn resume_execution(core: &mut Core, id: JobId) {
     let started = record.job.event_posted("start");
     if record.job.state == State::Cleanup {
         // It may still run: then it is ended, and its end reported.
-        if record.times.run.get().is_some() {
+        if record.job.times.run.get().is_some() {
             exec::end_restored(core, id);
         }
         return;
@@ -241,14 +248,14 @@ fn resume_execution(core: &mut Core, id: JobId) {
     // A start that was asked for is found again, or made now if it has never arrived.
     exec::execute(core, id, started);
     if started {
-        let since = core.jobs.get(id).and_then(|record| record.times.start.get());
+        let since = core.jobs.get(id).and_then(|record| record.job.times.start.get());
         time_limit::arm(core, id, since.unwrap_or(core.clock.now));
     }
 }
 
 /// Whether the work of an asynchronous handler begins again after a restart; `default` if its handler
 /// does not say.
-fn reruns(bound: &Bound, default: bool) -> bool {
+fn reruns(bound: &BoundHandler, default: bool) -> bool {
     let declared = bound.entry().policy.and_then(|policy| policy.on_restart);
     declared.map_or(default, |declared| declared == OnRestart::Rerun)
 }
@@ -258,8 +265,8 @@ fn resume_depend(core: &mut Core, id: JobId) {
     let Some(job) = core.job(id) else {
         return;
     };
-    let interrupted = |bound: &Bound| {
-        let description = format!("{}.{}", bound.instance().name(), bound.entry().method);
+    let interrupted = |bound: &BoundHandler| {
+        let description = bound.work_description(None);
         job.dependencies().any(|open| open == description).then_some(description)
     };
     let handlers = core.plugins.stack.handlers(TopicId::JobStateDepend);
@@ -310,10 +317,8 @@ fn rerun(core: &mut Core, id: JobId, kind: Perilog, what: &str) {
         Perilog::Prolog => TopicId::JobStateRun,
         Perilog::Epilog => TopicId::JobStateCleanup,
     };
-    let begins_again = |bound: &&Bound| {
-        let (plugin, method) = (bound.instance().name(), bound.entry().method);
-        reruns(bound, false) && what == format!("{plugin}.{method}")
-    };
+    let begins_again =
+        |bound: &&BoundHandler| reruns(bound, false) && what == bound.work_description(None);
     let handlers = core.plugins.stack.handlers(topic);
     let handlers = handlers.into_iter().flat_map(|list| list.iter());
     let handlers = handlers.filter(begins_again).cloned().collect();

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::api::{Effect, Effects, TimerId};
-use crate::host::{PluginKey, TimerKey, Work as RemoteWork};
+use crate::host::{PluginKey, RemoteWork, TimerKey};
 use crate::job::{JobId, Timestamp};
 
 /// What is to be done when a timer fires.

@@ -5,11 +5,13 @@
 //! through [`Host`]. The job manager's engine is one host, the test kit uses the same engine, and
 //! others can follow. The rules for a host:
 //!
-//! 1. Calls of a handler are queued as [`Command`]s and committed at the end of that plugin's
-//!    callback, before the next plugin and before the job's own action. When the handler returned
-//!    an error its jobspec updates are dropped and the other commands are carried out; when it
-//!    panicked all are dropped.
-//! 2. Reads and checks answer at once, never run a callback, and see the callback's own commands.
+//! 1. Calls of a handler are queued as [`Command`]s and carried out after that plugin's callback,
+//!    before the next plugin and before the job's own action. When the handler returned an error its
+//!    jobspec updates are dropped and the other commands are carried out; when it panicked all are
+//!    dropped. Only [`call_own_topic`](Host::call_own_topic) runs other handlers within the callback.
+//! 2. Reads and checks return at once and run no callback. Jobs and data show what the callback itself
+//!    has asked for: events, urgency, flags, memos, dependencies and jobspec updates. A job's state and
+//!    priority stay as they are.
 //! 3. A command that has become void at its turn is dropped and logged with plugin and topic.
 
 use std::any::Any;
@@ -109,20 +111,20 @@ pub trait Host {
     /// The instance's queues, as they are now.
     fn queues(&self) -> &Queues;
 
-    /// Calls an author's own topic on all plugins that handle it, at once and in load order. The commands of
+    /// Calls an author's own topic on all plugins that handle it, at once and in stack order. The commands of
     /// their handlers are queued with those of this callback.
     ///
     /// # Errors
     /// When there is no such job, when a plugin that handles the topic is being called already, or when a
     /// handler fails.
-    fn call_topic(
+    fn call_own_topic(
         &self,
         topic: &'static str,
         job: Option<JobId>,
         payload: &dyn Any,
     ) -> Result<Vec<Box<dyn Any>>, CallError>;
 
-    /// Checks a command against the job's state and the commands that are queued, and queues it.
+    /// Checks a command against the job, its state and what the callback has asked for on it, and queues it.
     ///
     /// # Errors
     /// When the command can't have an effect. It is not queued then.

@@ -18,6 +18,7 @@ use super::perilog::Perilog;
 use super::process::ProcessCommand;
 use super::service::{ReplyTo, ServiceError};
 use crate::job::{JobId, Signal, Timestamp, Urgency};
+use crate::jobspec::Dependency;
 use crate::resource::Idset;
 
 /// What a handler asks its host to do.
@@ -135,6 +136,20 @@ pub enum Command {
         /// The memo: keys and values; null removes a key.
         memo: Map<String, Value>,
     },
+    /// Move the end of a job that has resources.
+    SetExpiration {
+        /// The job.
+        job: JobId,
+        /// The new end; UNIX time 0 is no end.
+        at: Timestamp,
+    },
+    /// Merge annotations into those of the job, durably.
+    Annotate {
+        /// The job.
+        job: JobId,
+        /// The annotations: objects are merged key by key, null removes a key.
+        annotations: Map<String, Value>,
+    },
     /// Set a flag of the job.
     SetFlag {
         /// The job.
@@ -143,7 +158,7 @@ pub enum Command {
         flag: JobFlag,
     },
     /// Take over a prolog or epilog that was open when the manager stopped or the plugin was reloaded.
-    Reopen {
+    TakeOver {
         /// The job.
         job: JobId,
         /// Whether it is a prolog or an epilog.
@@ -226,7 +241,7 @@ pub enum Command {
         /// When it fires.
         at: Timestamp,
         /// The work that is done then.
-        work: Work,
+        work: RemoteWork,
     },
     /// Stop a timer.
     CancelTimer {
@@ -237,20 +252,20 @@ pub enum Command {
     Spawn(Task),
     /// Run the future of an asynchronous handler in the same way. The host aborts it when the job no longer
     /// waits for it.
-    Begin(JobWork),
+    BeginWork(JobWork),
     /// The future of an asynchronous handler has finished.
-    End {
+    WorkEnded {
         /// The job.
         job: JobId,
         /// Its description.
         what: String,
     },
     /// Do some work when the job has a fatal exception or is inactive; at once if it has or is.
-    AwaitEnd {
+    NotifyAtJobEnd {
         /// The job.
         job: JobId,
         /// The work that is done then.
-        work: Work,
+        work: RemoteWork,
     },
     /// Write to the manager's log.
     Log {
@@ -260,7 +275,7 @@ pub enum Command {
         text: String,
     },
     /// Write to the manager's log about a job.
-    LogOf {
+    LogForJob {
         /// The job.
         job: JobId,
         /// The severity.
@@ -332,6 +347,24 @@ pub struct JobWork {
     pub task: Task,
 }
 
+/// The description of the work of an asynchronous handler: `PLUGIN.METHOD`, and for a dependency
+/// `PLUGIN.METHOD=SCHEME:VALUE`, since one handler may run for several dependencies of a job at the same
+/// time.
+///
+/// It is the description in the events `dependency-add`, `prolog-start` and `epilog-start`, so it is stored
+/// in eventlogs. A restarted manager finds the handlers of interrupted work by it: a change of this format
+/// would orphan all work that is open at an upgrade.
+pub(crate) fn work_description(
+    plugin: &str,
+    method: &str,
+    dependency: Option<&Dependency>,
+) -> String {
+    match dependency {
+        None => format!("{plugin}.{method}"),
+        Some(Dependency { scheme, value, .. }) => format!("{plugin}.{method}={scheme}:{value}"),
+    }
+}
+
 /// A future that the host runs for a plugin.
 pub struct Task(pub Pin<Box<dyn Future<Output = ()> + Send>>);
 
@@ -391,18 +424,18 @@ impl TimerKey {
 pub type LaterCall = Box<dyn for<'a> FnOnce(&mut dyn Any, &'a Args<'a>) + Send>;
 
 /// Work that is done on the manager's thread.
-pub enum Work {
+pub enum RemoteWork {
     /// Call a closure with the plugin.
     Call(LaterCall),
     /// Carry out commands.
     Commands(Vec<Command>),
 }
 
-impl fmt::Debug for Work {
+impl fmt::Debug for RemoteWork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Work::Call(_) => f.write_str("Call"),
-            Work::Commands(commands) => f.debug_tuple("Commands").field(commands).finish(),
+            RemoteWork::Call(_) => f.write_str("Call"),
+            RemoteWork::Commands(commands) => f.debug_tuple("Commands").field(commands).finish(),
         }
     }
 }

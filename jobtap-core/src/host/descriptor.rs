@@ -29,12 +29,12 @@ pub struct PluginDescriptor {
     pub sdk: &'static str,
     /// When the plugin is loaded.
     pub load: Load,
-    /// Plugins that are called after this one, if they are linked.
+    /// Plugins with the same `load` that are called after this one, if they are linked.
     pub before: &'static [&'static str],
-    /// Plugins that are called before this one, if they are linked.
+    /// Plugins with the same `load` that are called before this one, if they are linked.
     pub after: &'static [&'static str],
-    /// The order in which it is called for the active jobs when it is loaded into a running manager.
-    pub load_order: LoadOrder,
+    /// The order in which the active jobs are introduced to it when it is loaded into a running manager.
+    pub load_order: IntroductionOrder,
     /// The JSON Schema of the plugin's own table; `None` when it takes no configuration.
     pub schema: fn() -> Option<Value>,
     /// Builds an instance.
@@ -83,8 +83,10 @@ pub enum Load {
     ByName,
 }
 
-/// The order in which a plugin that is loaded into a running manager is called for the active jobs:
+/// The order in which the active jobs are introduced to a plugin that is loaded into a running manager:
 /// `#[jobtap_plugin(load_order = "state")]`.
+///
+/// Not to be confused with the order of the plugins in the [stack](super::Stack).
 ///
 /// ```
 /// # use jobtap_core::prelude::*;
@@ -100,7 +102,7 @@ pub enum Load {
 /// }
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum LoadOrder {
+pub enum IntroductionOrder {
     /// By id.
     #[default]
     None,
@@ -146,7 +148,7 @@ pub struct HandlerEntry {
     /// Who may send requests, if it is a service.
     pub role: Role,
     /// Whether its signature has a return type other than `()`: a handler without one decides nothing.
-    pub answers: bool,
+    pub returns_value: bool,
     /// Its options, if it is asynchronous.
     pub policy: Option<AsyncPolicy>,
     /// Calls the handler.

@@ -1,8 +1,8 @@
 //! What runs plugins: the seam that a host implements, and the parts that every host needs.
 //!
 //! A host takes the linked plugins from the [`Registry`], builds each from its [`PluginDescriptor`]
-//! and puts it as an [`Instance`] on a [`Stack`]. For each topic it goes through
-//! [`Stack::handlers`], calls each [`Bound`] handler with [`Args`], and reads its [`Outcome`].
+//! and puts it as an [`LoadedPlugin`] on a [`Stack`]. For each topic it goes through
+//! [`Stack::handlers`], calls each [`BoundHandler`] handler with [`Args`], and reads its [`Outcome`].
 //! During the call the handler sees the host as `dyn` [`Host`], and what it asks for is queued as a
 //! [`Command`]. The job manager's engine is one host; none of this knows the engine.
 //!
@@ -21,6 +21,7 @@ pub(crate) mod call_error;
 mod callback;
 pub(crate) mod command;
 pub(crate) mod descriptor;
+pub(crate) mod errno;
 pub(crate) mod event_name;
 pub(crate) mod exception;
 pub(crate) mod failure;
@@ -42,9 +43,10 @@ pub use backend::{JOBTAP_PLUGINS_V1, JOBTAP_SCHEDULERS_V1};
 #[doc(hidden)]
 pub use backend::{Linked, LinkedScheduler};
 pub use callback::{Args, Detail, Host};
-pub use command::{Command, JobWork, LaterCall, Task, TimerKey, Work, WorkKind};
+pub use command::{Command, JobWork, LaterCall, RemoteWork, Task, TimerKey, WorkKind};
 pub use descriptor::{
-    AsyncPolicy, HandlerEntry, HandlerFn, InitArgs, Load, LoadOrder, OnRestart, PluginDescriptor,
+    AsyncPolicy, HandlerEntry, HandlerFn, InitArgs, IntroductionOrder, Load, OnRestart,
+    PluginDescriptor,
 };
 pub use failure::{Failure, IsError, panic_text};
 pub use futures_util::future::AbortHandle;
@@ -55,12 +57,12 @@ pub use process::{LineSink, ProcessAnswer, ProcessCommand, ProcessKey};
 pub use registry::{Registry, RegistryBuilder, RegistryError};
 pub use remote::{PluginKey, RemoteCall, RemoteHandle, RemoteSink};
 pub use service::{ReplyTo, Role, ServiceRequest};
-pub use stack::{Bound, Called, Fault, Handlers, Instance, Stack};
+pub use stack::{BoundHandler, CallResult, Fault, Handlers, LoadedPlugin, Stack};
 pub use update::UpdateDecision;
 
 // Public as items of `plugin`.
 pub(crate) use call_error::CallError;
-pub(crate) use command::{JobFlag, Level};
+pub(crate) use command::{JobFlag, Level, work_description};
 pub(crate) use event_name::EventName;
 pub(crate) use exception::{Exception, Severity};
 pub(crate) use failure::ConfError;

@@ -10,7 +10,7 @@ use crate::resource::ResourceSet;
 
 /// The priority of a job, as handlers of `job.state.priority` and `job.priority.get` return it.
 ///
-/// All plugins are called in load order, and the last one that returns something else than
+/// All plugins are called in stack order, and the last one that returns something else than
 /// [`Unchanged`](Self::Unchanged) decides. Urgency 0 (hold) and 31 (expedite) override every plugin.
 ///
 /// ```

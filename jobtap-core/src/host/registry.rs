@@ -7,7 +7,10 @@ use super::order::{Placement, arrange};
 use crate::SDK_VERSION;
 use crate::sched::{OWN, SchedulerDescriptor};
 
-/// The plugins that a manager can load, in the order in which they are called.
+/// The plugins that a manager can load, in the order in which those of one kind of [`Load`] are loaded.
+///
+/// The stack has the order of loading. So what is loaded by name or by the configuration may come after a
+/// plugin that it precedes here.
 ///
 /// The order is a matter of policy, since the last plugin that sets a priority decides. Builtins (dotted
 /// names) come first, then the others. Among them the declared `before` and `after` decide, then the
@@ -248,7 +251,7 @@ mod tests {
             load: Load::Auto,
             before,
             after,
-            load_order: crate::host::LoadOrder::None,
+            load_order: crate::host::IntroductionOrder::None,
             schema: || None,
             new: |_| Err(ConfError::new("a test does not build it")),
             handlers: &[],

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::command::{Command, TimerKey, Work};
+use super::command::{Command, RemoteWork, TimerKey};
 use crate::job::Timestamp;
 
 /// One loading of one plugin. A plugin that is loaded again has another key, so that work for the
@@ -26,7 +26,7 @@ pub struct RemoteCall {
     /// The plugin.
     pub plugin: PluginKey,
     /// The work.
-    pub work: Work,
+    pub work: RemoteWork,
 }
 
 /// A [`Remote`](crate::plugin::Remote) without the type of the plugin.
@@ -58,7 +58,7 @@ impl RemoteHandle {
     }
 
     pub(crate) fn commands(&self, commands: Vec<Command>) {
-        self.work(Work::Commands(commands));
+        self.work(RemoteWork::Commands(commands));
     }
 
     /// Calls `work` after some seconds of the host's time. `due` is called first, with the time at which
@@ -71,16 +71,16 @@ impl RemoteHandle {
     ) -> TimerKey {
         let key = TimerKey::next();
         // Two steps, since only the manager's thread knows the host's time.
-        self.work(Work::Call(Box::new(move |_, args| {
+        self.work(RemoteWork::Call(Box::new(move |_, args| {
             let at = args.host.now() + seconds;
             due(at);
-            let work = Work::Call(Box::new(move |_, _| work()));
+            let work = RemoteWork::Call(Box::new(move |_, _| work()));
             args.host.push(Command::StartTimer { key, at, work });
         })));
         key
     }
 
-    pub(crate) fn work(&self, work: Work) {
+    pub(crate) fn work(&self, work: RemoteWork) {
         self.sink.send(RemoteCall { plugin: self.plugin, work });
     }
 }

@@ -4,11 +4,9 @@ use std::cell::Cell;
 
 use serde_json::Value;
 
+use super::errno::{EINVAL, EPERM};
 use super::failure::IsError;
 use crate::job::Uid;
-
-const EINVAL: i32 = 22;
-const EPERM: i32 = 1;
 
 /// The client that sent a request.
 ///

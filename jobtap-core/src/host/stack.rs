@@ -1,8 +1,9 @@
 //! The loaded plugins, and their handlers by topic.
 //!
-//! A host dispatches a topic by calling each [`Bound`] of [`Stack::handlers`]. These lists are made when a
-//! plugin is loaded or removed, so that a dispatch only walks one. A list that is being walked doesn't
-//! change: a dispatch under way skips the plugins that are removed meanwhile ([`Bound::is_out`]).
+//! A host dispatches a topic by calling each [`BoundHandler`] of [`Stack::handlers`]. These lists are
+//! made when a plugin is loaded or removed, so that a dispatch only walks one. A list that is being
+//! walked doesn't change: a dispatch under way skips the plugins that are removed meanwhile
+//! ([`BoundHandler::is_out_of_service`]).
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -12,15 +13,17 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::callback::Args;
+use super::command::work_description;
 use super::descriptor::{HandlerEntry, HandlerFn, PluginDescriptor};
 use super::failure::{Failure, panic_text};
 use super::meter::{HandlerStats, Meter, Ticks};
 use super::outcome::Outcome;
 use super::remote::{PluginKey, RemoteHandle};
+use crate::jobspec::Dependency;
 use crate::topic::TopicId;
 
 /// One loaded plugin.
-pub struct Instance {
+pub struct LoadedPlugin {
     key: PluginKey,
     name: Arc<str>,
     listed: Box<str>,
@@ -29,11 +32,13 @@ pub struct Instance {
     slot: RefCell<Box<dyn Any>>,
     remote: RemoteHandle,
     meters: Vec<Rc<Meter>>,
+    /// Of the calls outside of any topic: timers, and work that has come back.
+    later: Meter,
     faulted: Cell<bool>,
     removed: Cell<bool>,
 }
 
-impl Instance {
+impl LoadedPlugin {
     /// A newly built plugin, which lists show as `listed`.
     pub fn new(
         descriptor: &'static PluginDescriptor,
@@ -49,6 +54,7 @@ impl Instance {
             slot: RefCell::new(plugin),
             remote,
             meters: descriptor.handlers.iter().map(|_| Rc::new(Meter::new())).collect(),
+            later: Meter::new(),
             faulted: Cell::new(false),
             removed: Cell::new(false),
         }
@@ -97,42 +103,54 @@ impl Instance {
     /// The counts of its handlers.
     pub fn stats(&self) -> Vec<HandlerStats> {
         let entries = self.descriptor.handlers.iter().zip(&self.meters);
-        entries.map(|(entry, meter)| meter.stats(entry.full_name(), entry.method)).collect()
+        let handlers = entries.map(|(entry, meter)| meter.stats(entry.full_name(), entry.method));
+        let later = self.later.stats("later".to_owned(), "remote");
+        handlers.chain((later.calls > 0).then_some(later)).collect()
     }
 
     /// Calls a closure with the plugin, outside of any topic. Returns `None` when the plugin is being
-    /// called, and the message of a panic as `Err`.
-    pub fn with<R>(&self, call: impl FnOnce(&mut dyn Any) -> R) -> Option<Result<R, String>> {
+    /// called, the message of a panic as `Err`, and the milliseconds that the call took by the coarse clock.
+    pub fn call_later<R>(
+        &self,
+        ticks: &Ticks,
+        call: impl FnOnce(&mut dyn Any) -> R,
+    ) -> Option<(Result<R, String>, u64)> {
         let mut slot = self.slot.try_borrow_mut().ok()?;
+        let running = self.later.start(ticks);
         let result = catch_unwind(AssertUnwindSafe(|| call(&mut **slot)));
-        Some(result.map_err(|panic| panic_text(&*panic)))
+        let milliseconds = self.later.stop(&running, ticks);
+        if result.is_err() {
+            self.later.panic();
+        }
+        Some((result.map_err(|panic| panic_text(&*panic)), milliseconds))
     }
 }
 
-impl fmt::Debug for Instance {
+impl fmt::Debug for LoadedPlugin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Instance").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("LoadedPlugin").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
 /// A handler bound to its plugin.
 #[derive(Debug, Clone)]
-pub struct Bound {
-    instance: Rc<Instance>,
+pub struct BoundHandler {
+    instance: Rc<LoadedPlugin>,
     entry: &'static HandlerEntry,
     /// A copy of `entry.call`, so that a call follows one pointer less.
     call: HandlerFn,
     meter: Rc<Meter>,
-    watches: bool,
+    only_observes: bool,
 }
 
-impl Instance {
-    /// The plugin's handler of `unload`. It is called after the plugin was removed from the stack.
-    pub fn unload(self: &Rc<Self>) -> Option<Bound> {
+impl LoadedPlugin {
+    /// The plugin's handler of `unload`. When a plugin is removed it is called before the plugin leaves the
+    /// stack; when a reloaded plugin has replaced it, afterwards.
+    pub fn unload_handler(self: &Rc<Self>) -> Option<BoundHandler> {
         let mut entries = self.descriptor.handlers.iter().zip(&self.meters);
         let (entry, meter) = entries.find(|(entry, _)| entry.id == TopicId::Unload)?;
         let (call, meter) = (entry.call, Rc::clone(meter));
-        Some(Bound { instance: Rc::clone(self), entry, call, meter, watches: false })
+        Some(BoundHandler { instance: Rc::clone(self), entry, call, meter, only_observes: false })
     }
 }
 
@@ -149,11 +167,11 @@ pub enum Fault {
 
 /// The outcome of a handler, or why it failed. The latter is boxed, since it is rare and outcomes are
 /// returned by value.
-pub type Called = Result<Outcome, Box<Fault>>;
+pub type CallResult = Result<Outcome, Box<Fault>>;
 
-impl Bound {
+impl BoundHandler {
     /// The plugin.
-    pub fn instance(&self) -> &Rc<Instance> {
+    pub fn instance(&self) -> &Rc<LoadedPlugin> {
         &self.instance
     }
 
@@ -167,16 +185,21 @@ impl Bound {
         self.entry
     }
 
-    /// Whether the handler is one of `job.*`, which watches only: a key of `job.update.*` or a scheme of
+    /// The description of the handler's asynchronous work; see [`work_description`].
+    pub(crate) fn work_description(&self, dependency: Option<&Dependency>) -> String {
+        work_description(&self.instance.name, self.entry.method, dependency)
+    }
+
+    /// Whether the handler is one of `job.*`, which only observes: a key of `job.update.*` or a scheme of
     /// `job.dependency.*` isn't supported by virtue of it.
-    pub fn watches(&self) -> bool {
-        self.watches
+    pub fn only_observes(&self) -> bool {
+        self.only_observes
     }
 
     /// Whether the handler must not be called: its plugin is faulted, or was removed since the list was
     /// made.
     #[inline]
-    pub fn is_out(&self) -> bool {
+    pub fn is_out_of_service(&self) -> bool {
         self.instance.faulted.get() || self.instance.removed.get()
     }
 
@@ -184,7 +207,7 @@ impl Bound {
     /// clock. The caller catches panics, once for a whole dispatch, and reports them to
     /// [`panicked`](Self::panicked).
     #[inline]
-    pub fn call_uncaught(&self, args: &Args<'_>, ticks: &Ticks) -> (Called, u64) {
+    pub fn call_uncaught(&self, args: &Args<'_>, ticks: &Ticks) -> (CallResult, u64) {
         // Fails for a plugin that calls an author's own topic which it handles itself, directly or through
         // other plugins.
         let Ok(mut slot) = self.instance.slot.try_borrow_mut() else {
@@ -209,19 +232,19 @@ impl Bound {
     }
 
     /// Calls the handler, and catches a panic.
-    pub fn call(&self, args: &Args<'_>, ticks: &Ticks) -> (Called, u64) {
+    pub fn call(&self, args: &Args<'_>, ticks: &Ticks) -> (CallResult, u64) {
         catch_unwind(AssertUnwindSafe(|| self.call_uncaught(args, ticks)))
             .unwrap_or_else(|panic| (Err(self.panicked(&*panic)), 0))
     }
 }
 
-/// Handlers in load order.
-pub type Handlers = Rc<[Bound]>;
+/// Handlers in stack order.
+pub type Handlers = Rc<[BoundHandler]>;
 
-/// The loaded plugins in load order.
+/// The loaded plugins in stack order.
 #[derive(Debug)]
 pub struct Stack {
-    plugins: Vec<Rc<Instance>>,
+    plugins: Vec<Rc<LoadedPlugin>>,
     topics: Vec<Handlers>,
 }
 
@@ -235,28 +258,28 @@ impl Default for Stack {
 
 impl Stack {
     /// The loaded plugins.
-    pub fn plugins(&self) -> &[Rc<Instance>] {
+    pub fn plugins(&self) -> &[Rc<LoadedPlugin>] {
         &self.plugins
     }
 
     /// A loaded plugin by its key.
-    pub fn get(&self, key: PluginKey) -> Option<&Rc<Instance>> {
+    pub fn get(&self, key: PluginKey) -> Option<&Rc<LoadedPlugin>> {
         self.plugins.iter().find(|plugin| plugin.key == key)
     }
 
     /// A loaded plugin by its name.
-    pub fn find(&self, name: &str) -> Option<&Rc<Instance>> {
+    pub fn find(&self, name: &str) -> Option<&Rc<LoadedPlugin>> {
         self.plugins.iter().find(|plugin| &*plugin.name == name)
     }
 
     /// Adds a plugin at the end.
-    pub fn push(&mut self, plugin: Instance) {
+    pub fn push(&mut self, plugin: LoadedPlugin) {
         self.plugins.push(Rc::new(plugin));
         self.bind();
     }
 
     /// Removes the plugins for which `leaves` is true, and returns them.
-    pub fn remove(&mut self, leaves: impl Fn(&Instance) -> bool) -> Vec<Rc<Instance>> {
+    pub fn remove(&mut self, leaves: impl Fn(&LoadedPlugin) -> bool) -> Vec<Rc<LoadedPlugin>> {
         let removed: Vec<_> = self.plugins.extract_if(.., |plugin| leaves(plugin)).collect();
         for plugin in &removed {
             // A dispatch under way may still have its handlers in a list.
@@ -267,7 +290,11 @@ impl Stack {
     }
 
     /// Puts a plugin in the position of another one, and returns the latter.
-    pub fn replace(&mut self, old: &Rc<Instance>, new: Instance) -> Option<Rc<Instance>> {
+    pub fn replace(
+        &mut self,
+        old: &Rc<LoadedPlugin>,
+        new: LoadedPlugin,
+    ) -> Option<Rc<LoadedPlugin>> {
         let slot = self.plugins.iter_mut().find(|plugin| plugin.key == old.key)?;
         let old = std::mem::replace(slot, Rc::new(new));
         old.removed.set(true);
@@ -277,7 +304,7 @@ impl Stack {
 
     /// Undoes [`replace`](Self::replace): puts the old plugin in the position of the new one, and returns the
     /// latter.
-    pub fn put_back(&mut self, new: PluginKey, old: Rc<Instance>) -> Option<Rc<Instance>> {
+    pub fn put_back(&mut self, new: PluginKey, old: Rc<LoadedPlugin>) -> Option<Rc<LoadedPlugin>> {
         let slot = self.plugins.iter_mut().find(|plugin| plugin.key == new)?;
         old.removed.set(false);
         let new = std::mem::replace(slot, old);
@@ -286,7 +313,7 @@ impl Stack {
         Some(new)
     }
 
-    /// The handlers of a topic, in load order. For a family, such as `job.event.*`, they are the handlers of
+    /// The handlers of a topic, in stack order. For a family, such as `job.event.*`, they are the handlers of
     /// all members: see [`members`](Self::members).
     #[inline]
     pub fn handlers(&self, topic: TopicId) -> Option<&Handlers> {
@@ -300,24 +327,28 @@ impl Stack {
     }
 
     /// The handlers of one member of a family, such as `afterok` of `job.dependency.*`, of the plugins for
-    /// which `asks` is true. In each plugin the handler of this member takes precedence over the one of all
+    /// which `includes` is true. In each plugin the handler of this member takes precedence over the one of all
     /// members.
     pub fn members(
         &self,
         topic: TopicId,
         member: &str,
-        asks: impl Fn(PluginKey) -> bool,
+        includes: impl Fn(PluginKey) -> bool,
     ) -> Handlers {
-        let mut found: Vec<Bound> = Vec::new();
+        let mut found: Vec<BoundHandler> = Vec::new();
         for bound in self.handlers(topic).into_iter().flat_map(|list| list.iter()) {
             let exact = bound.entry.key == member;
-            if !(exact || bound.entry.key == "*" || bound.watches) || !asks(bound.plugin()) {
+            if !(exact || bound.entry.key == "*" || bound.only_observes)
+                || !includes(bound.plugin())
+            {
                 continue;
             }
             // The handlers of one plugin follow each other in the list, so looking at the last is enough.
             match found.last_mut().filter(|last| last.plugin() == bound.plugin()) {
                 None => found.push(bound.clone()),
-                Some(last) if rank(bound, member) > rank(last, member) => *last = bound.clone(),
+                Some(last) if precedence(bound, member) > precedence(last, member) => {
+                    *last = bound.clone()
+                }
                 Some(_) => {}
             }
         }
@@ -326,7 +357,7 @@ impl Stack {
 
     /// The handlers of an author's own topic.
     pub fn own(&self, name: &str) -> Handlers {
-        let named = |bound: &&Bound| bound.entry.topic == name;
+        let named = |bound: &&BoundHandler| bound.entry.topic == name;
         let all = self.handlers(TopicId::Own).into_iter().flat_map(|list| list.iter());
         all.filter(named).cloned().collect()
     }
@@ -342,9 +373,9 @@ impl Stack {
 }
 
 /// The precedence of a handler for this member.
-fn rank(bound: &Bound, member: &str) -> u8 {
+fn precedence(bound: &BoundHandler, member: &str) -> u8 {
     match bound.entry.key {
-        _ if bound.watches => 0,
+        _ if bound.only_observes => 0,
         "*" => 1,
         key if key == member => 2,
         _ => 0,
@@ -353,13 +384,13 @@ fn rank(bound: &Bound, member: &str) -> u8 {
 
 /// Adds a plugin's handlers to the lists of their topics, and those of its wildcards to the lists of the
 /// topics for which it has no handler that is more specific.
-fn bind_plugin(plugin: &Rc<Instance>, topics: &mut [Vec<Bound>]) {
-    let bound = |index: usize, entry: &'static HandlerEntry, watches| Bound {
+fn bind_plugin(plugin: &Rc<LoadedPlugin>, topics: &mut [Vec<BoundHandler>]) {
+    let bound = |index: usize, entry: &'static HandlerEntry, only_observes| BoundHandler {
         instance: Rc::clone(plugin),
         entry,
         call: entry.call,
         meter: plugin.meters.get(index).map_or_else(|| Rc::new(Meter::new()), Rc::clone),
-        watches,
+        only_observes,
     };
     let entries = || plugin.descriptor.handlers.iter().enumerate();
     let wildcard = |id| entries().find(|(_, entry)| entry.id == id);

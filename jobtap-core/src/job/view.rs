@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use thin_vec::ThinVec;
 
 use super::asked::Asked;
-use super::{Flags, JobId, JobResult, State, Timestamp, Uid, Unread, Urgency};
+use super::{Flags, JobId, JobResult, State, Times, Timestamp, Uid, Unread, Urgency};
 use crate::eventlog::{EventEntry, KNOWN_EVENTS};
 use crate::jobspec::Jobspec;
 use crate::resource::ResourceSet;
@@ -47,7 +47,8 @@ pub struct Job {
     pub(crate) end_event: Unread<Option<Arc<EventEntry>>>,
     pub(crate) dependencies: ThinVec<KnownDependency>,
     pub(crate) annotations: Unread<Map<String, Value>>,
-    pub(crate) posted: Posted,
+    pub(crate) logged: LoggedEvents,
+    pub(crate) times: Times,
     /// What the callback that runs now has asked for. The engine forgets it after the callback.
     pub(crate) asked: Asked,
 }
@@ -63,13 +64,13 @@ pub(crate) struct KnownDependency {
 /// The names of the events in a job's eventlog. Names that the manager knows take one bit each, since
 /// every job has this value for its whole life.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Posted {
+pub(crate) struct LoggedEvents {
     known: u32,
     #[serde(default, skip_serializing_if = "ThinVec::is_empty")]
     others: ThinVec<Box<str>>,
 }
 
-impl Posted {
+impl LoggedEvents {
     pub(crate) fn add(&mut self, name: &str) {
         match Self::bit(name) {
             Some(bit) => self.known |= bit,
@@ -99,7 +100,7 @@ impl Job {
             end_event: self.end_event.clone(),
             dependencies: self.dependencies.clone(),
             annotations: self.annotations.clone(),
-            posted: self.posted.clone(),
+            logged: self.logged.clone(),
             asked: Asked::default(),
             ..*self
         }
@@ -140,6 +141,39 @@ impl Job {
         self.t_submit
     }
 
+    /// When the job got its resources: the time of the `alloc` event, Flux's `t_run`. `None` before.
+    pub fn t_alloc(&self) -> Option<Timestamp> {
+        self.times.run.get()
+    }
+
+    /// When its tasks were started: the time of the `start` event. `None` before, and for a job that ended
+    /// without having started. Prologs can delay it after [`t_alloc`](Self::t_alloc).
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// /// The seconds that a job had its nodes, and those of them in which it ran.
+    /// fn used(job: &Job) -> Option<(f64, f64)> {
+    ///     let end = job.t_cleanup()?.as_secs();
+    ///     let had = end - job.t_alloc()?.as_secs();
+    ///     let ran = job.t_start().map_or(0.0, |start| end - start.as_secs());
+    ///     Some((had, ran))
+    /// }
+    /// ```
+    pub fn t_start(&self) -> Option<Timestamp> {
+        self.times.start.get()
+    }
+
+    /// When the job entered CLEANUP: when its tasks finished, or when a fatal exception ended it. `None`
+    /// before.
+    pub fn t_cleanup(&self) -> Option<Timestamp> {
+        self.times.cleanup.get()
+    }
+
+    /// When the job became inactive. `None` before.
+    pub fn t_inactive(&self) -> Option<Timestamp> {
+        self.times.inactive.get()
+    }
+
     /// The jobspec with all updates applied, without the environment.
     pub fn jobspec(&self) -> &Jobspec {
         self.asked.jobspec().unwrap_or(&self.jobspec)
@@ -175,7 +209,7 @@ impl Job {
 
     /// Whether the job's eventlog has an event of this name, also from before a restart.
     pub fn event_posted(&self, name: &str) -> bool {
-        self.posted.has(name) || self.asked.has_event(name)
+        self.logged.has(name) || self.asked.has_event(name)
     }
 
     /// The result according to the [end event](Self::end_event); `None` before CLEANUP.
@@ -230,6 +264,10 @@ pub struct JobInfo {
     pub priority: Option<u32>,
     /// The time of submission.
     pub t_submit: Timestamp,
+    /// When it got its resources, if it had.
+    pub t_alloc: Option<Timestamp>,
+    /// When its tasks were started, if they were.
+    pub t_start: Option<Timestamp>,
     /// The jobspec at that time, without the environment.
     pub jobspec: Jobspec,
     /// The resources at that time.
@@ -245,6 +283,8 @@ impl From<&Job> for JobInfo {
             state: job.state,
             priority: job.priority,
             t_submit: job.t_submit,
+            t_alloc: job.t_alloc(),
+            t_start: job.t_start(),
             jobspec: job.jobspec().clone(),
             resources: (*job.resources).clone(),
         }

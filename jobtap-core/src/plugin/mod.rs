@@ -14,6 +14,7 @@ mod handler;
 mod remote;
 
 pub use conf::{Conf, ConfTable, FromInit, InstanceConf, IntoInit, PolicyLimits};
+pub use cx::annotations::Annotations;
 pub use cx::arguments::{
     IsActiveJob, IsAddedDependency, IsEventName, IsJobFlag, IsJobspecPath, IsJson, IsText,
 };
@@ -35,7 +36,7 @@ pub use handler::asyncs::{spawn, spawn_service};
 pub use handler::failure::{
     EpilogFailed, HandlerError, PrologFailed, Reject, ResultExt, TextError,
 };
-pub use handler::outcome::{Annotations, IntoFailure, IntoOutcome, QueryData};
+pub use handler::outcome::{IntoFailure, IntoOutcome, QueryData};
 pub use handler::params::{FromTopic, JobTopic, PrevState};
 #[doc(hidden)]
 pub use handler::service::reply;
@@ -44,8 +45,9 @@ pub use handler::service::{
 };
 pub use handler::update::{Update, Updates};
 pub use remote::bulk::{Bulk, BulkChild, BulkControl, BulkEnd, BulkStop};
-pub use remote::handle::{Ended, OwnsWhatItUses, Remote, SamePlugin, TimedOut, Timer};
+pub use remote::handle::{Ended, OwnsWhatItUses, Remote, SamePlugin, TimedOut};
 pub use remote::process::{Child, Signals};
+pub use remote::timers::Timer;
 
 // Values that occur in host commands and outcomes too, and are therefore defined in `host`.
 pub use crate::host::call_error::CallError;

@@ -315,7 +315,7 @@ impl Queues {
     }
 
     /// Stops scheduling in all queues until they are started. A restart restores their earlier state.
-    pub fn hold(&mut self, reason: &str) {
+    pub fn stop_for_this_run(&mut self, reason: &str) {
         let scheduling = Scheduling { started: false, reason: Some(reason.to_owned()) };
         for entry in self.queues.values_mut() {
             entry.scheduling = scheduling.clone();

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::job::TestJob;
 use super::manager::TestManager;
-use crate::engine::{Cred, Engine, Level, Log};
+use crate::engine::{Cred, Engine, JobLog, Level};
 use crate::eventlog::EventEntry;
 use crate::job::{Job, JobId, State};
 use crate::resource::ResourceSet;
@@ -26,13 +26,13 @@ impl TestManager {
 
     /// The committed eventlog of a job.
     pub fn eventlog(&self, id: JobId) -> Vec<EventEntry> {
-        let lines = self.store.log(id, Log::Main);
+        let lines = self.store.log(id, JobLog::Main);
         lines.iter().filter_map(|line| EventEntry::decode(line).ok()).collect()
     }
 
     /// The committed `exec.eventlog` of a job.
     pub fn exec_eventlog(&self, id: JobId) -> Vec<EventEntry> {
-        let lines = self.store.log(id, Log::Exec);
+        let lines = self.store.log(id, JobLog::Exec);
         let entries = lines.iter().map(|line| EventEntry::decode(line));
         entries.filter_map(Result::ok).collect()
     }
@@ -137,7 +137,7 @@ impl TestManager {
     /// The eventlog and the log, for the message of a failed assertion.
     pub(super) fn history(&self, id: JobId) -> String {
         let mut text = format!("eventlog of {id}:\n");
-        for line in self.store.log(id, Log::Main) {
+        for line in self.store.log(id, JobLog::Main) {
             let _ = write!(text, "  {line}");
         }
         text.push_str("log:\n");

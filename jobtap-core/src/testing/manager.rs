@@ -267,7 +267,7 @@ impl TestManager {
     pub fn unload(&mut self) {
         let now = self.now;
         if let Some(mut engine) = self.engine.take() {
-            let effects = engine.unload(now);
+            let effects = engine.finish(now);
             self.settle(effects);
         }
     }

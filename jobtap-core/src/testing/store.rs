@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use crate::engine::{INSTANCE_DATA, Log, RESOURCE_LOG, RETAINED, StoredJob, Write};
+use crate::engine::{INSTANCE_DATA, JobLog, RESOURCE_LOG, RETAINED, StoredJob, Write};
 use crate::job::JobId;
 
 /// All committed data.
 #[derive(Debug, Default, Clone)]
 pub(super) struct MemoryStore {
-    logs: BTreeMap<(JobId, Log), Vec<String>>,
+    logs: BTreeMap<(JobId, JobLog), Vec<String>>,
     values: BTreeMap<(JobId, String), String>,
     instance: BTreeMap<String, String>,
     summaries: BTreeMap<JobId, String>,
@@ -53,7 +53,7 @@ impl MemoryStore {
     }
 
     /// The lines of one of a job's logs.
-    pub(super) fn log(&self, id: JobId, log: Log) -> &[String] {
+    pub(super) fn log(&self, id: JobId, log: JobLog) -> &[String] {
         self.logs.get(&(id, log)).map_or(&[], Vec::as_slice)
     }
 
@@ -93,7 +93,7 @@ impl MemoryStore {
     /// The ids of all jobs in ascending order.
     pub(super) fn ids(&self) -> impl Iterator<Item = JobId> + '_ {
         let keys = self.logs.keys();
-        keys.filter(|(_, log)| *log == Log::Main).map(|(id, _)| *id)
+        keys.filter(|(_, log)| *log == JobLog::Main).map(|(id, _)| *id)
     }
 
     fn job(&self, id: JobId) -> StoredJob {
@@ -109,11 +109,14 @@ impl MemoryStore {
         }
         StoredJob {
             id,
-            eventlog: self.log(id, Log::Main).concat(),
+            eventlog: self.log(id, JobLog::Main).concat(),
             jobspec: value("jobspec").unwrap_or_default(),
             resources: value("R"),
-            exec_lines: self.log(id, Log::Exec).len() as u64,
+            exec_lines: self.log(id, JobLog::Exec).len() as u64,
             data,
+            annotations: value("annotations")
+                .and_then(|text| serde_json::from_str(&text).ok())
+                .unwrap_or_default(),
         }
     }
 }

@@ -209,7 +209,7 @@ capabilities! {
     AllowsJobspecUpdate:
         "the jobspec can't be changed from `{Self}`",
         "a plugin can change the jobspec of a job without resources only",
-        "change it in `job.validate`, or in `job.state.depend`, `.priority` or `.sched`; for another job with `cx.jobspec_update_of(pending, path, value)`";
+        "change it in `job.validate`, `job.new`, or in `job.state.depend`, `.priority` or `.sched`; for another job with `cx.jobspec_update_of(pending, path, value)`";
 
     /// A fatal exception may be raised on the current job.
     AllowsFatal:

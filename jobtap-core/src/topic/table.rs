@@ -166,6 +166,7 @@ impl TopicSet for Service {}
 impl Topic for Service {
     const NAME: &'static str = "service";
     const ON_FAILURE: OnFailure = OnFailure::Reject;
+    // Services and authors' own topics share one id and one list of handlers: both are looked up by name.
     const ID: TopicId = TopicId::Own;
 }
 impl HasRequest for Service {}

@@ -5,7 +5,7 @@ use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Expr, ExprArray, Ident, LitStr, Path, Token, Type};
 
-use super::model::{Load, LoadOrder, PluginArgs};
+use super::model::{IntroductionOrder, Load, PluginArgs};
 use crate::arguments;
 use crate::errors::ErrorSink;
 
@@ -178,12 +178,12 @@ fn load(value: &Expr) -> syn::Result<Load> {
     }
 }
 
-fn load_order(value: &Expr) -> syn::Result<LoadOrder> {
+fn load_order(value: &Expr) -> syn::Result<IntroductionOrder> {
     let text = arguments::string(value, "`load_order`")?;
     match text.value().as_str() {
-        "none" => Ok(LoadOrder::None),
-        "state" => Ok(LoadOrder::State),
-        "-state" => Ok(LoadOrder::StateReversed),
+        "none" => Ok(IntroductionOrder::None),
+        "state" => Ok(IntroductionOrder::State),
+        "-state" => Ok(IntroductionOrder::StateReversed),
         other => Err(syn::Error::new(
             text.span(),
             format!(

@@ -10,8 +10,8 @@ use syn::spanned::Spanned;
 use syn::{Path, Token, Type};
 
 use super::model::{
-    Build, Clash, Handler, Init, Load, LoadOrder, OnKind, OnRestart, OnTopic, Plugin, Role, both,
-    respan,
+    Build, Clash, Handler, Init, IntroductionOrder, Load, OnKind, OnRestart, OnTopic, Plugin, Role,
+    both, respan,
 };
 use super::signature;
 
@@ -27,8 +27,8 @@ pub(crate) fn expand(plugin: &Plugin) -> TokenStream {
     let descriptor = descriptor(plugin, &own, &krate, &p);
     let registered = (!plugin.broken)
         .then(|| quote!(#krate::__jobtap_register!(<#self_ty as #p::Plugin>::DESCRIPTOR);));
-    // The compiler reports an unknown type for the author's block and for this one. It shows equal errors
-    // once, and these are equal when both advise about the same `impl`.
+    // The generated `impl` gets the author's span: the compiler reports an unknown type for the author's
+    // block and for this one, and merges errors that are equal.
     let keyword = Token![impl](plugin.impl_span);
     // A path to a renamed SDK may be longer than the author's scope requires.
     let quiet = plugin.args.krate.as_ref().map(|_| quote!(#[allow(unused_qualifications)]));
@@ -125,9 +125,9 @@ fn descriptor(plugin: &Plugin, own: &[&Path], krate: &TokenStream, p: &TokenStre
     };
     let (before, after) = (&args.before, &args.after);
     let load_order = match args.load_order {
-        LoadOrder::None => quote!(None),
-        LoadOrder::State => quote!(State),
-        LoadOrder::StateReversed => quote!(StateReversed),
+        IntroductionOrder::None => quote!(None),
+        IntroductionOrder::State => quote!(State),
+        IntroductionOrder::StateReversed => quote!(StateReversed),
     };
     let new = new(&plugin.methods.init, &plugin.self_ty, p);
     let schema = schema(&plugin.methods.init, p);
@@ -145,7 +145,7 @@ fn descriptor(plugin: &Plugin, own: &[&Path], krate: &TokenStream, p: &TokenStre
             load: #p::Load::#load,
             before: &[#(#before),*],
             after: &[#(#after),*],
-            load_order: #p::LoadOrder::#load_order,
+            load_order: #p::IntroductionOrder::#load_order,
             schema: #schema,
             new: #new,
             handlers: #entries,
@@ -195,6 +195,7 @@ fn new(init: &Init, self_ty: &Type, p: &TokenStream) -> TokenStream {
             let build = quote_spanned!(self_ty.span()=> <#self_ty as #p::BuildDefault>::build());
             return quote!(|_| #p::Result::Ok(#p::boxed::<Self>(#build)));
         }
+        // Never called: the crate doesn't compile, by the error that made it broken.
         Init::Broken => return quote!(|_| #p::Result::Err(#p::ConfError::new(""))),
     };
     let arguments = arguments(params.len());
@@ -244,7 +245,7 @@ fn entries(handler: &Handler, own: &[&Path], krate: &TokenStream, p: &TokenStrea
     } else {
         quote!(#p::Option::None)
     };
-    let answers = signature::answers(handler.output.as_ref());
+    let returns_value = signature::returns_value(handler.output.as_ref());
     let conditions = &handler.conditions;
     let entries = handler.topics.iter().zip(&topics).map(|(topic, topic_type)| {
         let key = match &topic.kind {
@@ -263,7 +264,7 @@ fn entries(handler: &Handler, own: &[&Path], krate: &TokenStream, p: &TokenStrea
                 key: #key,
                 method: #method,
                 role: #p::Role::#role,
-                answers: #answers,
+                returns_value: #returns_value,
                 policy: #policy,
                 call: #call,
             },

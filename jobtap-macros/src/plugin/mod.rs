@@ -57,7 +57,8 @@ fn expanded(args: TokenStream, item: TokenStream, errors: &ErrorSink<'_>) -> Tok
     let can_be_plugin = check_impl(&item_impl, errors);
     let mut methods = methods::take(&mut item_impl, &args, errors);
     if args.doubtful {
-        // Handlers would miss what the unread argument was to declare.
+        // The unread argument may have been `data = ..`: handlers that take `Data` would then report errors
+        // that aren't theirs.
         methods = Methods { init: Init::Broken, ..Methods::default() };
     }
     let item = if unreadable { without_marks(item) } else { quote!(#item_impl) };

@@ -27,7 +27,7 @@ pub(crate) struct PluginArgs {
     pub(crate) after: Vec<LitStr>,
     pub(crate) data: Option<Type>,
     pub(crate) instance_data: Option<Type>,
-    pub(crate) load_order: LoadOrder,
+    pub(crate) load_order: IntroductionOrder,
     pub(crate) krate: Option<Path>,
     /// Something could not be read at all, which may have been any of the above.
     pub(crate) doubtful: bool,
@@ -50,9 +50,9 @@ pub(crate) enum Load {
     ByName,
 }
 
-/// See `jobtap_core::host::LoadOrder`.
+/// See `jobtap_core::host::IntroductionOrder`.
 #[derive(Clone, Copy, Default)]
-pub(crate) enum LoadOrder {
+pub(crate) enum IntroductionOrder {
     #[default]
     None,
     State,
@@ -174,7 +174,8 @@ pub(crate) fn both(first: &Handler, second: &Handler) -> Vec<Attribute> {
 /// Returns the same tokens at another place of the author's code.
 pub(crate) fn respan(tokens: &TokenStream, span: Span) -> TokenStream {
     let at = |mut token: proc_macro2::TokenTree| {
-        // What a name means stays: `$crate` is one that its place decides.
+        // Only the reported position changes. The token keeps its hygiene, else `$crate` would resolve in the
+        // author's crate.
         token.set_span(span.resolved_at(token.span()));
         token
     };

@@ -118,7 +118,7 @@ fn refuse_two_answers(method: &ImplItemFn) -> Option<syn::Error> {
     let params = signature::params(method);
     params.iter().find(|param| signature::is_named(param, "Responder"))?;
     let output = signature::output(method)?;
-    if !signature::answers(Some(&output)) {
+    if !signature::returns_value(Some(&output)) {
         return None;
     }
     let answer = signature::result_types(&output).map_or(&output, |(answer, _)| answer);

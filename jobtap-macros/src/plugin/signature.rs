@@ -29,7 +29,7 @@ pub(crate) fn output(method: &ImplItemFn) -> Option<Type> {
 }
 
 /// Returns whether a value is returned: anything but `()` and `Result<(), E>`.
-pub(crate) fn answers(output: Option<&Type>) -> bool {
+pub(crate) fn returns_value(output: Option<&Type>) -> bool {
     let Some(output) = output else { return false };
     let value = result_types(output).map_or(output, |(value, _)| value);
     !matches!(value, Type::Tuple(unit) if unit.elems.is_empty())

@@ -111,7 +111,7 @@ impl Log {
     /// Adds a line to those in memory and sends it to all streams.
     fn keep(&self, level: Level, text: &str) {
         let text = text.get(..text.floor_char_boundary(LONGEST)).unwrap_or_default();
-        let line = Line { time: super::clock::now().as_secs(), level, text: text.to_owned() };
+        let line = Line { time: crate::clock::now().as_secs(), level, text: text.to_owned() };
         let mut ring = self.lock();
         ring.streams.retain(|stream| {
             // The last free place is reserved for the error that ends the stream.

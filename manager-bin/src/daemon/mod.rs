@@ -15,7 +15,6 @@
 //! One order keeps every promise: nothing is acknowledged before it is durable, and nothing that was
 //! acknowledged is lost.
 
-mod clock;
 pub mod config;
 mod engine;
 mod execution;
@@ -34,13 +33,13 @@ use std::sync::Arc;
 use jobtap_core::job::Uid;
 use tokio::sync::Notify;
 
-pub use clock::now;
+pub use crate::clock::now;
 pub use failure::Failure;
 pub use lifecycle::{Daemon, Options, StartError, statedir};
 pub use services::audit::AuditError;
 pub(crate) use services::audit::KEY as AUDIT_LOG;
 pub(crate) use services::ingest::wrap as token;
-pub(crate) use writes::ops as store_ops;
+pub(crate) use writes::push_ops as store_ops;
 
 use crate::store::Reserve;
 use engine::EngineHandle;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use jobtap_core::engine::{Cred, Log};
+use jobtap_core::engine::{Cred, JobLog};
 use jobtap_core::eventlog::{EventEntry, decode_log};
 use jobtap_core::job::{JobId, Uid};
 use serde_json::Value;
@@ -54,7 +54,7 @@ impl Records {
     }
 
     /// The text of one of a job's eventlogs; `None` if the job has no such log.
-    pub(super) fn log(&self, id: JobId, log: Log) -> Result<Option<String>, RpcError> {
+    pub(super) fn log(&self, id: JobId, log: JobLog) -> Result<Option<String>, RpcError> {
         let key = Key::job(id.as_u64(), log.key()).map_err(unreadable)?;
         let bytes = self.store.read_log(&key).map_err(unreadable)?;
         bytes.map(|bytes| String::from_utf8(bytes).map_err(unreadable)).transpose()
@@ -69,16 +69,23 @@ impl Records {
         bytes.map(|bytes| String::from_utf8(bytes).map_err(unreadable)).transpose()
     }
 
-    /// A job's main eventlog.
+    /// A job's main eventlog, for the manager itself.
     ///
     /// # Errors
-    /// ENOENT for an unknown job, EPERM for a guest who asks for a job of another user, EIO for a log that
-    /// cannot be read.
-    pub(super) fn main_log(&self, id: JobId, cred: Cred) -> Result<MainLog, RpcError> {
+    /// ENOENT for an unknown job, EIO for a log that cannot be read.
+    pub(super) fn main_log(&self, id: JobId) -> Result<MainLog, RpcError> {
         let text =
-            self.log(id, Log::Main)?.ok_or_else(|| RpcError::new(ENOENT, "invalid job id"))?;
+            self.log(id, JobLog::Main)?.ok_or_else(|| RpcError::new(ENOENT, "invalid job id"))?;
         let events = decode_log(&text).map_err(unreadable)?;
-        let log = MainLog { text, events };
+        Ok(MainLog { text, events })
+    }
+
+    /// A job's main eventlog, for a client.
+    ///
+    /// # Errors
+    /// As [`main_log`](Self::main_log), and EPERM for a guest who asks for a job of another user.
+    pub(super) fn main_log_for(&self, id: JobId, cred: Cred) -> Result<MainLog, RpcError> {
+        let log = self.main_log(id)?;
         if cred.owner || log.userid() == Some(cred.userid) {
             Ok(log)
         } else {
@@ -114,7 +121,7 @@ impl MainLog {
         self.events.iter().any(|event| event.name == "finish" || severity(event) == Some(0))
     }
 
-    /// How many exceptions came from the execution system.
+    /// How many exceptions came from the executor.
     pub(super) fn exec_exceptions(&self) -> usize {
         let of_exec = |event: &&EventEntry| {
             let kind = event.context.as_ref().and_then(|context| context.get("type"));

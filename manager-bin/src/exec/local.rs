@@ -28,7 +28,7 @@ use jobtap_core::engine::ExecEvent;
 use jobtap_core::job::JobId;
 use rustix::fs::OFlags;
 
-use super::protocol::{Reply, Request, VERSION, decode, encode, encode_data};
+use super::protocol::{ShepherdMessage, ShepherdRequest, VERSION, decode, encode, encode_data};
 use super::{
     Executor, HeldJob, KillPolicy, Report, SHEPHERD_ARGUMENT, SHEPHERD_LOST, StartJob, socket,
 };
@@ -125,7 +125,7 @@ pub struct LocalExecutor {
     kill: KillPolicy,
     held: Vec<HeldJob>,
     link: Arc<Link>,
-    requests: Option<Sender<Request>>,
+    requests: Option<Sender<ShepherdRequest>>,
     writer: Option<JoinHandle<()>>,
 }
 
@@ -199,7 +199,7 @@ impl LocalExecutor {
         Ok(Self { kill, held, link, requests: Some(requests), writer: Some(writer) })
     }
 
-    fn request(&self, request: Request) {
+    fn request(&self, request: ShepherdRequest) {
         if let Some(requests) = &self.requests {
             // The writer lives as long as the sender does.
             let _ = requests.send(request);
@@ -210,27 +210,27 @@ impl LocalExecutor {
 impl Executor for LocalExecutor {
     fn start(&self, mut job: StartJob) {
         job.kill = self.kill;
-        self.request(Request::Start(Box::new(job)));
+        self.request(ShepherdRequest::Start(Box::new(job)));
     }
 
     fn signal(&self, id: JobId, signum: i32) {
-        self.request(Request::Signal { id, signum });
+        self.request(ShepherdRequest::Signal { id, signum });
     }
 
     fn cancel(&self, id: JobId, first_signal: i32) {
-        self.request(Request::Cancel { id, signum: first_signal, kill: self.kill });
+        self.request(ShepherdRequest::Cancel { id, signum: first_signal, kill: self.kill });
     }
 
     fn stdin(&self, id: JobId, rank: Option<u32>, data: Vec<u8>, eof: bool) {
-        self.request(Request::Stdin { id, rank, data: encode_data(&data), eof });
+        self.request(ShepherdRequest::Stdin { id, rank, data: encode_data(&data), eof });
     }
 
     fn tasks(&self, id: JobId) {
-        self.request(Request::Tasks { id });
+        self.request(ShepherdRequest::Tasks { id });
     }
 
     fn ack(&self, id: JobId) {
-        self.request(Request::Ack { id });
+        self.request(ShepherdRequest::Ack { id });
     }
 
     fn held(&self) -> &[HeldJob] {
@@ -246,7 +246,7 @@ impl Executor for LocalExecutor {
     }
 
     fn shut_down(&self, limit: Duration) -> bool {
-        self.request(Request::Shutdown);
+        self.request(ShepherdRequest::Shutdown);
         let state = self.link.lock();
         let connected = |state: &mut State| state.connection.is_some();
         let waited = self.link.closed.wait_timeout_while(state, limit, connected);
@@ -271,7 +271,7 @@ impl Link {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write_requests(self: &Arc<Self>, requests: &Receiver<Request>) {
+    fn write_requests(self: &Arc<Self>, requests: &Receiver<ShepherdRequest>) {
         for request in requests {
             let note = match self.send(&request) {
                 Ok(()) | Err(Unsent::ReportedLost) => continue,
@@ -279,12 +279,12 @@ impl Link {
                 Err(Unsent::GivenUp) => break,
             };
             match request {
-                Request::Start(job) => {
+                ShepherdRequest::Start(job) => {
                     // The nodes are drained with this reason, since no other job could be started either.
                     let reason = format!("no job can be started: {note}");
                     self.report_lost(job.id, note, reason);
                 }
-                Request::Tasks { id } => {
+                ShepherdRequest::Tasks { id } => {
                     (self.report)(Report::Tasks { id, tasks: Vec::new() });
                 }
                 _ => {}
@@ -296,7 +296,7 @@ impl Link {
     }
 
     /// Sends a request, to a new shepherd if the previous one is gone.
-    fn send(self: &Arc<Self>, request: &Request) -> Result<(), Unsent> {
+    fn send(self: &Arc<Self>, request: &ShepherdRequest) -> Result<(), Unsent> {
         let failed = |note| Err(Unsent::Failed(note));
         let line = match encode(request) {
             Ok(line) => line,
@@ -314,7 +314,7 @@ impl Link {
             state.connection.take_if(|current| current.number == number);
             // The reading thread may have noticed the end of the connection first. It then has removed
             // the job and reported it as lost, so the start must not be repeated.
-            if let Request::Start(job) = request
+            if let ShepherdRequest::Start(job) = request
                 && state.open.remove(&job.id).is_none()
             {
                 return Err(Unsent::ReportedLost);
@@ -327,11 +327,15 @@ impl Link {
     }
 
     /// Returns the connection for a request, and registers the job of a start request as open.
-    fn connection_for(self: &Arc<Self>, request: &Request) -> Result<Connection, ExecError> {
+    fn connection_for(
+        self: &Arc<Self>,
+        request: &ShepherdRequest,
+    ) -> Result<Connection, ExecError> {
         let mut state = self.lock();
         let connection = match &state.connection {
             Some(connection) => connection.clone(),
             None => {
+                // Under the lock, so that two threads don't start a shepherd or connect at the same time.
                 let (stream, _) = open_connection(&self.config)?;
                 self.adopt(&mut state, stream).map_err(|source| ExecError::Start {
                     dir: self.config.state_dir.clone(),
@@ -340,7 +344,7 @@ impl Link {
             }
         };
         // Registered before it is sent: the release may be reported before the write returns.
-        if let Request::Start(job) = request {
+        if let ShepherdRequest::Start(job) = request {
             state.open.insert(job.id, connection.number);
         }
         Ok(connection)
@@ -392,8 +396,8 @@ impl Link {
         for line in reader.split(b'\n') {
             let Ok(line) = line else { return };
             let report = match decode(&line) {
-                Ok(Reply::Event(event)) => Report::Event(event),
-                Ok(Reply::Tasks { id, tasks }) => Report::Tasks { id, tasks },
+                Ok(ShepherdMessage::Event(event)) => Report::Event(event),
+                Ok(ShepherdMessage::Tasks { id, tasks }) => Report::Tasks { id, tasks },
                 _ => continue,
             };
             if let Report::Event(ExecEvent::Released { id }) = report {
@@ -441,8 +445,8 @@ fn open_connection(config: &LocalConfig) -> Result<(UnixStream, Vec<HeldJob>), E
     for _ in 0..ATTEMPTS {
         let stream = find_or_start(config).map_err(failed)?;
         match greet(&stream, config.patience) {
-            Ok(Reply::List { jobs }) => return Ok((stream, jobs)),
-            Ok(Reply::Refused { reason }) => {
+            Ok(ShepherdMessage::List { jobs }) => return Ok((stream, jobs)),
+            Ok(ShepherdMessage::Refused { reason }) => {
                 return Err(ExecError::Refused { dir: dir.clone(), reason });
             }
             Err(error) if is_timeout(&error) => return Err(failed(error)),
@@ -500,10 +504,10 @@ fn open_log(state_dir: &Path) -> io::Result<File> {
 
 /// Sends the hello and a request for the list of jobs; returns the response to the latter, or the
 /// refusal. Waits at most `patience` for each line.
-fn greet(stream: &UnixStream, patience: Duration) -> io::Result<Reply> {
+fn greet(stream: &UnixStream, patience: Duration) -> io::Result<ShepherdMessage> {
     let mut write = stream;
-    write.write_all(&encode(&Request::Hello { version: VERSION })?)?;
-    write.write_all(&encode(&Request::List)?)?;
+    write.write_all(&encode(&ShepherdRequest::Hello { version: VERSION })?)?;
+    write.write_all(&encode(&ShepherdRequest::List)?)?;
     stream.set_read_timeout(Some(patience))?;
     // The shepherd sends no events before a start request, so this reader's buffer holds nothing else
     // when it is dropped.
@@ -514,7 +518,7 @@ fn greet(stream: &UnixStream, patience: Duration) -> io::Result<Reply> {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let reply = decode(&line)?;
-        if !matches!(reply, Reply::Hello { .. }) {
+        if !matches!(reply, ShepherdMessage::Hello { .. }) {
             stream.set_read_timeout(None)?;
             return Ok(reply);
         }

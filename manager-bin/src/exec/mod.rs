@@ -1,6 +1,6 @@
 //! Where jobs run: the seam between the manager, which decides, and whatever carries a job out.
 //!
-//! The manager hands a job to the [`Executor`] of the execution target that its resources name, and gets
+//! The manager hands a job to the [`Executor`] of the ranks that its resources name, and gets
 //! [`ExecEvent`]s about it, the engine's own. The one executor today, [`LocalExecutor`], serves the ranks
 //! of this host. It leaves the processes to a *shepherd*, a process that outlives the manager, so that a
 //! manager can be upgraded or crash while its jobs run on.
@@ -39,9 +39,10 @@ const INFORMATIONAL: i64 = 2;
 
 /// A job to start, or to reattach after a restart of the manager.
 ///
-/// Each manager process sends this once for every job whose resources are allocated and not yet freed.
-/// A job that the executor knows already is never started twice, whatever `reattach` is; a job that
-/// was lost with an earlier shepherd is reported as lost.
+/// Each manager process sends this once for every job whose resources are allocated and not yet freed,
+/// once the job's prologs are finished.
+/// A job that the executor knows already is never started twice, whatever [`reattach`](Self::reattach) is;
+/// a job that was lost with an earlier shepherd is reported as lost.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StartJob {
     /// The job's id.
@@ -60,7 +61,7 @@ pub struct StartJob {
     pub shell_options: serde_json::Value,
     /// Files that come with the job, by name (RFC 37); `attributes.system.files`, or null.
     pub files: serde_json::Value,
-    /// The job's own directory, if it has one. Set by the execution target.
+    /// The job's own directory, if it has one. Set by the executor.
     #[serde(skip)]
     pub tmpdir: Option<PathBuf>,
     /// The job's name, for `{{name}}` in paths of output files.
@@ -69,11 +70,13 @@ pub struct StartJob {
     pub resources: serde_json::Value,
     /// The nodes in the order of ranks, with the tasks of each; tasks are ranked node by node.
     pub nodes: Vec<NodeTasks>,
-    /// Whether the eventlog has the job's `start` event: the job must be running or have ended already.
+    /// Whether to reattach to the job and never to start it: see
+    /// [`ExecCommand::Start`](jobtap_core::engine::ExecCommand::Start). A job that the executor doesn't know
+    /// is lost then.
     pub reattach: bool,
     /// Which events of the job the manager has recorded, so that none of them is reported twice.
     pub seen: Seen,
-    /// How the job is killed when the target has to end it without a manager.
+    /// How the job is killed when the executor has to end it without a manager. Set by the executor.
     pub kill: KillPolicy,
 }
 
@@ -103,7 +106,7 @@ impl StartJob {
 /// A node of a job and the number of tasks that run there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeTasks {
-    /// The execution target.
+    /// The node.
     pub rank: u32,
     /// How many tasks run there.
     pub ntasks: u32,
@@ -155,7 +158,7 @@ pub struct HeldJob {
     pub ended: bool,
 }
 
-/// One execution target.
+/// What starts, signals and ends the tasks of jobs.
 ///
 /// Apart from [`shut_down`](Self::shut_down), no method waits for the target. The consequences of a
 /// request are reported through the callback that the executor was made with. A request about an unknown

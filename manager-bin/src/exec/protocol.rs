@@ -1,8 +1,8 @@
 //! The protocol between manager and shepherd: one JSON object per line over a Unix socket.
 //!
 //! The shepherd outlives the manager that started it, so the two may be of different builds. The
-//! manager's first message is [`Request::Hello`]; the shepherd responds with [`Reply::Hello`], or with
-//! [`Reply::Refused`] if it can't serve that version.
+//! manager's first message is [`ShepherdRequest::Hello`]; the shepherd responds with
+//! [`ShepherdMessage::Hello`], or with [`ShepherdMessage::Refused`] if it can't serve that version.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -19,7 +19,7 @@ pub(crate) const VERSION: u32 = 3;
 /// A message from the manager.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "kebab-case")]
-pub(crate) enum Request {
+pub(crate) enum ShepherdRequest {
     /// Opens the connection; the sender becomes the manager to which events are sent.
     Hello { version: u32 },
     /// Start a job, or send the events of it that the manager has not seen.
@@ -35,11 +35,11 @@ pub(crate) enum Request {
     },
     /// Input for a job's tasks.
     Stdin { id: JobId, rank: Option<u32>, data: String, eof: bool },
-    /// List the processes of a job's tasks; the response is [`Reply::Tasks`].
+    /// List the processes of a job's tasks; the response is [`ShepherdMessage::Tasks`].
     Tasks { id: JobId },
     /// Acknowledge that the job's end is durable.
     Ack { id: JobId },
-    /// List the jobs that the shepherd holds; the response is [`Reply::List`].
+    /// List the jobs that the shepherd holds; the response is [`ShepherdMessage::List`].
     List,
     /// Exit as soon as the shepherd holds no job.
     Shutdown,
@@ -48,16 +48,16 @@ pub(crate) enum Request {
 /// A message from the shepherd.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "kebab-case")]
-pub(crate) enum Reply {
-    /// The response to [`Request::Hello`].
+pub(crate) enum ShepherdMessage {
+    /// The response to [`ShepherdRequest::Hello`].
     Hello { version: u32, pid: u32 },
     /// The shepherd can't serve this manager and closes the connection.
     Refused { reason: String },
-    /// The response to [`Request::List`].
+    /// The response to [`ShepherdRequest::List`].
     List { jobs: Vec<HeldJob> },
     /// An event of a job that this manager has sent a start request for.
     Event(ExecEvent),
-    /// The processes of a job's tasks; the response to [`Request::Tasks`].
+    /// The processes of a job's tasks; the response to [`ShepherdRequest::Tasks`].
     Tasks { id: JobId, tasks: Vec<TaskProcess> },
 }
 
@@ -73,12 +73,12 @@ pub(crate) fn decode<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, serde_
     serde_json::from_slice(line)
 }
 
-/// Encodes bytes for [`Request::Stdin`].
+/// Encodes bytes for [`ShepherdRequest::Stdin`].
 pub(crate) fn encode_data(data: &[u8]) -> String {
     STANDARD.encode(data)
 }
 
-/// Decodes the bytes of [`Request::Stdin`].
+/// Decodes the bytes of [`ShepherdRequest::Stdin`].
 pub(crate) fn decode_data(data: &str) -> Result<Vec<u8>, base64::DecodeError> {
     STANDARD.decode(data)
 }
@@ -96,19 +96,25 @@ mod tests {
         any::<u64>().prop_map(JobId::new)
     }
 
-    fn any_request() -> impl Strategy<Value = Request> {
+    fn any_request() -> impl Strategy<Value = ShepherdRequest> {
         let start = (any_id(), any::<u32>(), any::<Vec<String>>(), any::<Vec<(String, String)>>())
             .prop_map(|(id, ntasks, command, env)| {
                 let shell_options = json!({"output": {"mode": "append"}});
                 let job = StartJob { ntasks, command, env, shell_options, ..StartJob::new(id) };
-                Request::Start(Box::new(job))
+                ShepherdRequest::Start(Box::new(job))
             });
         prop_oneof![
-            any::<u32>().prop_map(|version| Request::Hello { version }),
+            any::<u32>().prop_map(|version| ShepherdRequest::Hello { version }),
             start,
-            (any_id(), any::<i32>()).prop_map(|(id, signum)| Request::Signal { id, signum }),
+            (any_id(), any::<i32>())
+                .prop_map(|(id, signum)| ShepherdRequest::Signal { id, signum }),
             (any_id(), any::<Option<u32>>(), any::<Vec<u8>>(), any::<bool>()).prop_map(
-                |(id, rank, data, eof)| Request::Stdin { id, rank, data: encode_data(&data), eof }
+                |(id, rank, data, eof)| ShepherdRequest::Stdin {
+                    id,
+                    rank,
+                    data: encode_data(&data),
+                    eof
+                }
             ),
             (any_id(), 1..=64i64, any::<u32>(), any::<Option<u32>>()).prop_map(
                 |(id, signal, max_kill_count, limit)| {
@@ -118,27 +124,29 @@ mod tests {
                         max_kill_timeout: limit.map(f64::from),
                         ..KillPolicy::default()
                     };
-                    Request::Cancel { id, signum: 15, kill }
+                    ShepherdRequest::Cancel { id, signum: 15, kill }
                 }
             ),
-            any_id().prop_map(|id| Request::Tasks { id }),
-            any_id().prop_map(|id| Request::Ack { id }),
-            Just(Request::List),
-            Just(Request::Shutdown),
+            any_id().prop_map(|id| ShepherdRequest::Tasks { id }),
+            any_id().prop_map(|id| ShepherdRequest::Ack { id }),
+            Just(ShepherdRequest::List),
+            Just(ShepherdRequest::Shutdown),
         ]
     }
 
-    fn any_reply() -> impl Strategy<Value = Reply> {
+    fn any_reply() -> impl Strategy<Value = ShepherdMessage> {
         prop_oneof![
-            any::<String>().prop_map(|reason| Reply::Refused { reason }),
-            (any_id(), any::<bool>())
-                .prop_map(|(id, ended)| Reply::List { jobs: vec![HeldJob { id, ended }] }),
-            (any_id(), any::<i32>())
-                .prop_map(|(id, status)| Reply::Event(ExecEvent::Finished { id, status })),
+            any::<String>().prop_map(|reason| ShepherdMessage::Refused { reason }),
+            (any_id(), any::<bool>()).prop_map(|(id, ended)| ShepherdMessage::List {
+                jobs: vec![HeldJob { id, ended }]
+            }),
+            (any_id(), any::<i32>()).prop_map(|(id, status)| ShepherdMessage::Event(
+                ExecEvent::Finished { id, status }
+            )),
             (any_id(), any::<String>()).prop_map(|(id, note)| {
                 let context = json!({"data": note}).as_object().cloned();
                 let entry = EventEntry::new(Timestamp::from_secs(1.5), "log", context);
-                Reply::Event(ExecEvent::Log { id, entry })
+                ShepherdMessage::Event(ExecEvent::Log { id, entry })
             }),
         ]
     }
@@ -148,12 +156,12 @@ mod tests {
         fn requests_round_trip(request in any_request()) {
             let line = encode(&request).unwrap();
             prop_assert_eq!(line.iter().filter(|byte| **byte == b'\n').count(), 1);
-            prop_assert_eq!(decode::<Request>(&line).unwrap(), request);
+            prop_assert_eq!(decode::<ShepherdRequest>(&line).unwrap(), request);
         }
 
         #[test]
         fn replies_round_trip(reply in any_reply()) {
-            prop_assert_eq!(decode::<Reply>(&encode(&reply).unwrap()).unwrap(), reply);
+            prop_assert_eq!(decode::<ShepherdMessage>(&encode(&reply).unwrap()).unwrap(), reply);
         }
 
         #[test]
@@ -163,22 +171,26 @@ mod tests {
 
         #[test]
         fn junk_is_an_error(line in any::<Vec<u8>>()) {
-            prop_assert!(decode::<Request>(&line).is_err());
-            prop_assert!(decode::<Reply>(&line).is_err());
+            prop_assert!(decode::<ShepherdRequest>(&line).is_err());
+            prop_assert!(decode::<ShepherdMessage>(&line).is_err());
         }
     }
 
     #[test]
     fn the_encoding_of_messages_is_fixed() {
         let line = |request| String::from_utf8(encode(&request).unwrap()).unwrap();
-        assert_eq!(line(Request::Hello { version: 1 }), "{\"op\":\"hello\",\"version\":1}\n");
-        let cancel = Request::Cancel { id: JobId::new(3), signum: 15, kill: KillPolicy::default() };
+        assert_eq!(
+            line(ShepherdRequest::Hello { version: 1 }),
+            "{\"op\":\"hello\",\"version\":1}\n"
+        );
+        let cancel =
+            ShepherdRequest::Cancel { id: JobId::new(3), signum: 15, kill: KillPolicy::default() };
         assert_eq!(
             line(cancel),
             "{\"op\":\"cancel\",\"id\":3,\"signum\":15,\"kill_timeout\":5.0,\
              \"kill_signal\":\"SIGKILL\",\"max_kill_count\":8}\n"
         );
-        let event = Reply::Event(ExecEvent::Released { id: JobId::new(3) });
+        let event = ShepherdMessage::Event(ExecEvent::Released { id: JobId::new(3) });
         assert_eq!(
             String::from_utf8(encode(&event).unwrap()).unwrap(),
             "{\"op\":\"event\",\"event\":\"released\",\"id\":3}\n"

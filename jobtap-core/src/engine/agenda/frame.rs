@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{JobspecUpdate, SubmissionStep};
 use crate::eventlog::EventEntry;
-use crate::host::{Bound, Detail, Handlers, Outcome, PluginKey, UpdateRequest};
+use crate::host::{BoundHandler, Detail, Handlers, Outcome, PluginKey, UpdateRequest};
 use crate::job::{Job, JobId, State};
 use crate::jobspec::Dependency;
 use crate::topic::TopicId;
@@ -12,9 +12,9 @@ use crate::topic::TopicId;
 /// A dispatch that has not begun, of a topic that tells of something that has happened to a job.
 ///
 /// This is the usual case, and it becomes a [`Frame`] only when a handler does more than look on and
-/// decide: a hundred thousand of these may be on the stack, so they are small.
+/// decide: a hundred thousand of these may be on the agenda, so they are small.
 #[derive(Debug)]
-pub(crate) struct Notice {
+pub(crate) struct PendingDispatch {
     pub(crate) topic: TopicId,
     pub(crate) job: JobId,
     pub(crate) cause: Cause,
@@ -90,8 +90,9 @@ pub(crate) struct Frame {
     pub(crate) trial: Option<Box<Job>>,
     /// The user's update that this dispatch is part of.
     pub(crate) update: Option<Box<JobspecUpdate>>,
-    /// The handlers as they were when the frame was put on the stack: plugins that are loaded or
-    /// removed meanwhile do not change it.
+    /// The handlers as they were when the frame was put on the agenda: plugins that are loaded or
+    /// removed meanwhile do not change the list, and `next` of [`Progress`] stays valid. A
+    /// [`PendingDispatch`] looks its handlers up when its turn comes: it has called none before.
     pub(crate) handlers: Option<Handlers>,
     pub(crate) progress: Progress,
     /// Plugins whose asynchronous handlers have still to give their verdict.
@@ -132,7 +133,7 @@ impl Frame {
     }
 
     /// The handler that was called last.
-    pub(crate) fn last(&self) -> Option<&Bound> {
+    pub(crate) fn last(&self) -> Option<&BoundHandler> {
         self.handlers.as_ref()?.get(self.progress.next.checked_sub(1)?)
     }
 

@@ -13,7 +13,7 @@ mod update;
 
 use std::collections::VecDeque;
 
-pub(super) use frame::{Cause, Frame, Notice, Progress, Purpose, Subject};
+pub(super) use frame::{Cause, Frame, PendingDispatch, Progress, Purpose, Subject};
 pub(super) use update::{JobspecUpdate, UpdateStage};
 
 use crate::host::{Command, PluginKey};
@@ -25,7 +25,7 @@ pub(super) enum Work {
     /// Apply the next event that is posted to the job.
     ApplyNextEvent(JobId),
     /// Call the handlers of a topic that tells of something that has happened to a job.
-    Notify(Notice),
+    Notify(PendingDispatch),
     /// Call the next handlers of a frame.
     Frame(Box<Frame>),
     /// Carry out the next command of a callback.
@@ -47,7 +47,7 @@ pub(super) enum Work {
     /// Close what a plugin has open that has just been faulted.
     CloseFaulted(PluginKey),
     /// Free what a plugin retained of a job before the restart, unless it has asked for it again.
-    FreeUnclaimed(PluginKey, JobId),
+    FreeUnconfirmed(PluginKey, JobId),
     /// Introduce these active jobs to a plugin that has just been loaded.
     Introduce(PluginKey, VecDeque<JobId>),
     /// Introduce these inactive jobs to it.

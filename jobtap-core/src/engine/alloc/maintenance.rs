@@ -9,11 +9,10 @@ use crate::engine::api::RequestError;
 use crate::engine::core::Core;
 use crate::engine::jobs::Record;
 use crate::engine::timers::Due;
+use crate::host::errno::EINVAL;
 use crate::job::Timestamp;
 use crate::resource::Idset;
 use crate::sched::Maintenance;
-
-const EINVAL: i32 = 22;
 
 /// An entry of `[[resource.maintenance]]`.
 #[derive(Debug, Deserialize)]
@@ -89,11 +88,11 @@ impl Nodes {
         record: &Record,
         expiration: f64,
     ) -> Result<(), RequestError> {
-        let Some(held) = record.held() else { return Ok(()) };
-        let before = held.expiration().unwrap_or(f64::INFINITY);
+        let Some(allocated) = record.unreleased_resources() else { return Ok(()) };
+        let before = allocated.expiration().unwrap_or(f64::INFINITY);
         let conflicts = |planned: &&PlannedMaintenance| {
             let Maintenance { ranks, from, .. } = &planned.maintenance;
-            before <= *from && expiration > *from && held.ranks().intersects(ranks)
+            before <= *from && expiration > *from && allocated.ranks().intersects(ranks)
         };
         match self.maintenance(now).find(conflicts) {
             None => Ok(()),

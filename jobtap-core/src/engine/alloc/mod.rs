@@ -35,8 +35,8 @@ pub(super) struct Allocation {
     pub(super) alloc_queues: AllocQueues,
     pub(super) pool: Pool,
     pub(super) nodes: Nodes,
-    /// The jobs that hold resources of the pool.
-    pub(super) holders: BTreeSet<JobId>,
+    /// The jobs that have resources of the pool, from the grant (before `alloc` is applied) to `free`.
+    pub(super) allocated_jobs: BTreeSet<JobId>,
     pub(super) retained: RetainedSets,
     estimates: Estimates,
 }
@@ -48,7 +48,7 @@ impl Allocation {
             alloc_queues,
             pool: Pool::new(resources),
             nodes: Nodes::new(resources),
-            holders: BTreeSet::new(),
+            allocated_jobs: BTreeSet::new(),
             retained: RetainedSets::default(),
             estimates: Estimates::default(),
         }
@@ -56,40 +56,41 @@ impl Allocation {
 
     /// Takes the resources of a restored job from the pool; returns whether all of them were there.
     pub(super) fn reclaim(&mut self, record: &Record) -> bool {
-        let reclaimed = record.held().is_some_and(|held| self.pool.claim(held));
+        let reclaimed =
+            record.unreleased_resources().is_some_and(|allocated| self.pool.claim(allocated));
         if reclaimed {
-            self.holders.insert(record.job.id);
+            self.allocated_jobs.insert(record.job.id);
         }
         reclaimed
     }
 
-    /// Returns what a job still held to the pool, when it frees its resources.
+    /// Returns to the pool what a job has not released before, after `free` was applied.
     pub(super) fn free(&mut self, record: &Record) {
-        if record.holding.is_from_pool()
-            && let Some(resources) = record.held()
+        if record.allocation.is_from_pool()
+            && let Some(resources) = record.unreleased_resources()
         {
             self.pool.release(resources);
-            self.holders.remove(&record.job.id);
+            self.allocated_jobs.remove(&record.job.id);
         }
     }
 
     /// What is in use, and until when.
     fn in_use<'a>(&'a self, jobs: &'a Jobs, now: f64) -> Vec<Running<'a>> {
-        in_use(jobs, &self.holders, &self.retained, now)
+        in_use(jobs, &self.allocated_jobs, &self.retained, now)
     }
 }
 
-/// What jobs hold and plugins retain, and until when.
+/// What is allocated to jobs and retained by plugins, and until when.
 fn in_use<'a>(
     jobs: &'a Jobs,
-    holders: &BTreeSet<JobId>,
+    allocated_jobs: &BTreeSet<JobId>,
     retained: &'a RetainedSets,
     now: f64,
 ) -> Vec<Running<'a>> {
-    let held = holders.iter().filter_map(|id| jobs.get(*id)?.held());
-    let held = held.map(|resources| Running { resources, until: resources.expiration() });
+    let allocated = allocated_jobs.iter().filter_map(|id| jobs.get(*id)?.unreleased_resources());
+    let allocated = allocated.map(|resources| Running { resources, until: resources.expiration() });
     // When a plugin frees what it retains is not known. It is taken for soon: as a rule, that is
     // housekeeping, which is short.
     let retained = retained.iter().map(|(_, _, r)| Running { resources: r, until: Some(now) });
-    held.chain(retained).collect()
+    allocated.chain(retained).collect()
 }

@@ -87,7 +87,7 @@ pub(crate) fn drain(
     post(core, "drain", &ranks, context);
 }
 
-/// Drains nodes on behalf of a plugin or the execution system. Reasons that are there stay.
+/// Drains nodes on behalf of a plugin or the executor. Reasons that are there stay.
 pub(crate) fn drain_for_owner(core: &mut Core, ranks: &Idset, reason: &str) {
     let known = ranks.intersection(&core.alloc.nodes.inventory.ranks());
     if known.is_empty() {
@@ -105,8 +105,8 @@ pub(crate) fn lose(core: &mut Core, ranks: &Idset, reason: Option<&str>, userid:
     let reason = reason.unwrap_or("node failure");
     drain(core, &lost, Some(reason), DrainMode::Update, userid);
     for id in jobs_on(core, &lost) {
-        let Some(held) = core.job(id).and_then(|job| job.resources()) else { continue };
-        let theirs = held.ranks().intersection(&lost);
+        let Some(resources) = core.job(id).and_then(|job| job.resources()) else { continue };
+        let theirs = resources.ranks().intersection(&lost);
         let note = format!("node failure on {}", core.alloc.nodes.named(&theirs));
         core.raise_fatal(id, "node-failure", &note);
     }
@@ -116,7 +116,7 @@ pub(crate) fn lose(core: &mut Core, ranks: &Idset, reason: Option<&str>, userid:
 fn jobs_on(core: &Core, ranks: &Idset) -> Vec<JobId> {
     core.jobs.active_where(|record: &Record| {
         record.job.state == State::Run
-            && record.job.resources().is_some_and(|held| held.ranks().intersects(ranks))
+            && record.job.resources().is_some_and(|resources| resources.ranks().intersects(ranks))
     })
 }
 

@@ -62,6 +62,11 @@ impl Nodes {
         Self { inventory: inventory.clone(), next_maintenance: 1, ..Self::default() }
     }
 
+    /// Removes a watcher whose client has gone.
+    pub(crate) fn abandon(&mut self, reply: ReplyTo) {
+        self.watchers.retain(|watcher| *watcher != reply);
+    }
+
     /// The ranks that get no new jobs.
     pub(crate) fn down(&self) -> Idset {
         self.drained_ranks().union(&self.offline)

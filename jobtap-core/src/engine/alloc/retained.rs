@@ -21,7 +21,7 @@ pub(crate) struct Retained {
     pub(crate) plugin: PluginKey,
     pub(crate) resources: ResourceSet,
     /// It is from an earlier run, and the plugin has not asked for it again yet.
-    pub(crate) unclaimed: bool,
+    pub(crate) unconfirmed: bool,
 }
 
 /// All retained resources.
@@ -97,8 +97,8 @@ pub(crate) fn retainable(
         return Some(own.resources.clone());
     }
     let record = jobs.get(job)?;
-    let held = record.held().filter(|_| record.holding.is_from_pool())?;
-    Some(available(alloc, job, held)).filter(|resources| !resources.is_empty())
+    let allocated = record.unreleased_resources().filter(|_| record.allocation.is_from_pool())?;
+    Some(available(alloc, job, allocated)).filter(|resources| !resources.is_empty())
 }
 
 /// What of a set is free, or retained of the same job.
@@ -141,7 +141,7 @@ mod tests {
 
     fn retain(sets: &mut RetainedSets, plugin: u64, ranks: &str) {
         let (job, plugin) = (JobId::new(1), PluginKey(plugin));
-        sets.push(Retained { job, plugin, resources: nodes(ranks), unclaimed: false });
+        sets.push(Retained { job, plugin, resources: nodes(ranks), unconfirmed: false });
     }
 
     #[test]

@@ -36,9 +36,9 @@ fn run_queue(core: &mut Core, queue: usize) -> bool {
     };
     // Taken apart: the scheduler changes the pool while it reads what is in use.
     let alloc = &mut core.alloc;
-    let (holders, retained) = (&alloc.holders, &alloc.retained);
+    let (allocated_jobs, retained) = (&alloc.allocated_jobs, &alloc.retained);
     // Made only when the scheduler asks: most turns allocate without looking at what is in use.
-    let running = || in_use(jobs, holders, retained, now);
+    let running = || in_use(jobs, allocated_jobs, retained, now);
     let pool = &mut alloc.pool;
     let Some(queue) = alloc.alloc_queues.get_mut(queue) else {
         return false;
@@ -75,10 +75,15 @@ pub(crate) fn allocate_now(core: &mut Core, id: JobId) -> bool {
     }
 }
 
+/// Gives resources that were taken from the pool to a job in SCHED.
+///
+/// The pool and `allocated_jobs` have changed at once, but the job's own allocation begins only when `alloc`
+/// is applied. This is safe because schedulers run when the agenda is empty: no event of the job is pending
+/// then, so `alloc` is the next one that is applied to it.
 fn grant(core: &mut Core, id: JobId, resources: ResourceSet) {
-    // R is stored in the same commit as `alloc`, which it must not be without.
+    // In one commit with `alloc`, which is posted below: a restarted manager can't replay `alloc` without R.
     core.put(id, "R", resources.to_json());
-    core.alloc.holders.insert(id);
+    core.alloc.allocated_jobs.insert(id);
     let Some(record) = core.jobs.get_mut(id) else { return };
     let mut annotations = record.job.annotations().clone();
     let sched = [("sched".to_owned(), json!({"resource_summary": resources.summary()}))];
@@ -106,7 +111,7 @@ pub(crate) fn force_resources(core: &mut Core, id: JobId, resources: ResourceSet
     core.put(id, "R", resources.to_json());
     if let Some(record) = core.jobs.get_mut(id) {
         *record.job.resources = Some(Arc::new(resources));
-        if !record.set_flags.alloc_bypass && !record.posted.contains("set-flags") {
+        if !record.set_flags.alloc_bypass && !record.pending_events.contains("set-flags") {
             let flag = JobFlag::AllocBypass.name();
             core.post(id, events::set_flags(core.clock.now, flag));
         }

@@ -32,7 +32,7 @@ pub enum Write {
         /// The job.
         id: JobId,
         /// Which log.
-        log: Log,
+        log: JobLog,
         /// The number of lines before this one.
         seq: u64,
         /// The line, newline included.
@@ -91,19 +91,19 @@ pub enum Write {
 
 /// The logs of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Log {
+pub enum JobLog {
     /// `eventlog`: the events of RFC 21.
     Main,
     /// `guest.exec.eventlog`: the events of its execution (RFC 50).
     Exec,
 }
 
-impl Log {
+impl JobLog {
     /// The key below the job's directory.
     pub const fn key(self) -> &'static str {
         match self {
-            Log::Main => "eventlog",
-            Log::Exec => "guest.exec.eventlog",
+            JobLog::Main => "eventlog",
+            JobLog::Exec => "guest.exec.eventlog",
         }
     }
 }
@@ -137,7 +137,7 @@ pub enum Effect {
         /// The job.
         id: JobId,
         /// Which log.
-        log: Log,
+        log: JobLog,
         /// The number of events before this one.
         seq: u64,
         /// The entry.
@@ -150,7 +150,7 @@ pub enum Effect {
         /// The entry.
         entry: Arc<EventEntry>,
     },
-    /// Tell the execution system what to do.
+    /// Tell the executor what to do.
     Exec(ExecCommand),
     /// Give the engine [`Input::Timer`](super::Input::Timer) at this time.
     Timer {

@@ -1,4 +1,4 @@
-//! What passes between the engine and the execution system: reports one way, commands the other.
+//! What passes between the engine and the executor: reports one way, commands the other.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::eventlog::EventEntry;
 use crate::job::{JobId, Uid};
 use crate::resource::Idset;
 
-/// What the execution system reports about a job.
+/// What the executor reports about a job.
 ///
 /// A job that was handed over as new has, in this order: [`Log`](Self::Log) entries `init` and `starting`,
 /// [`Started`](Self::Started), more log entries, [`Finished`](Self::Finished),
@@ -106,7 +106,7 @@ impl ExecEvent {
     }
 }
 
-/// A request to the execution system.
+/// A request to the executor.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ExecCommand {
     /// Start the job; its jobspec, environment and R are in the store.
@@ -115,7 +115,12 @@ pub enum ExecCommand {
         id: JobId,
         /// Its user.
         userid: Uid,
-        /// It may run already: find it again, and do not start it twice.
+        /// The job was executed under an earlier manager: the executor reattaches to it and never starts
+        /// it. Set if the eventlog has `start`, and for a job in CLEANUP whose release was not reported,
+        /// which may have ended before `start` was logged.
+        ///
+        /// Otherwise the executor starts the job, unless it knows it already: an earlier manager may have
+        /// stopped after it requested the start and before it logged `start`.
         reattach: bool,
     },
     /// Send one signal to the job's tasks.

@@ -7,7 +7,7 @@ mod effect;
 mod exec;
 mod request;
 
-pub use effect::{Effect, Effects, Log, LogLine, TimerId, Write};
+pub use effect::{Effect, Effects, JobLog, LogLine, TimerId, Write};
 pub use exec::{ExecCommand, ExecEvent};
 pub use request::{DrainMode, Exception, NodeRequest, Request, RequestError, Submission};
 
@@ -31,7 +31,7 @@ pub enum Input {
         /// The request.
         request: Request,
     },
-    /// The execution system reports something.
+    /// The executor reports something.
     Exec(ExecEvent),
     /// A timer of the engine has fired.
     Timer(TimerId),
@@ -56,6 +56,8 @@ pub struct StoredJob {
     pub exec_lines: u64,
     /// Values under `data.<plugin>`, by plugin.
     pub data: Map<String, Value>,
+    /// Value under `annotations`: those of plugins that outlive a restart.
+    pub annotations: Map<String, Value>,
 }
 
 /// Why an engine cannot start.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::host::errno::EPERM;
 use crate::job::{JobId, StateSet, Uid};
 use crate::jobspec::Jobspec;
 use crate::queue::Target;
@@ -285,5 +286,10 @@ impl RequestError {
     /// Refuses a request with an errno and a sentence.
     pub fn new(errno: i32, text: impl Into<String>) -> Self {
         Self { errno, text: text.into() }
+    }
+
+    /// The refusal of a request that only the owner of the instance may make.
+    pub fn owner_only() -> Self {
+        Self::new(EPERM, "Request requires owner credentials")
     }
 }

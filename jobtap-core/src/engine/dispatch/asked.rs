@@ -37,6 +37,8 @@ fn posted_event(command: &Command) -> Option<(JobId, &str)> {
         Command::PostEvent { job, name, .. } => (*job, name.as_str()),
         Command::SetUrgency { job, .. } => (*job, "urgency"),
         Command::Memo { job, .. } => (*job, "memo"),
+        Command::Annotate { job, .. } => (*job, "annotations"),
+        Command::SetExpiration { job, .. } => (*job, "resource-update"),
         Command::SetFlag { job, .. } => (*job, "set-flags"),
         _ => return None,
     })
@@ -52,7 +54,7 @@ fn change(job: &Job, command: &Command) -> Option<Change> {
         Command::RemoveDependency { description, .. } => dependency(description, false),
         Command::UpdateJobspec { updates, .. } => {
             let mut jobspec = job.jobspec().clone();
-            // An update that can't be applied was refused when it was asked for.
+            // An update that can't be applied was refused by `check` before.
             jobspec.update_all(updates).ok()?;
             Some(Change::Jobspec(Box::new(jobspec)))
         }
@@ -61,6 +63,11 @@ fn change(job: &Job, command: &Command) -> Option<Change> {
             let mut all = job.annotations().clone();
             let user = Map::from_iter([("user".to_owned(), Value::Object(memo.clone()))]);
             annotations::merge(&mut all, &user);
+            Some(Change::Annotations(all))
+        }
+        Command::Annotate { annotations: notes, .. } => {
+            let mut all = job.annotations().clone();
+            annotations::merge(&mut all, notes);
             Some(Change::Annotations(all))
         }
         Command::SetFlag { flag: JobFlag::Debug, .. } => Some(Change::Flag(Flags::DEBUG)),

@@ -4,7 +4,7 @@ use super::{perilogs, remote};
 use crate::engine::api::{Effect, Effects};
 use crate::engine::core::Core;
 use crate::engine::jobs::{Jobs, Running};
-use crate::host::{JobWork, Perilog, PluginKey, ProcessCommand, Work as RemoteWork};
+use crate::host::{JobWork, Perilog, PluginKey, ProcessCommand, RemoteWork};
 use crate::job::{JobId, State};
 
 /// Starts the work of an asynchronous handler, once its events are durable.
@@ -67,16 +67,16 @@ pub(crate) fn at_end(core: &mut Core, plugin: PluginKey, job: JobId, work: Remot
     }
 }
 
-/// Aborts the work of plugins that are gone.
-pub(crate) fn abort_of(jobs: &mut Jobs, id: JobId, gone: &[PluginKey]) {
+/// Aborts the work of plugins that were removed or faulted.
+pub(crate) fn abort_of(jobs: &mut Jobs, id: JobId, closed: &[PluginKey]) {
     let Some(record) = jobs.get_mut(id) else {
         return;
     };
     let work = &mut record.async_work;
-    for running in work.running.extract_if(.., |running| gone.contains(&running.plugin)) {
+    for running in work.running.extract_if(.., |running| closed.contains(&running.plugin)) {
         running.abort.abort();
     }
-    work.at_end.retain(|(plugin, _)| !gone.contains(plugin));
+    work.at_end.retain(|(plugin, _)| !closed.contains(plugin));
 }
 
 /// Aborts all work on a job that is inactive or rejected.
@@ -88,9 +88,9 @@ pub(crate) fn abort_all(jobs: &mut Jobs, id: JobId) {
     }
 }
 
-/// Kills the processes of plugins that are gone.
-pub(crate) fn kill_processes(effects: &mut Effects, gone: &[PluginKey]) {
-    for plugin in gone {
+/// Kills the processes of plugins that were removed or faulted.
+pub(crate) fn kill_processes(effects: &mut Effects, closed: &[PluginKey]) {
+    for plugin in closed {
         let command = ProcessCommand::KillAll;
         effects.after.push(Effect::Process { plugin: *plugin, command });
     }

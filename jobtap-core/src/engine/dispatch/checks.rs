@@ -41,7 +41,7 @@ pub(crate) fn check(jobs: &Jobs, command: &Command) -> Result<(), CallError> {
             in_state(job, "epilog_start", rule, |state| state == State::Cleanup)
         }
         Command::Raise { job, exception } => {
-            let rule = "a fatal exception needs an accepted job that isn't over";
+            let rule = "a fatal exception needs an accepted job that isn't inactive";
             match exception.severity() == Severity::FATAL {
                 true => in_state(job, "raise", rule, |s| s != State::Inactive && s != State::New),
                 false => in_state(job, "raise", rule, |state| state != State::Inactive),
@@ -52,13 +52,17 @@ pub(crate) fn check(jobs: &Jobs, command: &Command) -> Result<(), CallError> {
             let has_resources = |state| matches!(state, State::Run | State::Cleanup);
             in_state(job, "fail_job_with_epilog", rule, has_resources)
         }
+        Command::SetExpiration { job, .. } => {
+            let rule = "only a job that runs has an end that can be moved";
+            in_state(job, "set_expiration", rule, |state| state == State::Run)
+        }
         Command::SetUrgency { job, .. } => {
             let rule = "the urgency decides nothing once a job has its resources";
             let is_pending =
                 |state| matches!(state, State::Depend | State::Priority | State::Sched);
             in_state(job, "urgency", rule, is_pending)
         }
-        Command::Reopen { job, perilog, description } => match jobs.get(*job) {
+        Command::TakeOver { job, perilog, description } => match jobs.get(*job) {
             Some(record) if record.perilogs.is_orphan(*perilog, description) => Ok(()),
             _ => Err(CallError::NotOpen { job: *job, description: description.clone() }),
         },
@@ -67,6 +71,7 @@ pub(crate) fn check(jobs: &Jobs, command: &Command) -> Result<(), CallError> {
         Command::Subscribe { job } => check_active(jobs, *job, "subscribe"),
         Command::PostEvent { job, .. } => check_active(jobs, *job, "post_event"),
         Command::SetFlag { job, .. } => check_active(jobs, *job, "set_flag"),
+        Command::Annotate { job, .. } => check_active(jobs, *job, "annotate"),
         Command::Memo { job, .. } => check_active(jobs, *job, "memo"),
         Command::Signal { job, .. } => check_active(jobs, *job, "signal"),
         _ => Ok(()),
@@ -78,7 +83,7 @@ fn check_active(jobs: &Jobs, job: JobId, call: &'static str) -> Result<(), CallE
     if jobs.get(job).is_some_and(|record| rejected(&record.admission)) {
         return Err(CallError::NotActive(job));
     }
-    check_state(jobs, job, call, "the job is over", |state| state != State::Inactive)
+    check_state(jobs, job, call, "the job is inactive", |state| state != State::Inactive)
 }
 
 fn check_state(
@@ -95,7 +100,7 @@ fn check_state(
 /// A dependency can be removed that is open, or whose addition is posted.
 fn check_dependency(jobs: &Jobs, job: JobId, description: &str) -> Result<(), CallError> {
     let known = jobs.get(job).is_some_and(|record| {
-        let mut posted = record.posted.queue.iter();
+        let mut posted = record.pending_events.queue.iter();
         // Also one that the same callback has added.
         record.job.dependencies().any(|open| open == description)
             || posted.any(|entry| {
@@ -119,7 +124,8 @@ fn check_update(jobs: &Jobs, job: JobId, updates: &Map<String, Value>) -> Result
     let Some(record) = jobs.get(job) else {
         return Ok(());
     };
-    let mut trial = record.job.jobspec.clone();
+    // With the updates that the same callback has asked for before: they are applied first.
+    let mut trial = record.job.jobspec().clone();
     trial.update_all(updates).map_err(|error| refuse(error.to_string()))
 }
 

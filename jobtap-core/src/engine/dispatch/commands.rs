@@ -74,7 +74,7 @@ pub(crate) fn carry_out(core: &mut Core, origin: &'static str, queued: Queued) {
     let Queued { plugin, command } = queued;
     let dropped = match check(&core.jobs, &command) {
         Err(error) => Some(error.to_string()),
-        // The plugin would be asked again, for ever.
+        // Each `job.priority.get` would lead to another one, without an end.
         Ok(())
             if matches!(command, Command::ReprioritizeAll)
                 && origin == TopicId::JobPriorityGet.name() =>
@@ -115,7 +115,7 @@ fn execute(core: &mut Core, plugin: PluginKey, command: Command) {
         Command::FinishEpilog { job, description, status, failure } => {
             perilogs::finish_own(core, plugin, job, Perilog::Epilog, &description, status, failure);
         }
-        Command::Reopen { job, perilog, description } => {
+        Command::TakeOver { job, perilog, description } => {
             perilogs::own(&mut core.jobs, plugin, job, perilog, &description);
         }
         Command::Raise { job, exception } => core.raise(job, &exception),
@@ -136,6 +136,16 @@ fn execute(core: &mut Core, plugin: PluginKey, command: Command) {
         }
         Command::Memo { job, memo } => {
             core.post(job, events::with_context(now, "memo", Some(memo)));
+        }
+        Command::SetExpiration { job, at } => {
+            core.post(
+                job,
+                events::with(now, "resource-update", [("expiration", at.as_secs().into())]),
+            );
+        }
+        Command::Annotate { job, annotations } => {
+            outcome::annotate(core, job, &annotations, true);
+            outcome::store_annotations(core, job, &annotations);
         }
         Command::SetFlag { job, flag } => core.post(job, events::set_flags(now, flag.name())),
         Command::Signal { job, signal } => {
@@ -172,11 +182,11 @@ fn execute(core: &mut Core, plugin: PluginKey, command: Command) {
         Command::Process(command) => {
             core.effects.after.push(Effect::Process { plugin, command });
         }
-        Command::Begin(work) => {
+        Command::BeginWork(work) => {
             async_work::begin(&mut core.jobs, &mut core.effects, plugin, work);
         }
-        Command::End { job, what } => async_work::end(&mut core.jobs, plugin, job, &what),
-        Command::AwaitEnd { job, work } => async_work::at_end(core, plugin, job, work),
+        Command::WorkEnded { job, what } => async_work::end(&mut core.jobs, plugin, job, &what),
+        Command::NotifyAtJobEnd { job, work } => async_work::at_end(core, plugin, job, work),
         Command::StartTimer { key, at, work } => {
             core.start_timer(at, Due::Plugin(plugin, key, work));
         }
@@ -186,7 +196,7 @@ fn execute(core: &mut Core, plugin: PluginKey, command: Command) {
             let name = core.plugins.name(plugin);
             core.log(level, format!("{name}: {text}"));
         }
-        Command::LogOf { job, level, text } => core.log(level, format!("{job}: {text}")),
+        Command::LogForJob { job, level, text } => core.log(level, format!("{job}: {text}")),
     }
 }
 
@@ -214,7 +224,7 @@ fn is_removal_posted(jobs: &Jobs, job: JobId, description: &str) -> bool {
 
 /// The last event about a dependency that is posted and not applied yet.
 fn last_posted<'a>(record: &'a Record, description: &str) -> Option<&'a EventEntry> {
-    let mut about = record.posted.queue.iter().filter(|entry| {
+    let mut about = record.pending_events.queue.iter().filter(|entry| {
         entry.name.starts_with("dependency-")
             && events::field(entry, "description").and_then(Value::as_str) == Some(description)
     });

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use crate::engine::agenda::{Frame, Progress, Purpose, Subject, Work};
 use crate::engine::core::Core;
 use crate::engine::events;
-use crate::host::{AsyncPolicy, Bound, Handlers, OnRestart, PluginKey};
+use crate::host::{AsyncPolicy, BoundHandler, Handlers, OnRestart, PluginKey};
 use crate::job::{JobId, State};
 use crate::jobspec::Dependency;
 use crate::topic::TopicId;
@@ -24,9 +24,9 @@ pub(crate) fn push(
     purpose: Purpose,
     only: Option<PluginKey>,
 ) {
-    let asked = |key| only.is_none_or(|only| only == key);
+    let includes = |key| only.is_none_or(|only| only == key);
     let topic = TopicId::JobDependency;
-    let mut handlers = core.plugins.stack.members(topic, &dependency.scheme, asked);
+    let mut handlers = core.plugins.stack.members(topic, &dependency.scheme, includes);
     let mut deciders = 0;
     if purpose == Purpose::Recheck && handlers.iter().any(fails_at_restart) {
         // Handlers that are not called again support the scheme all the same.
@@ -41,7 +41,7 @@ pub(crate) fn push(
 }
 
 /// Whether the work of an asynchronous handler is declared with `on_restart = fail`.
-fn fails_at_restart(bound: &Bound) -> bool {
+fn fails_at_restart(bound: &BoundHandler) -> bool {
     let fail = Some(OnRestart::Fail);
     bound.entry().policy.is_some_and(|policy: AsyncPolicy| policy.on_restart == fail)
 }
@@ -52,19 +52,21 @@ fn fail_interrupted(
     core: &mut Core,
     id: JobId,
     dependency: &Dependency,
-    handlers: &[Bound],
+    handlers: &[BoundHandler],
 ) -> Handlers {
-    let Dependency { scheme, value, .. } = dependency;
     for bound in handlers.iter().filter(|bound| fails_at_restart(bound)) {
-        let (plugin, method) = (bound.instance().name(), bound.entry().method);
-        let what = format!("{plugin}.{method}={scheme}:{value}");
+        let what = bound.work_description(Some(dependency));
         let open = core.job(id).is_some_and(|job| job.dependencies().any(|open| open == what));
         if open {
             let note = format!("dependency {what}: the manager was restarted while it was open");
             core.raise_fatal(id, "dependency", &note);
         }
     }
-    handlers.iter().filter(|bound| !fails_at_restart(bound)).cloned().collect::<Rc<[Bound]>>()
+    handlers
+        .iter()
+        .filter(|bound| !fails_at_restart(bound))
+        .cloned()
+        .collect::<Rc<[BoundHandler]>>()
 }
 
 /// Asks again for the dependencies of a job in DEPEND: all plugins after a restart, or with `only` a

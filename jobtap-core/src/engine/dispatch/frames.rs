@@ -1,6 +1,6 @@
 //! One dispatch: a topic through the handlers of all plugins, from the first to the last.
 //!
-//! A dispatch begins as a [`Notice`] or a [`Frame`]. When a handler asks for something or fails, the
+//! A dispatch begins as a [`PendingDispatch`] or a [`Frame`]. When a handler asks for something or fails, the
 //! frame goes back on the agenda below what that handler asked for, so that its commands are carried
 //! out before the next handler is called.
 
@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use super::asked;
 use super::buffer::{Asked, CommandBuffer};
-use super::invoke::{Interrupt, host_of, invoke, log_over_budget};
+use super::call::{Interrupt, call_handlers, host_of, log_over_budget};
 use super::{faulted, outcome};
-use crate::engine::agenda::{Frame, Notice, Progress, Purpose, Subject, Work};
+use crate::engine::agenda::{Frame, PendingDispatch, Progress, Purpose, Subject, Work};
 use crate::engine::api::Level;
 use crate::engine::core::Core;
-use crate::host::{Args, Bound, Failure, Fault, Handlers, Outcome, PluginKey, Priority};
+use crate::host::{Args, BoundHandler, Failure, Fault, Handlers, Outcome, PluginKey, Priority};
 use crate::topic::{OnFailure, TopicId};
 
 /// Puts a dispatch on the agenda, if a plugin handles the topic or something follows from its end in
@@ -43,38 +43,39 @@ pub(crate) fn push_to_plugin(core: &mut Core, key: PluginKey, frame: Frame) {
     push_to(core, frame, handlers);
 }
 
-/// Dispatches a notice, in one go as long as its handlers only look on and decide.
-pub(crate) fn notify(core: &mut Core, notice: Notice) {
-    // The notice is not taken apart here: it is moved only when the loop is left early.
-    let (topic, id) = (notice.topic, notice.job);
+/// Runs a dispatch that has not begun, in one go as long as its handlers only look on and decide.
+pub(crate) fn notify(core: &mut Core, pending: PendingDispatch) {
+    // It is not taken apart here: it is moved only when the loop is left early.
+    let (topic, id) = (pending.topic, pending.job);
     let (mut progress, buffer) = (Progress::default(), CommandBuffer::default());
     let (Some(handlers), Some(job)) = (core.plugins.stack.handlers(topic), core.job(id)) else {
         return;
     };
     let Some(host) = host_of(core, handlers, Some(id), &buffer) else { return };
-    let args = Args { host: &host, topic, job: Some(job), detail: notice.cause.detail() };
-    let interrupt = invoke(&host, handlers, &mut progress, &args, Bound::is_out);
-    if !matches!(interrupt, Interrupt::End) {
+    let args = Args { host: &host, topic, job: Some(job), detail: pending.cause.detail() };
+    let interrupt =
+        call_handlers(&host, handlers, &mut progress, &args, BoundHandler::is_out_of_service);
+    if !matches!(interrupt, Interrupt::AllCalled) {
         let handlers = Rc::clone(handlers);
-        return interrupt_notice(core, notice, handlers, progress, interrupt, buffer);
+        return continue_as_frame(core, pending, handlers, progress, interrupt, buffer);
     }
     if !progress.outcome.is_empty() {
         outcome::take(core, topic, id, progress.outcome);
     }
 }
 
-/// Turns a notice into a frame, since one of its handlers did more than look on and decide.
+/// Turns such a dispatch into a frame, since one of its handlers did more than look on and decide.
 #[cold]
 #[inline(never)]
-fn interrupt_notice(
+fn continue_as_frame(
     core: &mut Core,
-    notice: Notice,
+    pending: PendingDispatch,
     handlers: Handlers,
     progress: Progress,
     interrupt: Interrupt,
     buffer: CommandBuffer,
 ) {
-    let Notice { topic, job, cause } = notice;
+    let PendingDispatch { topic, job, cause } = pending;
     let (subject, handlers) = (Subject::Cause(cause), Some(handlers));
     let frame = Frame { subject, handlers, progress, ..Frame::new(topic, job, Purpose::Notify) };
     resume_below(core, Box::new(frame), interrupt, buffer);
@@ -92,16 +93,22 @@ pub(crate) fn run(core: &mut Core, mut frame: Box<Frame>) -> Option<Box<Frame>> 
         // The job is gone when it was purged or rejected meanwhile; then nothing follows.
         let job = frame.trial.as_deref().or_else(|| core.job(frame.job))?;
         match host_of(core, &handlers, Some(job.id()), &buffer) {
-            None => Interrupt::End,
+            None => Interrupt::AllCalled,
             Some(host) => {
                 let (topic, detail) = (frame.topic, frame.detail());
                 let args = Args { host: &host, topic, job: Some(job), detail };
-                invoke(&host, &handlers, &mut progress, &args, Bound::is_out)
+                call_handlers(
+                    &host,
+                    &handlers,
+                    &mut progress,
+                    &args,
+                    BoundHandler::is_out_of_service,
+                )
             }
         }
     };
     frame.progress = progress;
-    if matches!(interrupt, Interrupt::End) {
+    if matches!(interrupt, Interrupt::AllCalled) {
         return Some(frame);
     }
     resume_below(core, frame, interrupt, buffer);
@@ -115,6 +122,8 @@ fn resume_below(
     interrupt: Interrupt,
     buffer: CommandBuffer,
 ) {
+    // There is one: `call_handlers` was interrupted, so it has reached a handler. The buffer of a frame
+    // without one would be empty.
     let Some(bound) = frame.last().cloned() else {
         return core.agenda.push(Work::Frame(frame));
     };
@@ -128,7 +137,7 @@ fn resume_below(
     let has_panicked =
         matches!(&interrupt, Interrupt::Fault(fault) if matches!(**fault, Fault::Panic(_)));
     match interrupt {
-        Interrupt::End | Interrupt::Commands => {}
+        Interrupt::AllCalled | Interrupt::Commands => {}
         Interrupt::Deferred => frame.awaited.push(bound.plugin()),
         Interrupt::OverBudget(milliseconds) => {
             log_over_budget(core, &bound, Some(frame.job), milliseconds);
@@ -157,7 +166,7 @@ fn resume_below(
 }
 
 /// Handles the failure of a handler: a gate refuses; elsewhere the job goes on, and the log says so.
-fn handle_fault(core: &mut Core, frame: &mut Frame, bound: &Bound, fault: Fault) {
+fn handle_fault(core: &mut Core, frame: &mut Frame, bound: &BoundHandler, fault: Fault) {
     let plugin = Arc::clone(bound.instance().name());
     let (refusal, report) = match fault {
         // What the author wants the user to read; no fault of the plugin.
@@ -189,8 +198,8 @@ fn handle_fault(core: &mut Core, frame: &mut Frame, bound: &Bound, fault: Fault)
 
 /// Decides what a topic comes to without the handler of a faulted plugin: a gate refuses, and a
 /// priority stays open.
-fn decide_without(core: &Core, bound: &Bound, frame: &mut Frame) {
-    if frame.topic.on_failure() == OnFailure::Reject && !bound.watches() {
+fn decide_without(core: &Core, bound: &BoundHandler, frame: &mut Frame) {
+    if frame.topic.on_failure() == OnFailure::Reject && !bound.only_observes() {
         frame.progress.deciders += 1;
         frame.stop();
         let consequence = match core.jobs.is_accepted(frame.job) {
@@ -201,7 +210,7 @@ fn decide_without(core: &Core, bound: &Bound, frame: &mut Frame) {
         frame.refusal = Some(format!(
             "plugin {plugin} has failed repeatedly: {consequence} until an administrator reloads it"
         ));
-    } else if frame.topic == TopicId::JobStatePriority && !bound.watches() {
+    } else if frame.topic == TopicId::JobStatePriority && !bound.only_observes() {
         frame.progress.outcome.merge(Outcome::priority(Priority::Unavailable));
     }
 }

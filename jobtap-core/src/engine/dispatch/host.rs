@@ -1,6 +1,7 @@
 //! The engine as the [`Host`] of one callback.
 //!
-//! Reads see what the same callback has already asked for; checks of calls are in `checks`.
+//! Reads show what the same callback has asked for before: the jobs by `asked`, data by the buffer. Checks of
+//! calls are in `checks`.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -9,25 +10,25 @@ use serde_json::Value;
 
 use super::asked;
 use super::buffer::CommandBuffer;
+use super::call::call_nested;
 use super::checks::check;
-use super::invoke::call_nested;
 use crate::engine::alloc::retained;
 use crate::engine::core::Core;
-use crate::host::{CallError, Command, Fault, Host, Instance, PluginKey, RemoteHandle};
+use crate::host::{CallError, Command, Fault, Host, LoadedPlugin, PluginKey, RemoteHandle};
 use crate::job::{Job, JobId, Timestamp, Uid};
 use crate::queue::Queues;
 use crate::resource::ResourceSet;
 
 /// What one callback sees of the engine.
-pub(crate) struct FrameHost<'e> {
+pub(crate) struct CallbackHost<'e> {
     pub(crate) core: &'e Core,
     /// The plugin that is being called. One host serves all handlers of a list.
-    pub(crate) instance: Cell<&'e Instance>,
+    pub(crate) instance: Cell<&'e LoadedPlugin>,
     pub(crate) current: Option<JobId>,
     pub(crate) buffer: &'e CommandBuffer,
 }
 
-impl Host for FrameHost<'_> {
+impl Host for CallbackHost<'_> {
     fn now(&self) -> Timestamp {
         self.core.clock.now
     }
@@ -79,7 +80,7 @@ impl Host for FrameHost<'_> {
         &self.core.alloc.queues
     }
 
-    fn call_topic(
+    fn call_own_topic(
         &self,
         topic: &'static str,
         job: Option<JobId>,
@@ -92,10 +93,13 @@ impl Host for FrameHost<'_> {
         let mut answers = Vec::new();
         for bound in self.core.plugins.stack.own(topic).iter() {
             let instance = bound.instance();
+            // No gate: what a faulted plugin would answer is missing from the result.
             if instance.is_faulted() {
                 continue;
             }
             let plugin = || instance.name().to_string();
+            // The buffer has the commands of the caller and of all handlers that it calls. The mark tells those
+            // of this handler apart, if it fails.
             let mark = self.buffer.mark();
             match call_nested(self, bound, job, payload) {
                 Ok(outcome) => answers.extend(outcome.decisions().answer),
@@ -110,6 +114,7 @@ impl Host for FrameHost<'_> {
                     return Err(CallError::Topic { topic, plugin: plugin(), text });
                 }
                 Err(Fault::Panic(text)) => {
+                    // Counted and logged after the callback, when the engine can be changed.
                     self.buffer.truncate(mark);
                     asked::undo(&self.core.jobs, &self.buffer.noted(), mark, false);
                     self.buffer.push_panic(instance.key(), text.clone());
@@ -142,7 +147,7 @@ impl Host for FrameHost<'_> {
     }
 }
 
-impl FrameHost<'_> {
+impl CallbackHost<'_> {
     /// Refuses to add a dependency that this plugin has removed since it was loaded: a description works once
     /// per job, so the job would not wait for it. After a restart a plugin may add again what it had removed
     /// before, since it need not know that.

@@ -7,7 +7,7 @@ use super::{dependencies, frames, priorities};
 use crate::engine::agenda::{Frame, OrphanStep, Purpose, Work};
 use crate::engine::core::Core;
 use crate::engine::jobs::Record;
-use crate::host::{LoadOrder, PluginKey};
+use crate::host::{IntroductionOrder, PluginKey};
 use crate::job::{Job, JobId, State};
 use crate::topic::TopicId;
 
@@ -23,9 +23,9 @@ pub(crate) fn introduce_jobs(core: &mut Core, key: PluginKey) {
     let state = |id: &JobId| core.job(*id).map(Job::state);
     // Both sorts are stable, so that jobs of one state stay in the order of their ids.
     match order.unwrap_or_default() {
-        LoadOrder::None => {}
-        LoadOrder::State => jobs.sort_by_key(state),
-        LoadOrder::StateReversed => jobs.sort_by_key(|id| Reverse(state(id))),
+        IntroductionOrder::None => {}
+        IntroductionOrder::State => jobs.sort_by_key(state),
+        IntroductionOrder::StateReversed => jobs.sort_by_key(|id| Reverse(state(id))),
     }
     core.agenda.push(Work::Introduce(key, jobs.into()));
 }

@@ -6,22 +6,19 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::invoke::{Called, call_one};
+use super::call::{Called, call_one};
 use super::plugins::{DEFAULT_BUDGET, Plugins};
 use super::{patterns, removal};
 use crate::engine::api::{Level, RequestError, StartError};
 use crate::engine::core::Core;
+use crate::host::errno::{EEXIST, EINVAL, ENOENT};
 use crate::host::{
-    Bound, Detail, Failure, Fault, InitArgs, Instance, PluginDescriptor, PluginKey, RemoteHandle,
-    panic_text,
+    BoundHandler, Detail, Failure, Fault, InitArgs, LoadedPlugin, PluginDescriptor, PluginKey,
+    RemoteHandle, panic_text,
 };
 use crate::job::Fsd;
 use crate::suggest;
 use crate::topic::TopicId;
-
-const EEXIST: i32 = 17;
-const ENOENT: i32 = 2;
-const EINVAL: i32 = 22;
 
 /// The refusal of a `conf` that is not an object; the text is Flux's, with its spelling.
 const CONF_MUST_BE_OBJECT: &str = "jobptap: plugin conf must be a JSON object";
@@ -41,9 +38,9 @@ pub struct PluginStatus {
     pub faulted: bool,
 }
 
-/// The loaded plugins in load order.
+/// The loaded plugins in stack order.
 pub(crate) fn list(plugins: &Plugins) -> Vec<PluginStatus> {
-    let status = |plugin: &Rc<Instance>| PluginStatus {
+    let status = |plugin: &Rc<LoadedPlugin>| PluginStatus {
         name: plugin.listed_as().to_owned(),
         crate_name: plugin.descriptor().crate_name,
         version: plugin.descriptor().crate_version,
@@ -117,7 +114,7 @@ pub(crate) fn load_newly_configured(
 /// Warns when no loaded plugin decides priorities. A handler of `job.state.priority` may only look on.
 pub(crate) fn warn_without_priority(core: &mut Core) {
     let handlers = core.plugins.stack.handlers(TopicId::JobStatePriority);
-    if !handlers.is_some_and(|list| list.iter().any(|bound| bound.entry().answers)) {
+    if !handlers.is_some_and(|list| list.iter().any(|bound| bound.entry().returns_value)) {
         let text = "no loaded plugin decides priorities in job.state.priority: jobs will wait in \
                     PRIORITY until one does";
         core.log(Level::Warning, text);
@@ -211,7 +208,8 @@ fn load(
 ) -> Result<PluginKey, String> {
     let instance = build(core, descriptor, listed, conf)?;
     let key = instance.key();
-    // On the stack before `conf.update`: what that handler asks for is carried out by the plugin's name.
+    // On the stack before `conf.update`: the handler is found there, and what it asks for is carried out by
+    // the plugin's key.
     core.plugins.stack.push(instance);
     if let Err(text) = show_config(core, key) {
         let refused = core.plugins.stack.remove(|plugin| plugin.key() == key);
@@ -232,14 +230,14 @@ pub(crate) fn build(
     descriptor: Linked,
     listed: &str,
     conf: Option<Value>,
-) -> Result<Instance, String> {
+) -> Result<LoadedPlugin, String> {
     let key = PluginKey(core.plugins.next_key);
+    // Used up even if the plugin is refused below. Keys are never used twice, so that late work of a refused
+    // instance finds no plugin.
     core.plugins.next_key += 1;
     let name: Arc<str> = Arc::from(descriptor.name);
     let sink = Arc::clone(&core.plugins.sink);
     let remote = RemoteHandle::new(key, Arc::clone(&name), sink);
-    // The key is used up even if the plugin is refused below. Keys are never used twice, so that late work
-    // of a refused instance finds no plugin.
     let conf = merged_conf(&core.config, descriptor.name, conf)?;
     let first_key = |conf: &Value| conf.as_object()?.keys().next().cloned();
     if let Some(key) = first_key(&conf).filter(|_| (descriptor.schema)().is_none()) {
@@ -257,7 +255,7 @@ pub(crate) fn build(
     let instance = catch_unwind(AssertUnwindSafe(|| (descriptor.new)(&args)))
         .map_err(|panic| format!("#[init] panicked: {}", panic_text(&*panic)))?
         .map_err(|error| error.text().to_owned())?;
-    Ok(Instance::new(descriptor, listed, instance, remote))
+    Ok(LoadedPlugin::new(descriptor, listed, instance, remote))
 }
 
 /// A plugin's configuration: the `conf` that was given at load over `[plugins.NAME]`.
@@ -279,7 +277,7 @@ fn merged_conf(config: &Value, name: &str, conf: Option<Value>) -> Result<Value,
 /// Calls `conf.update` of one plugin with the present configuration. An error is its refusal.
 pub(crate) fn show_config(core: &mut Core, key: PluginKey) -> Result<(), String> {
     let handlers = core.plugins.stack.handlers(TopicId::ConfUpdate);
-    let own = |bound: &&Bound| bound.plugin() == key && !bound.instance().is_faulted();
+    let own = |bound: &&BoundHandler| bound.plugin() == key && !bound.instance().is_faulted();
     let Some(bound) = handlers.and_then(|list| list.iter().find(own)).cloned() else {
         return Ok(());
     };
@@ -296,6 +294,7 @@ pub(crate) fn show_config(core: &mut Core, key: PluginKey) -> Result<(), String>
         Err(Fault::Failure(_) | Fault::Busy) => {
             Err(format!("config rejected by {name} jobtap plugin"))
         }
+        // Not counted by `faulted`: the configuration is refused, so an administrator reads of it at once.
         Err(Fault::Panic(text)) => Err(format!("conf.update panicked: {text}")),
     }
 }

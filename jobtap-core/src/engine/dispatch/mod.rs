@@ -1,23 +1,28 @@
 //! Plugins: which are loaded, how their handlers are called, and what they ask for.
 //!
-//! A topic is *dispatched*: the handlers of all plugins are called in load order, and what a handler
+//! A topic is *dispatched*: the handlers of all plugins are called in stack order, and what a handler
 //! has asked for is carried out before the next one is called.
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `invoke` | the one place where handlers are called |
+//! | `plugins` | the part: the loaded plugins, and what is open with them |
+//! | `call` | the one place where the engine calls handlers |
 //! | `buffer` | what handlers ask for during one callback |
 //! | `frames` | one dispatch from the first handler to the last, with failures and suspension |
 //! | `outcome` | what follows from priorities, annotations and resources that handlers return |
 //! | `host`, `checks` | what a handler can read, and which of its calls are legal now |
+//! | `asked` | what a callback has asked for, shown to it on the jobs |
 //! | `commands` | what handlers asked for, carried out |
-//! | `async_work` | asynchronous handlers at work on jobs |
+//! | `async_work`, `remote` | asynchronous handlers at work on jobs; work that comes back to a plugin |
+//! | `dependencies`, `priorities` | how plugins are asked for dependencies and for priorities |
+//! | `perilogs`, `retention` | prologs and epilogs of plugins; resources that they retain |
 //! | `loading`, `patterns`, `removal`, `introduction` | plugins that come and go, and the jobs that are there already |
 //! | `faulted` | plugins that keep panicking |
 
 mod asked;
 pub(super) mod async_work;
 mod buffer;
+pub(super) mod call;
 pub(super) mod checks;
 pub(super) mod commands;
 pub(super) mod dependencies;
@@ -25,7 +30,6 @@ pub(super) mod faulted;
 pub(super) mod frames;
 pub(super) mod host;
 pub(super) mod introduction;
-pub(super) mod invoke;
 pub(super) mod loading;
 pub(super) mod outcome;
 mod patterns;

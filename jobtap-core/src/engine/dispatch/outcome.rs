@@ -36,6 +36,15 @@ pub(crate) fn annotate(core: &mut Core, id: JobId, notes: &Map<String, Value>, p
     }
 }
 
+/// Makes annotations durable, which the job has already.
+pub(crate) fn store_annotations(core: &mut Core, id: JobId, notes: &Map<String, Value>) {
+    let Some(record) = core.jobs.get_mut(id) else { return };
+    let stored = record.stored_annotations.get_or_insert_default();
+    annotations::merge(stored, notes);
+    let text = serde_json::to_string(stored).unwrap_or_default();
+    core.put(id, "annotations".to_owned(), text);
+}
+
 /// Sets a job's priority, if its state and urgency permit.
 pub(crate) fn set_priority(core: &mut Core, id: JobId, priority: Priority) {
     let Priority::Set(wanted) = priority else {
@@ -47,7 +56,8 @@ pub(crate) fn set_priority(core: &mut Core, id: JobId, priority: Priority) {
     let job = &record.job;
     // Urgencies 0 and 31 override every plugin.
     let value = job.urgency.forced_priority().unwrap_or(wanted);
-    let changed = job.priority != Some(value) || record.posted.contains("priority");
+    // A pending `priority` event may set another value, so that this one has to follow it.
+    let changed = job.priority != Some(value) || record.pending_events.contains("priority");
     match job.state {
         State::Priority => core.post(id, events::priority(core.clock.now, value)),
         State::Sched if changed => core.post(id, events::priority(core.clock.now, value)),

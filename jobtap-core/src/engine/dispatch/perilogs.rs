@@ -79,12 +79,12 @@ pub(crate) fn finish(
     core.post(job, entry);
 }
 
-/// Fails the open prologs and epilogs of plugins that are gone.
-pub(crate) fn fail_all_of(core: &mut Core, job: JobId, gone: &[PluginKey]) {
+/// Fails the open prologs and epilogs of plugins that were removed or faulted.
+pub(crate) fn fail_all_of(core: &mut Core, job: JobId, closed: &[PluginKey]) {
     let Some(record) = core.jobs.get_mut(job) else {
         return;
     };
-    for lost in record.perilogs.disown_all(gone) {
+    for lost in record.perilogs.disown_all(closed) {
         let note = format!("{} {}: its plugin was removed", lost.kind.word(), lost.description);
         finish(core, job, lost.kind, &lost.description, 1, Some(note));
     }

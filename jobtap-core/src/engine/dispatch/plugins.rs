@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::engine::agenda::{Agenda, Frame, Work};
 use crate::engine::api::{Effect, Effects, ReplyTo, RequestError};
+use crate::host::errno::ENOSYS;
 use crate::host::{PluginKey, Registry, RemoteSink, ServiceError, Stack, Ticks};
 use crate::job::{JobId, Timestamp};
 
@@ -56,6 +57,9 @@ impl Plugins {
     }
 
     /// Takes a dispatch off the agenda until its asynchronous handlers have given their verdicts.
+    ///
+    /// A job has one suspended dispatch at most: its submission passes one gate at a time, and later only
+    /// one update of it may be validated (see `requests/update`).
     pub(crate) fn suspend(&mut self, id: JobId, frame: Frame) {
         self.suspended.insert(id, frame);
     }
@@ -105,12 +109,12 @@ impl Plugins {
     pub(super) fn refuse_awaited(
         &mut self,
         agenda: &mut Agenda,
-        gone: &[(PluginKey, Arc<str>)],
+        closed: &[(PluginKey, Arc<str>)],
         how: &str,
     ) {
         let mut refused: Vec<(JobId, PluginKey, String)> = Vec::new();
         for (job, frame) in &self.suspended {
-            if let Some((key, name)) = gone.iter().find(|(key, _)| frame.awaited.contains(key)) {
+            if let Some((key, name)) = closed.iter().find(|(key, _)| frame.awaited.contains(key)) {
                 let text = format!("plugin {name} {how} before it answered");
                 refused.push((*job, *key, text));
             }
@@ -162,10 +166,9 @@ impl Plugins {
     pub(super) fn refuse_requests(
         &mut self,
         effects: &mut Effects,
-        gone: &[(PluginKey, Arc<str>)],
+        closed: &[(PluginKey, Arc<str>)],
     ) {
-        const ENOSYS: i32 = 38;
-        for (key, name) in gone {
+        for (key, name) in closed {
             for (to, _) in self.open_requests.extract_if(|_, plugin| plugin == key) {
                 let text = format!("plugin {name} was removed before it answered");
                 let result = Err(RequestError::new(ENOSYS, text));

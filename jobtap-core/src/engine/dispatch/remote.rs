@@ -1,11 +1,11 @@
 //! Work of plugins that comes back to the engine's thread: timers, completions, commands.
 
+use super::call::{Called, call_back};
 use super::faulted;
-use super::invoke::{Called, call_back};
 use crate::engine::agenda::Queued;
 use crate::engine::api::Level;
 use crate::engine::core::Core;
-use crate::host::{Fault, PluginKey, RemoteCall, Work as RemoteWork};
+use crate::host::{Fault, PluginKey, RemoteCall, RemoteWork};
 
 /// Handles [`Input::Remote`](crate::engine::Input::Remote): work of a plugin has come back.
 pub(crate) fn receive(core: &mut Core, call: RemoteCall) {
@@ -23,6 +23,8 @@ pub(crate) fn resume(core: &mut Core, plugin: PluginKey, work: RemoteWork) {
         }
         RemoteWork::Call(_) if instance.is_faulted() => return,
         RemoteWork::Call(call) => {
+            // `None` if the plugin is being called: never here, since no callback is under way while the
+            // engine takes an input or carries out commands.
             let Some(Called { result, commands }) = call_back(core, &instance, call) else {
                 return;
             };

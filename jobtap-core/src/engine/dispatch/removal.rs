@@ -4,58 +4,61 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::invoke::{Called, call_one};
+use super::call::{Called, call_one};
 use super::{async_work, commands, loading, patterns, perilogs, retention};
 use crate::engine::agenda::Cause;
 use crate::engine::api::{Level, RequestError};
 use crate::engine::core::Core;
-use crate::host::{Detail, Fault, Instance, PluginKey, panic_text};
+use crate::host::errno::ENOENT;
+use crate::host::{Detail, Fault, LoadedPlugin, PluginKey, panic_text};
 use crate::job::{JobId, State};
 use crate::topic::TopicId;
 
-const ENOENT: i32 = 2;
-
 /// Removes the plugins that a pattern means: an exact name, a shell pattern, or `all`.
 pub(crate) fn remove(core: &mut Core, pattern: &str) -> Result<(), RequestError> {
-    let means = |plugin: &Instance| patterns::means(pattern, plugin.name(), plugin.listed_as());
+    let means = |plugin: &LoadedPlugin| patterns::means(pattern, plugin.name(), plugin.listed_as());
     let leaving = core.plugins.stack.plugins().iter().filter(|plugin| means(plugin));
-    let leaving: Vec<Rc<Instance>> = leaving.cloned().collect();
+    let leaving: Vec<Rc<LoadedPlugin>> = leaving.cloned().collect();
     if leaving.is_empty() && pattern != "all" {
         return Err(RequestError::new(ENOENT, "Failed to find plugin to remove"));
     }
-    // `unload` is called while the plugins are still on the stack, so that their last commands find them.
+    // `unload` is called while these plugins are on the stack, so that their last commands find them by key.
+    // (That of a replaced plugin is called after it has left: see `remove_replaced`.)
     for plugin in &leaving {
         call_unload(core, plugin);
     }
-    // So that the stack holds the last references, and the instances are dropped below.
+    // So that normally the stack holds the last references, and the instances are dropped below. A frame on
+    // the agenda may still list their handlers; then they are dropped with it.
     drop(leaving);
     let removed = core.plugins.stack.remove(means);
-    let gone: Vec<_> = removed.iter().map(|p| (p.key(), Arc::clone(p.name()))).collect();
+    let closed: Vec<_> = removed.iter().map(|p| (p.key(), Arc::clone(p.name()))).collect();
     for plugin in removed {
         core.plugins.panics.remove(&plugin.key());
         drop_instance(core, plugin);
     }
-    close_open(core, &gone, OnJobs::Fail);
+    close_open(core, &closed, OnJobs::Fail);
     Ok(())
 }
 
-/// Removes an instance that is off the stack already, since a new one has taken its place.
-pub(crate) fn remove_replaced(core: &mut Core, old: Rc<Instance>) {
+/// Removes an instance that is off the stack already, since a new one has taken its place. Its `unload` is
+/// called only now, since the new one may refuse its configuration, and the old one stays then.
+pub(crate) fn remove_replaced(core: &mut Core, old: Rc<LoadedPlugin>) {
     call_unload(core, &old);
-    let gone = [(old.key(), Arc::clone(old.name()))];
+    let closed = [(old.key(), Arc::clone(old.name()))];
     core.plugins.panics.remove(&old.key());
     drop_instance(core, old);
-    close_open(core, &gone, OnJobs::LeaveOpen);
+    close_open(core, &closed, OnJobs::LeaveOpen);
 }
 
-/// Calls `unload` of one plugin. What it asks for is carried out at once, as long as the plugin is
-/// still known.
-fn call_unload(core: &mut Core, plugin: &Rc<Instance>) {
-    let Some(bound) = plugin.unload().filter(|_| !plugin.is_faulted()) else { return };
+/// Calls `unload` of one plugin. What it asks for is carried out at once and not by the agenda: its plugin
+/// is dropped as soon as this returns.
+fn call_unload(core: &mut Core, plugin: &Rc<LoadedPlugin>) {
+    let Some(bound) = plugin.unload_handler().filter(|_| !plugin.is_faulted()) else { return };
     let Called { result, commands } = call_one(core, &bound, TopicId::Unload, Detail::None);
     let problem = match result {
         Ok(_) | Err(Fault::Busy) => None,
         Err(Fault::Failure(failure)) => Some(failure.text().to_owned()),
+        // Not counted by `faulted`: the plugin leaves in any case.
         Err(Fault::Panic(text)) => Some(format!("panicked: {text}")),
     };
     if let Some(text) = problem {
@@ -66,7 +69,7 @@ fn call_unload(core: &mut Core, plugin: &Rc<Instance>) {
     }
 }
 
-/// What happens to the open prologs and epilogs of a plugin that is gone.
+/// What happens to the open prologs and epilogs of a plugin that was removed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OnJobs {
     /// They have failed.
@@ -75,13 +78,13 @@ enum OnJobs {
     LeaveOpen,
 }
 
-/// Closes what plugins that are gone have open. Their dependencies stay: they are conditions of the
-/// job, and the plugin takes them up again when it is loaded again.
-fn close_open(core: &mut Core, gone: &[(PluginKey, Arc<str>)], on_jobs: OnJobs) {
-    let keys: Vec<PluginKey> = gone.iter().map(|(key, _)| *key).collect();
+/// Closes what plugins that were removed have open. Their dependencies stay: they are
+/// conditions of the job, and the plugin takes them up again when it is loaded again.
+fn close_open(core: &mut Core, closed: &[(PluginKey, Arc<str>)], on_jobs: OnJobs) {
+    let keys: Vec<PluginKey> = closed.iter().map(|(key, _)| *key).collect();
     core.timers.stop_timers_of(&keys);
-    core.plugins.refuse_awaited(&mut core.agenda, gone, "was removed");
-    core.plugins.refuse_requests(&mut core.effects, gone);
+    core.plugins.refuse_awaited(&mut core.agenda, closed, "was removed");
+    core.plugins.refuse_requests(&mut core.effects, closed);
     async_work::kill_processes(&mut core.effects, &keys);
     retention::free_all_of(core, &keys);
     let jobs: Vec<JobId> = core.jobs.active.iter().copied().collect();
@@ -110,10 +113,10 @@ fn close_open(core: &mut Core, gone: &[(PluginKey, Arc<str>)], on_jobs: OnJobs) 
 /// Closes what a plugin has open that is faulted and stays in its place. Its dependencies and
 /// priorities stay unsettled.
 pub(crate) fn close_faulted(core: &mut Core, key: PluginKey) {
-    let gone = [(key, core.plugins.name(key))];
+    let closed = [(key, core.plugins.name(key))];
     core.timers.stop_timers_of(&[key]);
-    core.plugins.refuse_awaited(&mut core.agenda, &gone, "failed");
-    core.plugins.refuse_requests(&mut core.effects, &gone);
+    core.plugins.refuse_awaited(&mut core.agenda, &closed, "failed");
+    core.plugins.refuse_requests(&mut core.effects, &closed);
     async_work::kill_processes(&mut core.effects, &[key]);
     retention::free_all_of(core, &[key]);
     let jobs: Vec<JobId> = core.jobs.active.iter().copied().collect();
@@ -124,7 +127,7 @@ pub(crate) fn close_faulted(core: &mut Core, key: PluginKey) {
 }
 
 /// Drops an instance. A panic in its `Drop` is caught and logged.
-pub(crate) fn drop_instance(core: &mut Core, plugin: Rc<Instance>) {
+pub(crate) fn drop_instance(core: &mut Core, plugin: Rc<LoadedPlugin>) {
     let name = Arc::clone(plugin.name());
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(plugin))) {
         let text = format!("{name}: drop: panicked: {}", panic_text(&*panic));

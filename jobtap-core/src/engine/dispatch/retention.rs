@@ -17,21 +17,21 @@ use crate::topic::TopicId;
 /// Has a plugin retain what a job has just freed.
 pub(crate) fn retain(core: &mut Core, plugin: PluginKey, job: JobId) {
     if let Some(set) = core.alloc.retained.find(plugin, job) {
-        set.unclaimed = false;
+        set.unconfirmed = false;
     } else if let Some(resources) = retainable(&core.alloc, &core.jobs, plugin, job) {
         add(core, plugin, job, resources, false);
     }
 }
 
 /// Takes resources out of the pool for a plugin, but for those that others retain already.
-fn add(core: &mut Core, plugin: PluginKey, job: JobId, resources: ResourceSet, unclaimed: bool) {
+fn add(core: &mut Core, plugin: PluginKey, job: JobId, resources: ResourceSet, unconfirmed: bool) {
     let alloc = &mut core.alloc;
     let rest = resources.difference(&alloc.retained.union_of(job));
     if !alloc.pool.claim(&rest) {
-        let text = format!("{job}: {} can't be kept: in use", rest.summary());
+        let text = format!("{job}: {} can't be retained: in use", rest.summary());
         return core.log(Level::Error, text);
     }
-    alloc.retained.push(Retained { job, plugin, resources, unclaimed });
+    alloc.retained.push(Retained { job, plugin, resources, unconfirmed });
     store(core, plugin, job);
 }
 
@@ -43,10 +43,10 @@ pub(crate) fn free(core: &mut Core, plugin: PluginKey, job: JobId, ranks: &Idset
     }
 }
 
-/// Frees everything that plugins retain that are gone.
-pub(crate) fn free_all_of(core: &mut Core, gone: &[PluginKey]) {
-    let of_gone = core.alloc.retained.iter().filter(|(_, plugin, _)| gone.contains(plugin));
-    let all: Vec<_> = of_gone.map(|(job, plugin, set)| (job, plugin, set.ranks())).collect();
+/// Frees everything that that plugins retain which were removed or faulted.
+pub(crate) fn free_all_of(core: &mut Core, closed: &[PluginKey]) {
+    let of_closed = core.alloc.retained.iter().filter(|(_, plugin, _)| closed.contains(plugin));
+    let all: Vec<_> = of_closed.map(|(job, plugin, set)| (job, plugin, set.ranks())).collect();
     for (job, plugin, ranks) in all {
         free(core, plugin, job, &ranks);
     }
@@ -76,13 +76,13 @@ pub(crate) fn resume(core: &mut Core) {
         let resources = available(&core.alloc, job, &stored);
         let plugin = core.plugins.stack.find(&name).map(|plugin| plugin.key());
         let Some(plugin) = plugin.filter(|_| !resources.is_empty()) else {
-            core.log(Level::Error, format!("{name} keeps nothing of {job} any more"));
+            core.log(Level::Error, format!("{name} no longer retains resources of {job}"));
             let key = key(job, &name);
             core.effects.writes.push(Write::RemoveInstance { key });
             continue;
         };
         add(core, plugin, job, resources, true);
-        core.agenda.push(Work::FreeUnclaimed(plugin, job));
+        core.agenda.push(Work::FreeUnconfirmed(plugin, job));
         show_free_event(core, plugin, job);
     }
 }
@@ -96,11 +96,11 @@ fn show_free_event(core: &mut Core, plugin: PluginKey, job: JobId) {
 }
 
 /// Frees what a plugin retained before the restart and has not asked for again.
-pub(crate) fn free_unclaimed(core: &mut Core, plugin: PluginKey, job: JobId) {
-    let unclaimed = core.alloc.retained.find(plugin, job).filter(|set| set.unclaimed);
-    if let Some(ranks) = unclaimed.map(|set| set.resources.ranks()) {
+pub(crate) fn free_unconfirmed(core: &mut Core, plugin: PluginKey, job: JobId) {
+    let unconfirmed = core.alloc.retained.find(plugin, job).filter(|set| set.unconfirmed);
+    if let Some(ranks) = unconfirmed.map(|set| set.resources.ranks()) {
         let name = core.plugins.name(plugin);
-        core.log(Level::Warning, format!("{name} has not kept {job}'s resources on"));
+        core.log(Level::Warning, format!("{name} has not retained the resources of {job} again"));
         free(core, plugin, job, &ranks);
     }
 }

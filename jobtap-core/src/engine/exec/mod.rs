@@ -17,7 +17,7 @@ pub use time_limit::end_of_started;
 
 use self::config::ExecConfig;
 use super::alloc::node_events;
-use super::api::{Effect, Effects, Exception, ExecCommand, ExecEvent, Log};
+use super::api::{Effect, Effects, Exception, ExecCommand, ExecEvent, JobLog};
 use super::core::Core;
 use super::events::{self, text_field};
 use super::jobs::{Jobs, Phase, Reattach, Record};
@@ -27,12 +27,12 @@ use crate::resource::Idset;
 
 const SIGALRM: i32 = 14;
 
-/// Whether the jobspec asks for a simulation, of which the execution system knows nothing.
+/// Whether the jobspec asks for a simulation, of which the executor knows nothing.
 fn is_simulated(record: &Record) -> bool {
     record.job.jobspec.attribute("exec.test").is_some()
 }
 
-/// Asks the execution system to start a job, or with `reattach` to find one that may run already.
+/// Asks the executor to start a job, or to reattach to it: see [`ExecCommand::Start`].
 pub(super) fn execute(core: &mut Core, id: JobId, reattach: bool) {
     let Some(record) = core.jobs.get_mut(id) else {
         return;
@@ -103,13 +103,13 @@ fn catch_up(core: &mut Core, id: JobId) {
     }
 }
 
-/// Handles a report. One that says nothing new is dropped, so that the execution system can repeat a
+/// Handles a report. One that says nothing new is dropped, so that the executor can repeat a
 /// report of which it does not know whether it has arrived.
 pub(super) fn report(core: &mut Core, event: ExecEvent) {
     match event {
         ExecEvent::Log { id, entry } => {
             if is_executing(&core.jobs, id) {
-                core.append(id, Log::Exec, &Arc::new(entry));
+                core.append(id, JobLog::Exec, &Arc::new(entry));
             }
         }
         ExecEvent::Started { id } => {
@@ -143,12 +143,12 @@ pub(super) fn report(core: &mut Core, event: ExecEvent) {
     }
 }
 
-/// Whether the execution system can still have something to report about a job.
+/// Whether the executor can still have something to report about a job.
 fn is_executing(jobs: &Jobs, id: JobId) -> bool {
     jobs.get(id).is_some_and(|record| {
         !is_simulated(record)
             && record.execution.phase.is_open()
-            && !record.posted.contains("release")
+            && !record.pending_events.contains("release")
     })
 }
 
@@ -160,12 +160,12 @@ fn release_part(core: &mut Core, id: JobId, ranks: &Idset) {
     if !is_executing(&core.jobs, id) {
         return;
     }
-    let Some(held) = core.jobs.get(id).and_then(Record::held) else {
+    let Some(allocated) = core.jobs.get(id).and_then(Record::unreleased_resources) else {
         return;
     };
-    let released = held.ranks().intersection(ranks);
+    let released = allocated.ranks().intersection(ranks);
     // The last ranks are released by the last report.
-    if !released.is_empty() && released != held.ranks() {
+    if !released.is_empty() && released != allocated.ranks() {
         core.post(id, events::release_of(core.clock.now, &released));
     }
 }
@@ -177,8 +177,8 @@ pub(super) fn follow_release(core: &mut Core, id: JobId, entry: &EventEntry) {
         // The last release, `ranks: all`, is followed by `free`.
         return;
     };
-    if record.holding.is_held()
-        && record.holding.is_from_pool()
+    if record.allocation.is_allocated()
+        && record.allocation.is_from_pool()
         && let Some(resources) = record.job.resources()
     {
         core.alloc.pool.release(&resources.with_ranks(&ranks));
@@ -202,12 +202,14 @@ fn lose(core: &mut Core, id: JobId, note: String, reason: &str) {
     if !is_executing(&core.jobs, id) {
         return;
     }
-    // A job that is unknown because its start never arrived has left nothing.
+    // If reattaching finds no job and `start` was never logged, no task ever ran: its nodes need no drain.
     let has_begun = |record: &&Record| {
         record.execution.reattach == Reattach::Done || record.job.event_posted("start")
     };
     let record = core.jobs.get(id).filter(has_begun);
-    if let Some(ranks) = record.and_then(Record::held).map(|held| held.ranks()) {
+    if let Some(ranks) =
+        record.and_then(Record::unreleased_resources).map(|allocated| allocated.ranks())
+    {
         node_events::drain_for_owner(core, &ranks, reason);
     }
     raise(core, id, &Exception { kind: "exec".to_owned(), severity: 0, note });
@@ -219,14 +221,14 @@ fn drain_unkillable(core: &mut Core, id: JobId, ranks: &Idset, reason: &str) {
     if !is_executing(&core.jobs, id) {
         return;
     }
-    let held = core.jobs.get(id).and_then(Record::held);
-    let left = held.map(|held| held.ranks().intersection(ranks)).unwrap_or_default();
+    let allocated = core.jobs.get(id).and_then(Record::unreleased_resources);
+    let left = allocated.map(|allocated| allocated.ranks().intersection(ranks)).unwrap_or_default();
     if !left.is_empty() {
         node_events::drain_for_owner(core, &left, reason);
     }
 }
 
-/// Posts an exception that the execution system reports. A job that is ending in any case may well be
+/// Posts an exception that the executor reports. A job that is ending in any case may well be
 /// unknown there by now.
 fn raise(core: &mut Core, id: JobId, exception: &Exception) {
     if core.jobs.state(id) != Some(State::Run) || !is_executing(&core.jobs, id) {
@@ -238,10 +240,13 @@ fn raise(core: &mut Core, id: JobId, exception: &Exception) {
     core.post(id, entry);
 }
 
+/// The wait status of a task that exited with status 1.
+const EXITED_WITH_1: i32 = 1 << 8;
+
 /// Posts `finish`. A job that was ended by a fatal exception never counts as a success.
 fn finish(core: &mut Core, id: JobId, status: i32) {
     let ended = core.jobs.state(id) == Some(State::Cleanup);
-    let status = if ended && status == 0 { 256 } else { status };
+    let status = if ended && status == 0 { EXITED_WITH_1 } else { status };
     core.post(id, events::finish(core.clock.now, status));
 }
 

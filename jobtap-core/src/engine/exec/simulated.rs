@@ -15,18 +15,15 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::finish;
-use crate::engine::api::{Cred, Level, Log, RequestError};
+use crate::engine::api::{Cred, JobLog, Level, RequestError};
 use crate::engine::core::Core;
 use crate::engine::events;
 use crate::engine::jobs::{Simulated, Simulation};
 use crate::engine::timers::Due;
 use crate::eventlog::EventEntry;
+use crate::host::errno::{EINVAL, ENOENT, EPERM};
 use crate::job::{Fsd, JobId, Timestamp};
 use crate::jobspec::Jobspec;
-
-const EPERM: i32 = 1;
-const ENOENT: i32 = 2;
-const EINVAL: i32 = 22;
 
 /// What the jobspec asks for.
 #[derive(Debug, Default)]
@@ -93,7 +90,7 @@ pub(super) fn start(core: &mut Core, id: JobId, reattach: bool) {
     let (script, complaint) = read.unwrap_or_default();
     let allowed = record.job.userid == core.owner || core.exec.guests_simulate;
     let started = record.has_event("start");
-    let since = record.times.start.get();
+    let since = record.job.times.start.get();
     record.execution.simulation = Simulation::Running(Box::new(Simulated {
         started,
         overridden: script.overridden,
@@ -173,7 +170,7 @@ pub(crate) fn override_job(
     status: Option<i32>,
 ) -> Result<(), RequestError> {
     let invalid = |text: &str| Err(RequestError::new(EINVAL, text));
-    let record = core.known(id, ENOENT, "Job not found")?;
+    let record = core.accepted_or(id, ENOENT, "Job not found")?;
     let Some(simulated) = record.execution.simulation.running() else {
         return Err(RequestError::new(ENOENT, "Job not found"));
     };
@@ -238,5 +235,5 @@ fn log_events(core: &mut Core, id: JobId, names: &[&'static str]) {
 }
 
 fn log_event(core: &mut Core, id: JobId, entry: EventEntry) {
-    core.append(id, Log::Exec, &Arc::new(entry));
+    core.append(id, JobLog::Exec, &Arc::new(entry));
 }

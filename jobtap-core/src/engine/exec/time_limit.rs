@@ -17,7 +17,7 @@ const SIGUSR1: i32 = 10;
 /// How many seconds before its end a job is warned, if its jobspec does not say.
 const WARNING: f64 = 60.0;
 
-/// For how many seconds the end of a job waits until the execution system has reported what the job
+/// For how many seconds the end of a job waits until the executor has reported what the job
 /// did while no manager ran. A job that has finished in time must not be ended.
 const CATCH_UP: f64 = 10.0;
 
@@ -55,7 +55,7 @@ pub(crate) fn move_end(core: &mut Core, id: JobId) {
     };
     let now = core.clock.now;
     let passed = || {
-        let end = end_of(record, core.exec, record.times.start.get()?)?;
+        let end = end_of(record, core.exec, record.job.times.start.get()?)?;
         let (signum, before) = warning(&record.job.jobspec)?;
         (end + -before <= now && now < end).then_some(signum)
     };
@@ -69,7 +69,7 @@ pub(crate) fn rearm(core: &mut Core, id: JobId) {
     let Some(record) = core.jobs.get_mut(id) else {
         return;
     };
-    let (timer, start) = (record.execution.expiry.take(), record.times.start.get());
+    let (timer, start) = (record.execution.expiry.take(), record.job.times.start.get());
     core.timers.stop(timer);
     if let Some(start) = start {
         arm(core, id, start);
@@ -91,7 +91,7 @@ pub(crate) fn warn_if_missed(core: &mut Core, id: JobId) {
     };
     let now = core.clock.now;
     let missed = || {
-        let started = record.times.start.get()?;
+        let started = record.job.times.start.get()?;
         let end = end_of(record, core.exec, started)?;
         let (signum, before) = warning(&record.job.jobspec)?;
         let moment = end + -before;

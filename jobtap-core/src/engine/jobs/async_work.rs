@@ -2,7 +2,7 @@
 
 use thin_vec::ThinVec;
 
-use crate::host::{AbortHandle, PluginKey, Work as RemoteWork, WorkKind};
+use crate::host::{AbortHandle, PluginKey, RemoteWork, WorkKind};
 use crate::job::State;
 
 /// What asynchronous handlers do for a job, and which of them want to know when it ends.

@@ -49,7 +49,7 @@ impl Record {
     }
 
     fn times_and_state(&self, map: &mut Map<String, Value>) {
-        let times = &self.times;
+        let times = &self.job.times;
         let all = [
             ("t_submit", Some(self.job.t_submit)),
             ("t_depend", times.depend.get()),
@@ -107,7 +107,7 @@ impl Record {
 
     /// The time that listings have under this name, such as `t_run`.
     pub(crate) fn time(&self, name: &str) -> Option<Timestamp> {
-        let times = &self.times;
+        let times = &self.job.times;
         match name {
             "t_submit" => Some(self.job.t_submit),
             "t_depend" => times.depend.get(),

@@ -12,7 +12,7 @@ pub(crate) struct Execution {
     pub(crate) expiry: Option<TimerId>,
 }
 
-/// What has been asked of the execution system.
+/// What has been asked of the executor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Phase {
     /// Nothing yet.
@@ -29,7 +29,7 @@ pub(crate) enum Phase {
 }
 
 impl Phase {
-    /// Whether the execution system still has something to report.
+    /// Whether the executor still has something to report.
     pub(crate) fn is_open(self) -> bool {
         matches!(self, Phase::Started | Phase::Ending)
     }
@@ -38,10 +38,10 @@ impl Phase {
 /// How far a job that ran before a restart is back under the manager's control.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Reattach {
-    /// It is, or was started by this manager.
+    /// This manager controls the job: it has started it, or has caught up with it.
     #[default]
     Done,
-    /// The execution system was asked for it and has not answered.
+    /// The executor was asked for it and has not answered.
     Requested,
     /// It has answered, and still reports what the job did while no manager ran.
     CatchingUp,

@@ -8,22 +8,21 @@
 //! |---|---|
 //! | `record` | one job |
 //! | `transitions` | what each event does to it (RFC 21) |
-//! | `execution`, `holding`, `perilogs`, `async_work`, `times` | parts of a record with rules of their own |
+//! | `execution`, `allocation`, `perilogs`, `async_work` | parts of a record with rules of their own |
 //! | `summary`, `attributes` | an inactive job as JSON; a job as listings show it |
 //! | `annotations` | how annotations are merged |
 //! | `counts`, `inactive`, `waiters` | jobs by state and by age; requests that wait for jobs |
 
+mod allocation;
 pub(super) mod annotations;
 mod async_work;
 pub(super) mod attributes;
 mod counts;
 mod execution;
-mod holding;
 mod inactive;
 mod perilogs;
 mod record;
 pub(super) mod summary;
-mod times;
 mod transitions;
 pub(super) mod waiters;
 
@@ -42,11 +41,14 @@ pub(super) use record::{Admission, Record};
 pub(super) use transitions::{Applied, ApplyError};
 
 use super::agenda::{Agenda, Work};
-use super::api::{Effect, Effects, Log, Write};
+use super::api::{Effect, Effects, JobLog, Write};
 use crate::eventlog::EventEntry;
 use crate::job::{IdGenerator, IdsExhausted, JobId, JobResult, State, Uid};
 use counts::AllCounts;
 use inactive::Inactive;
+
+/// How many jobs are touched in one turn before they are tidied.
+const TIDY_AFTER: usize = 4096;
 
 /// All jobs, by id.
 #[derive(Debug)]
@@ -205,7 +207,7 @@ impl Jobs {
 
     /// Adds a restored job that is inactive.
     pub(super) fn insert_inactive(&mut self, id: JobId, record: Box<Record>) {
-        if let Some(end) = record.times.inactive.get() {
+        if let Some(end) = record.job.times.inactive.get() {
             self.inactive.add(id, end);
         }
         self.records.insert(id, record);
@@ -243,8 +245,9 @@ impl Jobs {
         let Some(record) = self.get(id) else {
             return;
         };
-        let end = record.times.inactive.get();
-        // `get` borrows all of the jobs, and the counts are one of their parts.
+        let end = record.job.times.inactive.get();
+        // Looked up a second time by fields: `self.get` would borrow `self.counts` too. The `get` above has
+        // read the summary.
         let Self { records, summarized, counts, inactive, .. } = self;
         let record = records
             .get(&id)
@@ -266,9 +269,9 @@ impl Jobs {
         if record.job.state == State::Inactive {
             return;
         }
-        record.posted.queue.push_back(entry);
-        if !record.posted.busy {
-            record.posted.busy = true;
+        record.pending_events.queue.push_back(entry);
+        if !record.pending_events.busy {
+            record.pending_events.busy = true;
             agenda.push(Work::ApplyNextEvent(id));
         }
     }
@@ -278,15 +281,15 @@ impl Jobs {
         &mut self,
         effects: &mut Effects,
         id: JobId,
-        log: Log,
+        log: JobLog,
         entry: &Arc<EventEntry>,
     ) {
         let Some(record) = self.get_mut(id) else {
             return;
         };
         let lines = match log {
-            Log::Main => &mut record.lines.main,
-            Log::Exec => &mut record.lines.exec,
+            JobLog::Main => &mut record.lines.main,
+            JobLog::Exec => &mut record.lines.exec,
         };
         let seq = *lines;
         *lines += 1;
@@ -323,11 +326,10 @@ impl Jobs {
 
     /// Notes that something has happened to a job, so that [`tidy`](Self::tidy) looks at it.
     ///
-    /// Where one input concerns very many jobs, the first ones are tidied before the last one's turn:
-    /// memory is bounded by this number.
+    /// One input may touch every job; tidying each [`TIDY_AFTER`] of them bounds the memory.
     pub(super) fn touch(&mut self, effects: &mut Effects, id: JobId) {
         self.touched.push(id);
-        if self.touched.len() > 4096 {
+        if self.touched.len() > TIDY_AFTER {
             self.tidy(effects);
         }
     }
@@ -376,6 +378,7 @@ impl Jobs {
     /// Drops the records of summaries that were read; returns the summaries that have changed.
     fn close_summaries(&mut self) -> Vec<(JobId, String)> {
         let mut changed = Vec::new();
+        // First, since all of these are also among the jobs that were read, whose records are dropped below.
         for id in std::mem::take(&mut self.changed) {
             let Some(summarized) = self.summarized.get_mut(&id) else { continue };
             let Some(record) = summarized.record.get() else { continue };

@@ -6,11 +6,10 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use thin_vec::ThinVec;
 
+use super::allocation::JobAllocation;
 use super::async_work::AsyncWork;
 use super::execution::Execution;
-use super::holding::Holding;
 use super::perilogs::Perilogs;
-use super::times::Times;
 use crate::engine::api::{Effect, Write};
 use crate::engine::events::field;
 use crate::eventlog::EventEntry;
@@ -21,14 +20,16 @@ use crate::resource::ResourceSet;
 
 /// One job.
 ///
-/// What follows from the eventlog is changed by [`apply`](Self::apply) alone, so that a job is the
-/// same after a restart. The rest is about the present run of the manager.
+/// What follows from the eventlog is changed by [`apply`](Self::apply), so that a job is the same after a
+/// restart. Exceptions are R (`job.resources`), which is set before `alloc` is posted and is stored under a
+/// key of its own, and annotations that plugins return, which are not logged (RFC 21). The rest is about
+/// the present run of the manager.
 #[derive(Debug)]
 pub(crate) struct Record {
     /// The job as plugins see it. From the eventlog.
     pub(crate) job: Job,
     pub(crate) admission: Admission,
-    pub(crate) posted: PostedEvents,
+    pub(crate) pending_events: PendingEvents,
     pub(crate) lines: LogLines,
     /// From the eventlog, but for the owners.
     pub(crate) perilogs: Perilogs,
@@ -37,13 +38,11 @@ pub(crate) struct Record {
     pub(crate) async_work: AsyncWork,
     /// From the eventlog.
     pub(crate) set_flags: SetFlags,
-    /// From the eventlog, but for what was lost.
-    pub(crate) holding: Holding,
+    /// From the eventlog, but for the loss over a restart.
+    pub(crate) allocation: JobAllocation,
     pub(crate) execution: Execution,
     /// Plugins that receive the job's events.
     pub(crate) subscribers: ThinVec<PluginKey>,
-    /// From the eventlog.
-    pub(crate) times: Times,
     /// From the eventlog.
     pub(crate) wait_status: Option<i32>,
     /// The exception that listings show: the most severe one, and of several the first. From the
@@ -51,6 +50,8 @@ pub(crate) struct Record {
     pub(crate) exception: Unread<Option<Arc<EventEntry>>>,
     /// The durable data of plugins on the job, by plugin.
     pub(crate) data: Unread<Map<String, Value>>,
+    /// The annotations that outlive a restart.
+    pub(crate) stored_annotations: Option<Box<Map<String, Value>>>,
     /// The volatile data, which a restart loses.
     pub(crate) volatile_data: Option<Box<Map<String, Value>>>,
     /// The queue whose counts include the job.
@@ -78,13 +79,13 @@ pub(crate) struct HeldBack {
 
 /// The events of a job that are posted and not applied yet.
 #[derive(Debug, Default)]
-pub(crate) struct PostedEvents {
+pub(crate) struct PendingEvents {
     pub(crate) queue: VecDeque<EventEntry>,
     /// An event of the job is being worked on, or is on the agenda. What is posted meanwhile waits.
     pub(crate) busy: bool,
 }
 
-impl PostedEvents {
+impl PendingEvents {
     /// Whether an event of this name waits to be applied.
     pub(crate) fn contains(&self, name: &str) -> bool {
         self.queue.iter().any(|entry| entry.name == name)
@@ -133,25 +134,26 @@ impl Record {
             end_event: Default::default(),
             dependencies: Default::default(),
             annotations: Default::default(),
-            posted: Default::default(),
+            logged: Default::default(),
+            times: Default::default(),
             asked: Default::default(),
         };
         Self {
             job,
             admission,
-            posted: PostedEvents::default(),
+            pending_events: PendingEvents::default(),
             lines: LogLines::default(),
             perilogs: Perilogs::default(),
             dependency_owners: ThinVec::new(),
             async_work: AsyncWork::default(),
             set_flags: SetFlags::default(),
-            holding: Holding::default(),
+            allocation: JobAllocation::default(),
             execution: Execution::default(),
             subscribers: ThinVec::new(),
-            times: Times::default(),
             wait_status: None,
             exception: Unread::default(),
             data: Unread::default(),
+            stored_annotations: None,
             volatile_data: None,
             counted_in: None,
         }
@@ -165,24 +167,38 @@ impl Record {
     /// Gives back memory that only a job at work needs. A hundred thousand jobs may be pending.
     pub(crate) fn shrink(&mut self) {
         self.job.jobspec.close();
-        if self.posted.queue.is_empty() {
-            self.posted.queue = VecDeque::new();
+        if self.pending_events.queue.is_empty() {
+            self.pending_events.queue = VecDeque::new();
         }
+    }
+
+    /// Drops what only an active job needs.
+    pub(crate) fn drop_active_parts(&mut self) {
+        self.subscribers = Default::default();
+        self.dependency_owners = Default::default();
+        self.execution.simulation = Default::default();
+        // An inactive job accepts no events.
+        self.pending_events.queue = Default::default();
     }
 
     /// Whether no event and no asynchronous handler is at work on the job.
     pub(crate) fn is_idle(&self) -> bool {
-        !self.posted.busy && self.posted.queue.is_empty() && self.async_work.is_empty()
+        !self.pending_events.busy
+            && self.pending_events.queue.is_empty()
+            && self.async_work.is_empty()
     }
 
     /// Whether an event of this name is in the log or waits to be applied.
     pub(crate) fn has_event(&self, name: &str) -> bool {
-        self.job.event_posted(name) || self.posted.contains(name)
+        self.job.event_posted(name) || self.pending_events.contains(name)
     }
 
-    /// What the job holds of its R.
-    pub(crate) fn held(&self) -> Option<&ResourceSet> {
-        self.holding.of(self.job.resources.as_deref())
+    /// The job's R without the ranks that it has released before the rest.
+    ///
+    /// This doesn't say whether they are allocated: a grant sets R before `alloc` is applied, and the
+    /// pool takes them back after `free` was applied. See [`JobAllocation::is_allocated`].
+    pub(crate) fn unreleased_resources(&self) -> Option<&ResourceSet> {
+        self.allocation.unreleased(self.job.resources.as_deref())
     }
 
     /// How the job came out; `None` until it is inactive.

@@ -14,10 +14,10 @@ use serde_json::{Map, Value};
 
 use super::execution::Phase;
 use super::record::Record;
-use super::times::Times;
 use crate::eventlog::EventEntry;
 use crate::job::{
-    Blank, Flags, JobId, KnownDependency, Posted, State, Timestamp, Uid, Unread, Urgency,
+    Blank, Flags, JobId, KnownDependency, LoggedEvents, State, Times, Timestamp, Uid, Unread,
+    Urgency,
 };
 use crate::jobspec::Jobspec;
 
@@ -48,7 +48,7 @@ struct Summary<R> {
     immutable: bool,
     lines: u64,
     exec_lines: u64,
-    events: Posted,
+    events: LoggedEvents,
     /// Each description, and whether the dependency was still open.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     dependencies: Vec<(Box<str>, bool)>,
@@ -99,13 +99,13 @@ pub(crate) fn write(record: &Record) -> String {
         flags: job.flags.bits(),
         priority: job.priority,
         t_submit: job.t_submit.as_secs(),
-        times: record.times.to_seconds(),
+        times: record.job.times.to_seconds(),
         wait_status: record.wait_status,
         bypass: record.set_flags.alloc_bypass,
         immutable: record.set_flags.immutable,
         lines: record.lines.main,
         exec_lines: record.lines.exec,
-        events: job.posted.clone(),
+        events: job.logged.clone(),
         dependencies: job.dependencies.iter().map(|d| (d.description.clone(), d.open)).collect(),
         end: job.end_event.as_deref().and_then(event),
         exception: record.exception.as_deref().and_then(event),
@@ -150,7 +150,7 @@ pub(crate) fn read(id: JobId, text: &str) -> Result<Record, SummaryError> {
     job.flags = Flags::from_bits(summary.flags).map_err(|error| broken("flags", &error))?;
     job.priority = summary.priority;
     job.t_submit = Timestamp::from_secs(summary.t_submit);
-    job.posted = summary.events;
+    job.logged = summary.events;
     let known = |(description, open)| KnownDependency { description, open };
     job.dependencies = summary.dependencies.into_iter().map(known).collect();
     job.end_event = unread(summary.end, entry);
@@ -158,7 +158,7 @@ pub(crate) fn read(id: JobId, text: &str) -> Result<Record, SummaryError> {
     job.resources = unread(summary.resources, |text| text.parse().ok().map(Arc::new));
     record.exception = unread(summary.exception, entry);
     record.data = unread(summary.data, object);
-    record.times = Times::from_seconds(summary.times);
+    record.job.times = Times::from_seconds(summary.times);
     record.wait_status = summary.wait_status;
     record.set_flags.alloc_bypass = summary.bypass;
     record.set_flags.immutable = summary.immutable;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use super::allocation::ResourceOrigin;
 use super::annotations;
 use super::execution::Phase;
-use super::holding::Source;
 use super::record::Record;
 use crate::engine::events::{ANNOTATIONS, field};
 use crate::eventlog::EventEntry;
@@ -61,7 +61,7 @@ impl Record {
     /// Applies one event.
     pub(crate) fn apply(&mut self, entry: &Arc<EventEntry>) -> Result<Applied, ApplyError> {
         let before = self.job.state;
-        if before == State::New && !self.job.posted.has("submit") && entry.name != "submit" {
+        if before == State::New && !self.job.logged.has("submit") && entry.name != "submit" {
             return Err(ApplyError::FirstEvent(entry.name.to_string()));
         }
         let mut fatal = false;
@@ -82,12 +82,12 @@ impl Record {
             "epilog-finish" if matches!(before, State::Run | State::Cleanup) => {
                 self.perilogs.finish(Perilog::Epilog, description(entry)?);
             }
-            "start" => self.times.start = entry.timestamp.into(),
+            "start" => self.job.times.start = entry.timestamp.into(),
             "finish" => self.finish(entry)?,
             "release" => self.release(entry),
-            "free" => self.holding.free(),
+            "free" => self.allocation.free(),
             "clean" => {
-                self.holding.clean();
+                self.allocation.clean();
                 if self.execution.phase == Phase::Skipped {
                     self.execution.phase = Phase::Idle;
                 }
@@ -102,17 +102,17 @@ impl Record {
         self.job.state = next_state(before, &entry.name, fatal);
         // Annotations are not in the eventlog, so that after a restart nothing can be known of them.
         if entry.name != ANNOTATIONS {
-            self.job.posted.add(&entry.name);
+            self.job.logged.add(&entry.name);
         }
         if self.job.state == before {
             return Ok(Applied { left: None, fatal });
         }
-        self.times.enter(self.job.state, entry.timestamp);
+        self.job.times.enter(self.job.state, entry.timestamp);
         Ok(Applied { left: Some(before), fatal })
     }
 
     fn submit(&mut self, entry: &EventEntry) -> Result<(), ApplyError> {
-        if self.job.posted.has("submit") {
+        if self.job.logged.has("submit") {
             return Err(ApplyError::Event { name: "submit".to_owned(), reason: None });
         }
         match field(entry, "version").and_then(Value::as_i64) {
@@ -178,13 +178,17 @@ impl Record {
             self.job.resources.as_mut().ok_or_else(|| refuse(entry, "the job has no R"))?;
         let changed = Arc::make_mut(resources).set_expiration(expiration);
         changed.map_err(|error| refuse(entry, error.to_string()))?;
-        self.holding.refresh(self.job.resources.as_ref());
+        self.allocation.refresh(self.job.resources.as_ref());
         Ok(())
     }
 
     fn alloc(&mut self, entry: &EventEntry) {
         let bypass = self.set_flags.alloc_bypass;
-        self.holding.allocate(if bypass { Source::Plugin } else { Source::Pool });
+        self.allocation.allocate(if bypass {
+            ResourceOrigin::Plugin
+        } else {
+            ResourceOrigin::Pool
+        });
         if let Some(Value::Object(annotations)) = field(entry, "annotations") {
             annotations::merge(&mut self.job.annotations, annotations);
         }
@@ -206,7 +210,7 @@ impl Record {
         } else if let Some(Ok(ranks)) =
             field(entry, "ranks").and_then(Value::as_str).map(str::parse::<Idset>)
         {
-            self.holding.release(&ranks, self.job.resources.as_ref());
+            self.allocation.release(&ranks, self.job.resources.as_ref());
         }
     }
 

@@ -12,11 +12,11 @@ use crate::job::{Flags, JobId, WaitStatus};
 
 /// The waiters, and the jobs that can be waited for.
 #[derive(Debug, Default)]
-pub(crate) struct Waits {
+pub(crate) struct Waiters {
     /// How many active jobs can be waited for.
     pub(crate) waitable: usize,
     /// How inactive jobs came out that no client has waited for yet.
-    pub(crate) zombies: BTreeMap<JobId, Value>,
+    pub(crate) unclaimed_results: BTreeMap<JobId, Value>,
     /// The waiters for a certain job.
     pub(crate) by_id: FxHashMap<JobId, ReplyTo>,
     /// The waiters for any job, in the order in which they came.
@@ -38,7 +38,7 @@ enum Awaited {
     Any(u64),
 }
 
-impl Waits {
+impl Waiters {
     /// Removes a waiter whose client has gone.
     pub(crate) fn abandon(&mut self, reply: ReplyTo) {
         match self.awaited.remove(&reply) {
@@ -88,7 +88,7 @@ impl Waits {
     /// Counts a restored job that is inactive, if it can be waited for.
     pub(crate) fn restore_inactive(&mut self, record: &Record) {
         if is_waitable(record) {
-            self.zombies.insert(record.job.id, ending(record));
+            self.unclaimed_results.insert(record.job.id, ending(record));
         }
     }
 }
@@ -121,24 +121,24 @@ mod tests {
 
     #[test]
     fn the_waiter_for_this_job_comes_before_those_for_any() {
-        let mut waits = Waits::default();
-        waits.insert_for_any(ReplyTo(1));
-        waits.insert_for(JobId::new(7), ReplyTo(2));
-        waits.insert_for_any(ReplyTo(3));
-        assert_eq!(waits.take(JobId::new(7)), Some(ReplyTo(2)));
-        assert_eq!(waits.take(JobId::new(7)), Some(ReplyTo(1)));
-        assert_eq!(waits.take(JobId::new(8)), Some(ReplyTo(3)));
-        assert_eq!(waits.take(JobId::new(9)), None);
+        let mut waiters = Waiters::default();
+        waiters.insert_for_any(ReplyTo(1));
+        waiters.insert_for(JobId::new(7), ReplyTo(2));
+        waiters.insert_for_any(ReplyTo(3));
+        assert_eq!(waiters.take(JobId::new(7)), Some(ReplyTo(2)));
+        assert_eq!(waiters.take(JobId::new(7)), Some(ReplyTo(1)));
+        assert_eq!(waiters.take(JobId::new(8)), Some(ReplyTo(3)));
+        assert_eq!(waiters.take(JobId::new(9)), None);
     }
 
     #[test]
     fn a_waiter_whose_client_has_gone_takes_no_job() {
-        let mut waits = Waits::default();
-        waits.insert_for_any(ReplyTo(1));
-        waits.insert_for(JobId::new(7), ReplyTo(2));
-        waits.abandon(ReplyTo(1));
-        waits.abandon(ReplyTo(2));
-        assert_eq!(waits.take(JobId::new(7)), None);
-        assert_eq!(waits.take_all(), []);
+        let mut waiters = Waiters::default();
+        waiters.insert_for_any(ReplyTo(1));
+        waiters.insert_for(JobId::new(7), ReplyTo(2));
+        waiters.abandon(ReplyTo(1));
+        waiters.abandon(ReplyTo(2));
+        assert_eq!(waiters.take(JobId::new(7)), None);
+        assert_eq!(waiters.take_all(), []);
     }
 }

@@ -3,7 +3,7 @@
 //! An action can run any number of times: it does what is still to be done, and posts nothing that
 //! is posted already.
 
-use super::waits;
+use super::waiters;
 use crate::engine::agenda::Cause;
 use crate::engine::alloc::schedule;
 use crate::engine::core::Core;
@@ -29,12 +29,12 @@ pub(crate) fn act(core: &mut Core, id: JobId) {
 
 /// Posts `depend` once no dependency is open.
 fn act_in_depend(core: &mut Core, id: JobId) {
-    let waits = |record: &Record| {
+    let is_blocked = |record: &Record| {
         record.job.dependencies().next().is_some()
-            || record.posted.contains("dependency-add")
-            || record.posted.contains("depend")
+            || record.pending_events.contains("dependency-add")
+            || record.pending_events.contains("depend")
     };
-    if core.jobs.get(id).is_some_and(|record| !waits(record)) {
+    if core.jobs.get(id).is_some_and(|record| !is_blocked(record)) {
         core.post(id, events::bare(core.clock.now, "depend"));
     }
 }
@@ -49,7 +49,7 @@ fn act_in_sched(core: &mut Core, id: JobId) {
     if !bypass {
         return schedule::enqueue_job(core, id);
     }
-    let ready = record.job.resources.is_some() && !record.posted.contains("alloc");
+    let ready = record.job.resources.is_some() && !record.pending_events.contains("alloc");
     core.alloc.alloc_queues.remove(id);
     if ready {
         core.post(id, events::alloc_bypass(core.clock.now));
@@ -62,8 +62,12 @@ fn act_in_run(core: &mut Core, id: JobId) {
     let Some(record) = core.jobs.get(id) else {
         return;
     };
-    let waits = record.perilogs.is_open(Perilog::Prolog) || record.posted.contains("prolog-start");
-    if record.execution.phase == Phase::Idle && !waits && !record.posted.contains("exception") {
+    let is_blocked =
+        record.perilogs.is_open(Perilog::Prolog) || record.pending_events.contains("prolog-start");
+    if record.execution.phase == Phase::Idle
+        && !is_blocked
+        && !record.pending_events.contains("exception")
+    {
         exec::execute(core, id, false);
     }
 }
@@ -75,13 +79,13 @@ fn act_in_cleanup(core: &mut Core, id: JobId) {
         return;
     };
     let expiry = record.execution.expiry.take();
-    let waits = record.execution.phase.is_open()
+    let is_blocked = record.execution.phase.is_open()
         || record.perilogs.is_open(Perilog::Prolog)
         || record.perilogs.is_open(Perilog::Epilog)
-        || record.posted.contains("prolog-start")
-        || record.posted.contains("epilog-start");
-    let next = if record.holding.is_held() { "free" } else { "clean" };
-    let due = !waits && !record.posted.contains(next);
+        || record.pending_events.contains("prolog-start")
+        || record.pending_events.contains("epilog-start");
+    let next = if record.allocation.is_allocated() { "free" } else { "clean" };
+    let due = !is_blocked && !record.pending_events.contains(next);
     core.timers.stop(expiry);
     if due {
         core.post(id, events::bare(core.clock.now, next));
@@ -93,18 +97,15 @@ fn act_in_inactive(core: &mut Core, id: JobId) {
     let Some(record) = core.jobs.get_mut(id) else {
         return;
     };
-    record.subscribers = Default::default();
-    record.dependency_owners = Default::default();
-    record.execution.simulation = Default::default();
-    record.posted.queue = Default::default();
-    let end = record.times.inactive.get().unwrap_or(core.clock.now);
+    record.drop_active_parts();
+    let end = record.job.times.inactive.get().unwrap_or(core.clock.now);
     async_work::abort_all(&mut core.jobs, id);
     // An update whose validation is still awaited.
     core.plugins.refuse_suspended(&mut core.agenda, id, "job is inactive");
     // Once only: the action can run again.
     if core.jobs.active.remove(&id) {
         core.jobs.inactive.add(id, end);
-        waits::end(core, id);
+        waiters::respond_to_waiter(core, id);
         show_inactive(core, id);
     }
 }

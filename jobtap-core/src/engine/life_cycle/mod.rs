@@ -5,12 +5,12 @@
 //! that is posted meanwhile to the same job waits for its turn.
 
 pub(super) mod actions;
-pub(super) mod waits;
+pub(super) mod waiters;
 
 use std::sync::Arc;
 
 use super::agenda::{Cause, Frame, Purpose, Subject, Work};
-use super::api::{Effect, Level, Log};
+use super::api::{Effect, JobLog, Level};
 use super::core::Core;
 use super::dispatch::{async_work, frames};
 use super::events::{self, ANNOTATIONS};
@@ -26,12 +26,12 @@ pub(super) fn apply_next(core: &mut Core, id: JobId) {
     let Some(record) = core.jobs.get_mut(id) else {
         return;
     };
-    let next = record.posted.queue.pop_front().or_else(|| {
+    let next = record.pending_events.queue.pop_front().or_else(|| {
         let due = record.execution.simulation.take_release();
         due.then(|| events::release(core.clock.now))
     });
     let Some(mut entry) = next else {
-        record.posted.busy = false;
+        record.pending_events.busy = false;
         return core.touch(id);
     };
     entry.timestamp = core.clock.in_order(entry.timestamp);
@@ -53,7 +53,8 @@ pub(super) fn apply_next(core: &mut Core, id: JobId) {
 }
 
 /// Logs an applied event, and puts what follows from it on the agenda. The agenda is a stack: what is
-/// to be done last is pushed first.
+/// to be done last is pushed first. The `follow_*` functions act at once, before all that is on the
+/// agenda: they change parts of the manager, and call back the plugins that wait for the job's end.
 fn follow(core: &mut Core, id: JobId, entry: &Arc<EventEntry>, applied: Applied) {
     if entry.name == ANNOTATIONS {
         if core.jobs.is_accepted(id) {
@@ -62,7 +63,7 @@ fn follow(core: &mut Core, id: JobId, entry: &Arc<EventEntry>, applied: Applied)
         return show_subscribers(core, id, entry);
     }
     // Logged before any plugin sees it, so that the log is in the order of causes.
-    core.append(id, Log::Main, entry);
+    core.append(id, JobLog::Main, entry);
     follow_in_parts(core, id, entry, applied);
     core.agenda.push(Work::Act(id));
     if let Some(left) = applied.left {

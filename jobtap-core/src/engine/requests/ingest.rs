@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::engine::api::{ReplyTo, RequestError};
+use crate::host::errno::EPERM;
 use crate::job::{Flags, JobId};
 use crate::jobspec::Jobspec;
 use crate::queue::Queues;
@@ -13,8 +14,6 @@ use crate::resource::{Constraint, ResourceSet};
 use crate::sched::Pool;
 use crate::settings::setting;
 use crate::suggest::nearest;
-
-const EPERM: i32 = 1;
 
 /// The path that the frobnicator `constraints` changes, and no other does.
 const CONSTRAINTS: &str = "attributes.system.constraints";

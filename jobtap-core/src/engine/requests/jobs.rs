@@ -7,12 +7,8 @@ use crate::engine::core::Core;
 use crate::engine::dispatch::outcome;
 use crate::engine::jobs::{Record, annotations};
 use crate::engine::{events, exec};
+use crate::host::errno::{EINVAL, ENOENT, EPERM, EPROTO};
 use crate::job::{JobId, Signal, State, StateSet, Uid, Urgency};
-
-const EPERM: i32 = 1;
-const ENOENT: i32 = 2;
-const EINVAL: i32 = 22;
-const EPROTO: i32 = 71;
 
 /// How many bytes of JSON one memo may have, and all memos of a job together: they are in memory and in
 /// each listing as long as the job is.
@@ -33,7 +29,7 @@ fn active_job<'a>(
     unknown: &str,
     guests: &str,
 ) -> Result<&'a Record, RequestError> {
-    let record = core.known(id, errno, unknown)?;
+    let record = core.accepted_or(id, errno, unknown)?;
     if record.job.state == State::Inactive {
         return refuse(errno, "job is inactive");
     }
@@ -185,7 +181,7 @@ pub(super) fn set_urgency(
     if !cred.owner && urgency > old.max(Urgency::DEFAULT) {
         return refuse(EPERM, "guests can only adjust urgency <= default");
     }
-    if record.holding.is_held() || matches!(record.job.state, State::Run | State::Cleanup) {
+    if record.allocation.is_allocated() || matches!(record.job.state, State::Run | State::Cleanup) {
         return refuse(EINVAL, "urgency cannot be changed once resources are allocated");
     }
     core.post(id, events::urgency(core.clock.now, cred.userid, urgency));

@@ -6,9 +6,8 @@ use super::selection::Selection;
 use crate::engine::api::RequestError;
 use crate::engine::core::Core;
 use crate::engine::jobs::{Record, annotations};
+use crate::host::errno::ENOENT;
 use crate::job::{JobId, State, Timestamp, Uid};
-
-const ENOENT: i32 = 2;
 
 /// The user and state of a job: what must be known of it before more is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,8 +139,8 @@ fn order(record: &Record) -> (u8, f64, u64) {
     let id = record.job.id.as_u64();
     let latest_first = |time: Option<Timestamp>| -time.map_or(0.0, Timestamp::as_secs);
     match record.job.state {
-        State::Run | State::Cleanup => (1, latest_first(record.times.run.get()), id),
-        State::Inactive => (2, latest_first(record.times.inactive.get()), u64::MAX - id),
+        State::Run | State::Cleanup => (1, latest_first(record.job.times.run.get()), id),
+        State::Inactive => (2, latest_first(record.job.times.inactive.get()), u64::MAX - id),
         _ => (0, -f64::from(record.job.priority.unwrap_or(0)), id),
     }
 }
@@ -153,7 +152,7 @@ pub(crate) fn active_ids(core: &Core) -> Vec<JobId> {
 
 /// `job-list.list-id`: `{"job":{..}}`.
 pub(crate) fn list_id(core: &Core, id: JobId) -> Result<Value, RequestError> {
-    let record = core.known(id, ENOENT, "")?;
+    let record = core.accepted_or(id, ENOENT, "")?;
     Ok(json!({ "job": attributes(core, record) }))
 }
 

@@ -5,7 +5,7 @@
 //! | `submit`, `ingest` | a submission, from its checks through the gates of the plugins |
 //! | `update` | a user's change of a jobspec |
 //! | `jobs` | exceptions, signals, urgency and memos |
-//! | `waits` | those that are answered when jobs are inactive |
+//! | `waiters` | those that are answered when jobs are inactive |
 //! | `purge` | inactive jobs that are removed |
 //! | `queues`, `nodes` | what administrators do with queues and nodes |
 //! | `plugins`, `services` | what administrators do with plugins; requests for plugin services |
@@ -22,7 +22,7 @@ mod selection;
 mod services;
 pub(super) mod submit;
 pub(super) mod update;
-mod waits;
+mod waiters;
 pub(super) mod why;
 
 use serde_json::json;
@@ -31,17 +31,15 @@ use super::api::{Cred, ReplyTo, Request, RequestError};
 use super::core::Core;
 use super::exec::simulated;
 
-const EPERM: i32 = 1;
-
 /// Handles a request. It is answered now, or when it can be.
 pub(super) fn handle(core: &mut Core, reply: ReplyTo, cred: Cred, request: Request) {
     let result = match request {
         // These are answered by their own parts, since they may have to wait.
         Request::Submit(submission) => return submit::submit(core, reply, cred, *submission),
         Request::Update { id, updates } => return update::update(core, reply, cred, id, updates),
-        Request::Wait { id } => return waits::wait(core, reply, cred, id),
-        Request::Drain => return waits::drain(core, reply, cred),
-        Request::Idle => return waits::idle(core, reply, cred),
+        Request::Wait { id } => return waiters::wait(core, reply, cred, id),
+        Request::Drain => return waiters::drain(core, reply, cred),
+        Request::Idle => return waiters::idle(core, reply, cred),
         Request::Service { topic, payload, streaming } => {
             return services::request(core, reply, cred, &topic, payload, streaming);
         }
@@ -94,6 +92,6 @@ pub(super) fn handle(core: &mut Core, reply: ReplyTo, cred: Cred, request: Reque
 fn owner_only(cred: Cred) -> Result<(), RequestError> {
     match cred.owner {
         true => Ok(()),
-        false => Err(RequestError::new(EPERM, "Request requires owner credentials")),
+        false => Err(RequestError::owner_only()),
     }
 }

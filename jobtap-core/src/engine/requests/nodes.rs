@@ -8,13 +8,9 @@ use crate::engine::alloc::{Allocation, maintenance, node_events};
 use crate::engine::api::{Cred, DrainMode, Effect, Level, NodeRequest, ReplyTo, RequestError};
 use crate::engine::core::Core;
 use crate::engine::events;
+use crate::host::errno::{EBUSY, EEXIST, EINVAL, ENOENT};
 use crate::job::{State, Timestamp};
 use crate::resource::{Idset, ResourceSet};
-
-const ENOENT: i32 = 2;
-const EBUSY: i32 = 16;
-const EEXIST: i32 = 17;
-const EINVAL: i32 = 22;
 
 fn refuse<T>(errno: i32, text: impl Into<String>) -> Result<T, RequestError> {
     Err(RequestError::new(errno, text))

@@ -12,17 +12,15 @@ use crate::engine::alloc::alloc_queues::AllocQueues;
 use crate::engine::alloc::{node_events, schedule};
 use crate::engine::api::{Level, RequestError};
 use crate::engine::core::Core;
+use crate::engine::dispatch::call::{Called, call_one};
 use crate::engine::dispatch::introduction::introduce_jobs;
-use crate::engine::dispatch::invoke::{Called, call_one};
 use crate::engine::dispatch::plugins::Plugins;
 use crate::engine::dispatch::{faulted, loading, removal};
 use crate::engine::exec::config::ExecConfig;
-use crate::host::{Bound, Detail, Fault, HandlerStats, Instance};
+use crate::host::errno::{EINVAL, ENOENT};
+use crate::host::{BoundHandler, Detail, Fault, HandlerStats, LoadedPlugin};
 use crate::queue::Queues;
 use crate::topic::TopicId;
-
-const EINVAL: i32 = 22;
-const ENOENT: i32 = 2;
 
 fn invalid(text: impl Into<String>) -> RequestError {
     RequestError::new(EINVAL, text)
@@ -55,7 +53,7 @@ fn names(plugins: &Plugins) -> Value {
     json!({ "plugins": names.collect::<Vec<_>>() })
 }
 
-fn find<'a>(plugins: &'a Plugins, name: &str) -> Result<&'a Rc<Instance>, RequestError> {
+fn find<'a>(plugins: &'a Plugins, name: &str) -> Result<&'a Rc<LoadedPlugin>, RequestError> {
     let name = name.strip_suffix(".so").unwrap_or(name);
     let loaded = plugins.stack.find(name);
     loaded.ok_or_else(|| RequestError::new(ENOENT, format!("{name}: plugin not found")))
@@ -91,7 +89,7 @@ pub(super) fn query(core: &mut Core, name: &str) -> Result<Value, RequestError> 
     response.insert("name".to_owned(), json!(plugin.listed_as()));
     response.insert("path".to_owned(), json!(path(&plugin)));
     let handlers = core.plugins.stack.handlers(TopicId::PluginQuery);
-    let own = |bound: &&Bound| bound.plugin() == plugin.key();
+    let own = |bound: &&BoundHandler| bound.plugin() == plugin.key();
     let Some(bound) = handlers.and_then(|list| list.iter().find(own)).cloned() else {
         return Ok(Value::Object(response));
     };
@@ -115,7 +113,7 @@ pub(super) fn query(core: &mut Core, name: &str) -> Result<Value, RequestError> 
 }
 
 /// Where a plugin comes from. Flux shows the path of a file here.
-fn path(plugin: &Instance) -> String {
+fn path(plugin: &LoadedPlugin) -> String {
     if plugin.name().starts_with('.') {
         return "builtin".to_owned();
     }
@@ -125,7 +123,7 @@ fn path(plugin: &Instance) -> String {
 
 /// Takes over a new configuration, unless a part of the manager or a plugin refuses it.
 ///
-/// It is shown to the plugins in load order. The first refusal ends that, and the configuration stays
+/// It is shown to the plugins in stack order. The first refusal ends that, and the configuration stays
 /// as it was; plugins before that one have seen the new one.
 pub(super) fn configure(core: &mut Core, config: Value) -> Result<(), RequestError> {
     // Everything that can be refused without a plugin is read first, so that plugins see a configuration
@@ -177,7 +175,7 @@ pub(crate) fn stats(
     plugins: &Plugins,
     name: Option<&str>,
 ) -> Result<Vec<(String, Vec<HandlerStats>)>, RequestError> {
-    let stats = |plugin: &Rc<Instance>| (plugin.name().to_string(), plugin.stats());
+    let stats = |plugin: &Rc<LoadedPlugin>| (plugin.name().to_string(), plugin.stats());
     match name {
         Some(name) => Ok(vec![stats(find(plugins, name)?)]),
         None => Ok(plugins.stack.plugins().iter().map(stats).collect()),

@@ -8,12 +8,10 @@ use crate::engine::api::{Cred, Level, RequestError, Write};
 use crate::engine::core::Core;
 use crate::engine::jobs::PurgeLimits;
 use crate::engine::timers::Due;
+use crate::host::errno::{EINVAL, ENOENT};
 use crate::job::{Fsd, JobId, State};
 use crate::json_type::json_type;
 use crate::topic::TopicId;
-
-const ENOENT: i32 = 2;
-const EINVAL: i32 = 22;
 
 /// How many seconds pass from one look at the configured limits to the next.
 const HEARTBEAT: f64 = 2.0;
@@ -36,7 +34,7 @@ pub(super) fn purge_one(
     force: bool,
 ) -> Result<Value, RequestError> {
     owner_only(cred)?;
-    let record = core.known(id, ENOENT, "id not found")?;
+    let record = core.accepted_or(id, ENOENT, "id not found")?;
     if record.job.state != State::Inactive {
         return Err(RequestError::new(EINVAL, "cannot purge active job"));
     }

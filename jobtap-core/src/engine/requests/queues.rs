@@ -7,11 +7,10 @@ use crate::engine::alloc::{Allocation, schedule};
 use crate::engine::api::{Cred, RequestError, StartError, Write};
 use crate::engine::core::Core;
 use crate::engine::jobs::Jobs;
+use crate::host::errno::EINVAL;
 use crate::job::{Fsd, JobId, State};
 use crate::queue::{JobSize, Limits, Queue, QueueError, Queues, Target, VERSION};
 use crate::resource::{Constraint, ResourceSet};
-
-const EINVAL: i32 = 22;
 
 /// Whether queues that were started are stopped at a restart.
 const STOP_AT_RESTART: &str = "job-manager.stop-queues-on-restart";

@@ -7,14 +7,12 @@ use serde_json::Value;
 use super::owner_only;
 use crate::engine::api::{Cred, Level, ReplyTo, RequestError};
 use crate::engine::core::Core;
+use crate::engine::dispatch::call::{Called, call_one};
 use crate::engine::dispatch::faulted;
-use crate::engine::dispatch::invoke::{Called, call_one};
 use crate::engine::dispatch::plugins::Plugins;
-use crate::host::{Bound, Detail, Failure, Fault, Role, ServiceError, ServiceRequest};
+use crate::host::errno::{EIO, ENOSYS};
+use crate::host::{BoundHandler, Detail, Failure, Fault, Role, ServiceError, ServiceRequest};
 use crate::topic::TopicId;
-
-const EIO: i32 = 5;
-const ENOSYS: i32 = 38;
 
 /// Calls a service, and answers the request unless the plugin does so later.
 pub(super) fn request(
@@ -47,12 +45,12 @@ pub(super) fn request(
 }
 
 /// The handler behind a service name, if the client may use it.
-fn find(plugins: &Plugins, topic: &str, cred: Cred) -> Result<Bound, RequestError> {
+fn find(plugins: &Plugins, topic: &str, cred: Cred) -> Result<BoundHandler, RequestError> {
     let unknown = || RequestError::new(ENOSYS, format!("Unknown service method '{topic}'"));
     let wanted = topic.strip_prefix("job-manager.").ok_or_else(unknown)?;
     // Neither names of plugins nor of methods contain a dot.
     let (plugin, method) = wanted.split_once('.').unwrap_or((wanted, ""));
-    let named = |bound: &&Bound| {
+    let named = |bound: &&BoundHandler| {
         let name = bound.instance().name();
         let name = name.strip_prefix('.').unwrap_or(name);
         bound.entry().topic == "service" && plugin == name && method == bound.entry().key
@@ -71,7 +69,7 @@ fn find(plugins: &Plugins, topic: &str, cred: Cred) -> Result<Bound, RequestErro
 }
 
 /// The response when a service has failed.
-fn refusal(core: &mut Core, bound: &Bound, fault: Fault) -> RequestError {
+fn refusal(core: &mut Core, bound: &BoundHandler, fault: Fault) -> RequestError {
     let name = Arc::clone(bound.instance().name());
     let text = match fault {
         Fault::Failure(Failure::Refused(ServiceError { errno, text })) => {

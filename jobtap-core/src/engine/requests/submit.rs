@@ -10,12 +10,10 @@ use crate::engine::core::Core;
 use crate::engine::dispatch::{async_work, dependencies, frames};
 use crate::engine::events;
 use crate::engine::jobs::{Admission, Record};
-use crate::engine::life_cycle::waits;
+use crate::engine::life_cycle::waiters;
+use crate::host::errno::{EINVAL, EPERM};
 use crate::job::{Flags, JobId, Urgency};
 use crate::topic::TopicId;
-
-const EPERM: i32 = 1;
-const EINVAL: i32 = 22;
 
 fn invalid(text: impl Into<String>) -> RequestError {
     RequestError::new(EINVAL, text)
@@ -148,7 +146,7 @@ fn accept(core: &mut Core, id: JobId) {
         core.effects.after.extend(held_back.published);
     }
     core.jobs.count_new(id);
-    waits::begin(core, id);
+    waiters::count_waitable(core, id);
     if let Some(reply) = core.submissions.submitters.remove(&id) {
         core.reply(reply, Ok(json!({ "id": id })));
     }

@@ -10,14 +10,11 @@ use crate::engine::api::{Cred, ReplyTo, RequestError};
 use crate::engine::core::Core;
 use crate::engine::dispatch::frames;
 use crate::engine::events;
-use crate::host::{Bound, JobFlag, UpdateRequest};
+use crate::host::errno::{EINVAL, ENOENT, EPERM};
+use crate::host::{BoundHandler, JobFlag, UpdateRequest};
 use crate::job::{Job, JobId, State};
 use crate::jobspec::path;
 use crate::topic::TopicId;
-
-const EPERM: i32 = 1;
-const ENOENT: i32 = 2;
-const EINVAL: i32 = 22;
 
 /// The path whose change means a new end for a running job.
 const DURATION: &str = "attributes.system.duration";
@@ -58,7 +55,7 @@ fn check_access(
     if updates.keys().any(|path| !path::is_updatable(path)) {
         return refuse(EINVAL, "one or more jobspec updates are invalid");
     }
-    let record = core.known(id, ENOENT, "unknown job id")?;
+    let record = core.accepted_or(id, ENOENT, "unknown job id")?;
     if record.job.state == State::Inactive {
         return refuse(EINVAL, "job is inactive");
     }
@@ -83,7 +80,7 @@ fn ask_next(core: &mut Core, mut update: Box<JobspecUpdate>) {
     };
     let topic = TopicId::JobUpdateKey;
     let handlers = core.plugins.stack.members(topic, &key, |_| true);
-    if handlers.iter().all(Bound::watches) {
+    if handlers.iter().all(BoundHandler::only_observes) {
         return refuse(core, &update, format!("update of {key} not supported"));
     }
     let value = update.updates.get(&key).cloned().unwrap_or_default();
@@ -147,7 +144,7 @@ fn check_whole(core: &mut Core, mut update: Box<JobspecUpdate>) {
 
 /// The job with the changed jobspec.
 fn trial_job(core: &Core, id: JobId, updates: &Map<String, Value>) -> Result<Job, RequestError> {
-    let job = &core.known(id, ENOENT, "unknown job id")?.job;
+    let job = &core.accepted_or(id, ENOENT, "unknown job id")?.job;
     let mut jobspec = job.jobspec.clone();
     let changed = jobspec.update_all(updates);
     changed.map_err(|error| RequestError::new(EINVAL, error.to_string()))?;
@@ -186,7 +183,7 @@ fn new_expiration(
     let Some(duration) = updates.get(DURATION) else {
         return Ok(None);
     };
-    let record = core.known(id, ENOENT, "unknown job id")?;
+    let record = core.accepted_or(id, ENOENT, "unknown job id")?;
     if !matches!(record.job.state, State::Run | State::Cleanup) {
         return Ok(None);
     }

@@ -12,20 +12,18 @@ use crate::engine::core::Core;
 use crate::engine::dispatch::retention;
 use crate::engine::events::text_field;
 use crate::engine::jobs::Record;
+use crate::host::errno::{ENOENT, EPERM};
 use crate::host::{Perilog, WorkKind};
 use crate::job::{JobId, State, Timestamp};
 use crate::resource::{Idset, ResourceSet};
 use crate::topic::TopicId;
-
-const EPERM: i32 = 1;
-const ENOENT: i32 = 2;
 
 /// How many jobs or nodes one reason names.
 const MAX_NAMED: usize = 8;
 
 /// `{"id","state","reasons":[{"kind","text",..}]}`. The text of a reason is a sentence for the user.
 pub(crate) fn why(core: &Core, id: JobId, cred: Cred) -> Result<Value, RequestError> {
-    let record = core.known(id, ENOENT, "unknown job id")?;
+    let record = core.accepted_or(id, ENOENT, "unknown job id")?;
     if !cred.owner && record.job.userid != cred.userid {
         return Err(RequestError::new(EPERM, "guests can only access their own jobs"));
     }
@@ -86,7 +84,7 @@ fn why_priority(core: &Core, record: &Record) -> Vec<Value> {
     }
     if reasons.is_empty() {
         // Other handlers only look on.
-        let deciders = handlers.iter().filter(|bound| bound.entry().answers);
+        let deciders = handlers.iter().filter(|bound| bound.entry().returns_value);
         let names: Vec<&str> = deciders.map(|bound| &**bound.instance().name()).collect();
         let text = if names.is_empty() {
             "no loaded plugin sets priorities: load .priority-default or another one".to_owned()
@@ -159,7 +157,7 @@ fn why_run(core: &Core, record: &Record) -> Vec<Value> {
     if !prologs.is_empty() {
         return prologs;
     }
-    if record.times.start.get().is_none() {
+    if record.job.times.start.get().is_none() {
         return vec![reason("start", "its tasks are being started")];
     }
     let until = record.job.resources().and_then(|resources| resources.expiration());
@@ -258,18 +256,18 @@ fn in_use<'a>(core: &'a Core, record: &Record) -> Vec<InUse<'a>> {
         let by = format!("plugin {plugin} since the end of {job}");
         InUse { by, job, resources, until: None }
     });
-    let held = alloc.holders.iter().filter_map(|id| {
-        let resources = core.jobs.get(*id)?.held()?;
+    let allocated = alloc.allocated_jobs.iter().filter_map(|id| {
+        let resources = core.jobs.get(*id)?.unreleased_resources()?;
         let until = resources.expiration();
         Some(InUse { by: id.to_string(), job: *id, resources, until })
     });
-    let mut held: Vec<InUse<'_>> = held.collect();
-    held.sort_by(|a, b| {
+    let mut allocated: Vec<InUse<'_>> = allocated.collect();
+    allocated.sort_by(|a, b| {
         let end = |used: &InUse<'_>| used.until.unwrap_or(f64::INFINITY);
         end(a).total_cmp(&end(b)).then(a.job.cmp(&b.job))
     });
     let usable = alloc.pool.usable_ranks(&record.job.jobspec, core.clock.now.as_secs());
-    let all = retained.chain(held);
+    let all = retained.chain(allocated);
     all.filter(|used| used.resources.ranks().intersects(&usable)).collect()
 }
 

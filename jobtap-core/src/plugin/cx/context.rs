@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+use super::annotations::Annotations;
 use super::arguments::{
     IsActiveJob, IsAddedDependency, IsEventName, IsJobFlag, IsJobspecPath, IsJson, IsText,
 };
@@ -37,8 +38,9 @@ use crate::topic::{
 /// ```
 ///
 /// A call is carried out at the end of the callback, before the next plugin is called and before the
-/// job's own action; reads in the same callback see it at once. When the handler returns an error, its
-/// jobspec updates are dropped and its other calls are carried out. When it panics, all are dropped.
+/// job's own action; the jobs and the plugin's data show it to the same callback at once (see [`Job`]).
+/// When the handler returns an error, its jobspec updates are dropped and its other calls are carried
+/// out. When it panics, all are dropped.
 pub struct Cx<'a, T: TopicSet> {
     call: Call<'a, T>,
 }
@@ -232,7 +234,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// }
     /// ```
     pub fn log_of(&self, job: JobId, level: Level, text: impl Into<String>) {
-        self.host().push(Command::LogOf { job, level, text: text.into() });
+        self.host().push(Command::LogForJob { job, level, text: text.into() });
     }
 }
 
@@ -490,6 +492,57 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         self.host().call(Command::Memo { job: job.job_id(), memo })
     }
 
+    /// Moves the end of a running job: posts `resource-update` (RFC 21), as an update of its duration does.
+    /// The jobspec stays as it is. UNIX time 0 lets the job run without an end; a time that is past ends it with
+    /// a timeout. Plugins that [subscribe](Self::subscribe) to the job see it as
+    /// `job.event.resource-update`.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// /// Gives a job another ten minutes.
+    /// fn extend(id: JobId, cx: &Cx<'_, Service>) -> Result<(), ServiceError> {
+    ///     let job = cx.active_job(id)?;
+    ///     if let Some(end) = job.resources().and_then(ResourceSet::expiration) {
+    ///         cx.set_expiration(job, Timestamp::from_secs(end + 600.0))?;
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// [`CallError::WrongState`] when the job isn't in RUN.
+    pub fn set_expiration(&self, job: impl AsActiveJob<T>, at: Timestamp) -> Result<(), CallError> {
+        self.host().call(Command::SetExpiration { job: job.job_id(), at })
+    }
+
+    /// Merges annotations into those of a job, which `jobtap jobs` shows and watchers of all jobs see. They
+    /// outlive a restart, unlike those that a handler returns. Objects are merged key by key; null removes a
+    /// key. `sched` belongs to the scheduler and `user` to the user.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// # #[derive(Default)]
+    /// # struct Licences;
+    /// fn show(id: JobId, remote: Remote<Licences>) {
+    ///     remote.after(60.0, move |_, cx| {
+    ///         if let Ok(job) = cx.active_job(id) {
+    ///             let _ = cx.annotate(job, Annotations::new().with("licences", "matlab is in use"));
+    ///         }
+    ///     });
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// When the job is not active, which the type of `job` rules out.
+    pub fn annotate(
+        &self,
+        job: impl AsActiveJob<T>,
+        annotations: Annotations,
+    ) -> Result<(), CallError> {
+        let annotations = annotations.into_map();
+        self.host().call(Command::Annotate { job: job.job_id(), annotations })
+    }
+
     /// Sets the priority of a job in PRIORITY or SCHED; in other states it has no effect.
     ///
     /// ```
@@ -615,7 +668,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         self.host().call(Command::UpdateJobspec { job: job.job_id(), updates })
     }
 
-    /// Calls an author's own topic on all plugins that handle it, in load order, and returns their
+    /// Calls an author's own topic on all plugins that handle it, in stack order, and returns their
     /// answers. The handlers are called at once, within this callback.
     ///
     /// ```
@@ -634,7 +687,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// includes this one; [`CallError::Topic`] when a handler fails.
     pub fn call<O: OwnTopic + WithoutJob>(&self, topic: &O) -> Result<Vec<O::Answer>, CallError> {
         // The answers have this type: a handler of another topic of the same name fails on the payload.
-        let answers = self.host().call_topic(O::NAME, None, topic)?;
+        let answers = self.host().call_own_topic(O::NAME, None, topic)?;
         Ok(answers.into_iter().filter_map(|a| a.downcast().ok().map(|a| *a)).collect())
     }
 
@@ -658,7 +711,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         job: impl AsJob,
         topic: &O,
     ) -> Result<Vec<O::Answer>, CallError> {
-        let answers = self.host().call_topic(O::NAME, Some(job.job_id()), topic)?;
+        let answers = self.host().call_own_topic(O::NAME, Some(job.job_id()), topic)?;
         Ok(answers.into_iter().filter_map(|a| a.downcast().ok().map(|a| *a)).collect())
     }
 
@@ -703,7 +756,7 @@ impl<'a, T: TopicSet> Cx<'a, T> {
 
     fn reopen(&self, job: JobId, perilog: Perilog, name: String) -> Result<Token, CallError> {
         let description = name.clone();
-        self.host().call(Command::Reopen { job, perilog, description })?;
+        self.host().call(Command::TakeOver { job, perilog, description })?;
         Ok(Token::new(perilog, job, name, self.host().remote()))
     }
 

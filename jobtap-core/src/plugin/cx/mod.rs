@@ -1,5 +1,6 @@
 //! The context of a handler: its reads and calls, and the types that they take and return.
 
+pub(super) mod annotations;
 pub(super) mod arguments;
 pub(super) mod call;
 pub(super) mod context;

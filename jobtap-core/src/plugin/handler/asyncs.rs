@@ -26,13 +26,12 @@ use futures_util::FutureExt;
 use futures_util::future::{AbortHandle, Abortable, Either, select};
 
 use super::failure::{EpilogFailed, HandlerError, PrologFailed, Reject};
-use super::service::IntoReply;
+use super::service::{IntoReply, or_empty};
 use crate::host::{
     AsyncPolicy, CallError, Command, Detail, Exception, Failure, Host, JobWork, Level, Outcome,
-    Priority, RemoteHandle, ServiceError, Task, WorkKind, panic_text,
+    Priority, RemoteHandle, ServiceError, Task, WorkKind, panic_text, work_description,
 };
 use crate::job::JobId;
-use crate::jobspec::Dependency;
 use crate::plugin::cx::call::Call;
 use crate::topic::{
     HasJob, HasRequest, JobDependency, JobStateCleanup, JobStateDepend, JobStatePriority,
@@ -242,11 +241,11 @@ where
     let host = call.args.host;
     let job = call.args.job.ok_or(Failure::Input("the host gave no job"))?;
     let remote = host.remote();
-    let mut what = format!("{}.{handler}", remote.name());
-    if let Detail::Dependency(Dependency { scheme, value, .. }) = call.args.detail {
-        // One handler may run for several dependencies of a job at the same time.
-        what = format!("{what}={scheme}:{value}");
-    }
+    let dependency = match call.args.detail {
+        Detail::Dependency(dependency) => Some(dependency),
+        _ => None,
+    };
+    let what = work_description(remote.name(), handler, dependency);
     let mut dependencies = job.dependencies.iter();
     if dependencies.any(|known| *known.description == *what && !known.open) {
         // The handler is called again after a restart or a reload, but this dependency was satisfied
@@ -277,11 +276,11 @@ where
         };
         // One batch, so that the job can't move on before the host knows that the work has finished.
         let mut commands = T::end(job, &name, answer);
-        commands.push(Command::End { job, what: name });
+        commands.push(Command::WorkEnded { job, what: name });
         remote.commands(commands);
     }));
     let (kind, run_on) = (T::KIND, policy.run_on);
-    host.push(Command::Begin(JobWork { job, what, kind, run_on, abort, task }));
+    host.push(Command::BeginWork(JobWork { job, what, kind, run_on, abort, task }));
     Ok(outcome)
 }
 
@@ -318,7 +317,7 @@ where
     let answering = AssertUnwindSafe(future).catch_unwind();
     call.args.host.push(Command::Spawn(Task(Box::pin(async move {
         let result = match answering.await {
-            Ok(reply) => reply.into_reply(),
+            Ok(reply) => reply.into_reply().map(or_empty),
             Err(panic) => {
                 let text = format!("the plugin panicked: {}", panic_text(&*panic));
                 Err(ServiceError::new(EIO, text))

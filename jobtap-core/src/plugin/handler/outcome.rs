@@ -6,57 +6,13 @@ use serde_json::{Map, Value};
 use super::failure::{EpilogFailed, HandlerError, PrologFailed, Reject};
 use super::update::Update;
 use crate::host::{ConfError, Failure, Outcome, Priority};
+use crate::plugin::cx::annotations::Annotations;
 use crate::plugin::cx::arguments::IsJson;
 use crate::resource::ResourceSet;
 use crate::topic::{
     PluginQuery, ReturnsAnnotations, ReturnsConf, ReturnsEnd, ReturnsFault, ReturnsPriority,
     ReturnsQuery, ReturnsResources, ReturnsUnit, ReturnsUpdate, ReturnsVerdict, TopicSet,
 };
-
-/// Annotations of a job: keys and values that `jobtap jobs` can show and that are not kept in the
-/// eventlog.
-///
-/// They are merged into those that the job has; `null` removes a key. A value that must survive a
-/// restart of the manager is a [memo](crate::plugin::Cx::memo).
-///
-/// ```
-/// # use jobtap_core::prelude::*;
-/// # #[derive(Default)]
-/// # struct Estimate;
-/// #[jobtap_plugin(name = "estimate")]
-/// impl Estimate {
-///     #[on("job.state.sched")]
-///     fn sched(&self, job: &Job) -> Annotations {
-///         let hours = job.jobspec().duration() / 3600.0;
-///         Annotations::new().with("estimate", serde_json::json!({"hours": hours}))
-///     }
-///
-///     #[on("job.state.run")]
-///     fn run(&self) -> Annotations {
-///         Annotations::new().with("estimate", serde_json::Value::Null) // Removes the key.
-///     }
-/// }
-/// ```
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Annotations(Map<String, Value>);
-
-impl Annotations {
-    /// No annotations.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Adds a key.
-    pub fn with(mut self, key: impl Into<String>, value: impl IsJson) -> Self {
-        self.0.insert(key.into(), value.into_json());
-        self
-    }
-
-    /// The annotations as a JSON object.
-    pub fn into_map(self) -> Map<String, Value> {
-        self.0
-    }
-}
 
 /// What a plugin reports for `jobtap plugin query NAME`. The manager adds the keys `name` and `path`.
 ///

@@ -312,6 +312,10 @@ pub fn reply<T: HasRequest, R: IntoReply<K>, K>(
     if request(call)?.taken.get() {
         return Ok(Outcome::default());
     }
-    // Flux's responses are objects or empty, so a service that returns nothing responds with `{}`.
-    Ok(Outcome::reply(if value.is_null() { json!({}) } else { value }))
+    Ok(Outcome::reply(or_empty(value)))
+}
+
+/// Flux's responses are objects or empty, so a service that returns nothing responds with `{}`.
+pub(super) fn or_empty(value: Value) -> Value {
+    if value.is_null() { json!({}) } else { value }
 }

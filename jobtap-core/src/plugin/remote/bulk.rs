@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_channel::oneshot;
 
-use super::handle::{Remote, Timer};
+use super::handle::Remote;
 use super::process::Signals;
+use super::timers::Timer;
 use crate::host::failure::Gone;
 use crate::host::{
     LineSink, OutputLine, Process, ProcessEnd, ProcessError, ProcessResult, RemoteHandle,

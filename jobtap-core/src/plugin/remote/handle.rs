@@ -14,8 +14,8 @@ use futures_util::FutureExt;
 use futures_util::future::{Either, select};
 
 use crate::host::failure::Gone;
-use crate::host::{Command, Level, RemoteHandle, Task, TimerKey, Work, panic_text};
-use crate::job::{JobId, Timestamp};
+use crate::host::{Command, Level, RemoteHandle, RemoteWork, Task, panic_text};
+use crate::job::JobId;
 use crate::plugin::cx::call::Call;
 use crate::plugin::cx::context::Cx;
 use crate::plugin::cx::jobs::AsJob;
@@ -200,29 +200,6 @@ impl<P: 'static> Remote<P> {
         })))]);
     }
 
-    /// Runs `work` with the plugin at a time; at once if the time is past.
-    ///
-    /// ```
-    /// # use jobtap_core::prelude::*;
-    /// # #[derive(Default)]
-    /// # struct Site { open: bool }
-    /// fn open_later(cx: &Cx<'_, JobNew>, remote: Remote<Site>) {
-    ///     remote.at(cx.now() + 3600.0, |site, cx| {
-    ///         site.open = true;
-    ///         cx.reprioritize_all();
-    ///     });
-    /// }
-    /// ```
-    pub fn at(
-        &self,
-        when: Timestamp,
-        work: impl FnOnce(&mut P, Cx<'_, Later<P>>) + OwnsWhatItUses,
-    ) -> Timer {
-        let key = TimerKey::next();
-        self.handle.commands(vec![Command::StartTimer { key, at: when, work: call(work) }]);
-        Timer { key, handle: self.handle.clone() }
-    }
-
     /// Waits for some seconds of the host's time, which is virtual in tests.
     ///
     /// ```
@@ -288,7 +265,7 @@ impl<P: 'static> Remote<P> {
         let work = call(move |_: &mut P, _| {
             let _ = sender.send(());
         });
-        self.handle.commands(vec![Command::AwaitEnd { job, work }]);
+        self.handle.commands(vec![Command::NotifyAtJobEnd { job, work }]);
         receiver.await.map_err(|_| Gone)
     }
 
@@ -363,55 +340,11 @@ impl<'a, P: 'static> Cx<'a, Later<P>> {
 
 pub(super) fn call<P: 'static>(
     work: impl FnOnce(&mut P, Cx<'_, Later<P>>) + Send + 'static,
-) -> Work {
-    Work::Call(Box::new(move |plugin, args| {
+) -> RemoteWork {
+    RemoteWork::Call(Box::new(move |plugin, args| {
         // It is a `P`, since the host drops work for a plugin that was removed or loaded again.
         if let Some(plugin) = plugin.downcast_mut::<P>() {
             work(plugin, Cx::new(Call::new(args)));
         }
     }))
-}
-
-/// A timer of a plugin, returned by [`Remote::at`]. Dropping the handle does not stop the timer; removing
-/// the plugin does.
-///
-/// ```
-/// # use jobtap_core::prelude::*;
-/// #[derive(Default)]
-/// struct Reminder {
-///     timers: std::collections::HashMap<JobId, Timer>,
-/// }
-/// # use jobtap_core::plugin::Timer;
-///
-/// #[jobtap_plugin(name = "reminder")]
-/// impl Reminder {
-///     #[on("job.state.run")]
-///     fn run(&mut self, job: &Job, cx: Cx<'_, JobStateRun>, remote: Remote<Self>) {
-///         let timer = remote.at(cx.now() + 60.0, |_, cx| cx.log(Level::Info, "a minute in RUN"));
-///         self.timers.insert(job.id(), timer);
-///     }
-///
-///     #[on("job.state.cleanup")]
-///     fn ends(&mut self, job: &Job) {
-///         if let Some(timer) = self.timers.remove(&job.id()) {
-///             timer.cancel();
-///         }
-///     }
-/// }
-/// ```
-#[derive(Debug, Clone)]
-pub struct Timer {
-    key: TimerKey,
-    handle: RemoteHandle,
-}
-
-impl Timer {
-    pub(super) fn new(key: TimerKey, handle: RemoteHandle) -> Self {
-        Self { key, handle }
-    }
-
-    /// Stops the timer; no effect once it has fired.
-    pub fn cancel(self) {
-        self.handle.commands(vec![Command::CancelTimer { key: self.key }]);
-    }
 }

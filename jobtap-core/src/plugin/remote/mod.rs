@@ -3,3 +3,4 @@
 pub(super) mod bulk;
 pub(super) mod handle;
 pub(super) mod process;
+pub(super) mod timers;

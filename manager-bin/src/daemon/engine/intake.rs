@@ -35,7 +35,7 @@ pub(in crate::daemon) struct Intake<T> {
 
 struct Waiting<T> {
     own: VecDeque<T>,
-    clients: Turns<Uid, Turns<u64, VecDeque<T>>>,
+    clients: RoundRobin<Uid, RoundRobin<u64, VecDeque<T>>>,
     /// Whether it is the turn of the manager's own queue.
     own_next: bool,
     /// Whether the engine's thread sleeps until something arrives.
@@ -47,7 +47,7 @@ impl<T> Default for Intake<T> {
     fn default() -> Self {
         let waiting = Waiting {
             own: VecDeque::new(),
-            clients: Turns::default(),
+            clients: RoundRobin::default(),
             own_next: true,
             asleep: false,
             closed: false,
@@ -93,22 +93,22 @@ impl<T> Intake<T> {
     }
 
     /// Drops the messages of a connection that has ended, since no response can be sent there.
-    pub(in crate::daemon) fn forget(&self, source: Source) {
-        let forgotten = match source {
+    pub(in crate::daemon) fn drop_messages_of(&self, source: Source) {
+        let dropped = match source {
             Source::Manager => None,
-            Source::Client { user, connection } => self.lock().forget(user, connection),
+            Source::Client { user, connection } => self.lock().drop_messages_of(user, connection),
         };
         // Outside of the lock: dropping a message may put another one on the manager's own queue.
-        drop(forgotten);
+        drop(dropped);
     }
 
     /// Closes the intake: drops all messages, and takes no more.
     pub(in crate::daemon) fn close(&self) {
         let mut waiting = self.lock();
         waiting.closed = true;
-        let forgotten = (std::mem::take(&mut waiting.own), std::mem::take(&mut waiting.clients));
+        let dropped = (std::mem::take(&mut waiting.own), std::mem::take(&mut waiting.clients));
         drop(waiting);
-        drop(forgotten);
+        drop(dropped);
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting<T>> {
@@ -130,7 +130,7 @@ impl<T> Waiting<T> {
         })
     }
 
-    fn forget(&mut self, user: Uid, connection: u64) -> Option<VecDeque<T>> {
+    fn drop_messages_of(&mut self, user: Uid, connection: u64) -> Option<VecDeque<T>> {
         let queues = self.clients.queues.get_mut(&user)?;
         // Its key stays in the ring; `next` passes over keys without a queue.
         queues.queues.remove(&connection)
@@ -138,19 +138,19 @@ impl<T> Waiting<T> {
 }
 
 /// Queues that take turns.
-struct Turns<K, Q> {
+struct RoundRobin<K, Q> {
     /// The queues that have messages, the one whose turn it is in front.
     ring: VecDeque<K>,
     queues: FxHashMap<K, Q>,
 }
 
-impl<K, Q> Default for Turns<K, Q> {
+impl<K, Q> Default for RoundRobin<K, Q> {
     fn default() -> Self {
         Self { ring: VecDeque::new(), queues: FxHashMap::default() }
     }
 }
 
-impl<K: Copy + Eq + Hash, Q: Default> Turns<K, Q> {
+impl<K: Copy + Eq + Hash, Q: Default> RoundRobin<K, Q> {
     /// The queue of this key, for a message to be added.
     fn of(&mut self, key: K) -> &mut Q {
         let ring = &mut self.ring;
@@ -238,7 +238,7 @@ mod tests {
         intake.put(client(1, 1), "gone");
         intake.put(client(1, 2), "stays");
         intake.put(client(1, 1), "gone");
-        intake.forget(client(1, 1));
+        intake.drop_messages_of(client(1, 1));
         assert_eq!(all(&intake), ["stays"]);
         assert!(intake.lock().clients.queues.is_empty() && intake.lock().clients.ring.is_empty());
     }

@@ -47,7 +47,7 @@ pub(super) enum Message {
     Read(Look),
     /// Operations to be made durable, and what follows then.
     Store(Vec<Op>, Delivery),
-    /// The last message: [unload](Engine::unload) the engine and end the thread.
+    /// The last message: [finish](Engine::finish) the engine and end the thread.
     Stop,
 }
 
@@ -95,7 +95,7 @@ impl EngineHandle {
 
     /// Drops the requests of a client that has left, as far as the engine has not begun them.
     pub(super) fn leave(&self) {
-        self.messages.forget(self.source);
+        self.messages.drop_messages_of(self.source);
     }
 
     /// Sends a request. The response comes when the events of the request are durable.
@@ -111,7 +111,8 @@ impl EngineHandle {
     pub(super) fn stream(&self, cred: Cred, request: Request) -> ReplyStream {
         let engine = Arc::clone(&self.messages);
         let answers = self.replies.many(move |to| {
-            // When the engine has ended there is nothing to abandon.
+            // On the manager's queue, since that of the client is dropped when it leaves. When the engine has
+            // ended there is nothing to abandon.
             engine.put(Source::Manager, Message::Input(Input::Abandoned(to)));
         });
         if !self.input(Input::Request { reply: answers.to, cred, request }) {
@@ -179,7 +180,7 @@ pub(super) fn refusal(error: RequestError) -> RpcError {
 }
 
 /// What the engine's thread uses beside the engine.
-pub(super) struct Surroundings<'a> {
+pub(super) struct ThreadContext<'a> {
     /// Where its log lines go.
     pub log: &'a Log,
     /// Where a failure of the engine is reported.
@@ -192,18 +193,18 @@ pub(super) struct Surroundings<'a> {
 pub(super) fn run(
     mut engine: Engine,
     messages: &Messages,
-    around: &Surroundings<'_>,
+    context: &ThreadContext<'_>,
     mut turns: impl FnMut(Turn),
 ) {
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         loop {
             let first = messages.take();
-            let (turn, stop) = one_turn(&mut engine, first, messages, around);
-            around.pulse.rests();
+            let (turn, stop) = one_turn(&mut engine, first, messages, context);
+            context.pulse.rests();
             turns(turn);
             if stop {
                 let mut last = Turn::default();
-                last.add(engine.unload(super::clock::now()), around.log);
+                last.add(engine.finish(crate::clock::now()), context.log);
                 turns(last);
                 return;
             }
@@ -212,7 +213,7 @@ pub(super) fn run(
     // Requests that are sent from now on are refused, since the manager is ending.
     messages.close();
     if let Err(panic) = outcome {
-        around.failure.report(format!("the engine failed: {}", panic_text(&*panic)));
+        context.failure.report(format!("the engine failed: {}", panic_text(&*panic)));
     }
 }
 
@@ -220,17 +221,17 @@ fn one_turn(
     engine: &mut Engine,
     first: Message,
     messages: &Messages,
-    around: &Surroundings<'_>,
+    context: &ThreadContext<'_>,
 ) -> (Turn, bool) {
     let begun = Instant::now();
     let mut turn = Turn::default();
     let mut next = Some(first);
     let mut taken = 0;
     while let Some(message) = next {
-        around.pulse.works();
+        context.pulse.works();
         match message {
             Message::Input(input) => {
-                turn.add(engine.handle(super::clock::now(), input), around.log)
+                turn.add(engine.handle(crate::clock::now(), input), context.log)
             }
             Message::Read(look) => turn.after.push(After::Deliver(look(engine))),
             Message::Store(ops, done) => {

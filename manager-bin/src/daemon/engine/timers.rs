@@ -39,7 +39,7 @@ impl Timers {
 fn run(requests: &Receiver<(Timestamp, TimerId)>, mut due: impl FnMut(TimerId) -> bool) {
     let mut heap: BinaryHeap<Entry> = BinaryHeap::new();
     loop {
-        let now = micros(crate::daemon::clock::now());
+        let now = micros(crate::clock::now());
         while let Some(Reverse((_, id))) = heap.pop_if_due(now) {
             if !due(id) {
                 return;

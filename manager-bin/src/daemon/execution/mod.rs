@@ -1,15 +1,15 @@
 //! Between the engine and the executor: a thread that reads from the store what a job needs to run, and
 //! hands it over.
 
+mod distribution;
 pub(super) mod host_limits;
-mod placement;
 pub(super) mod task_processes;
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use jobtap_core::engine::{self, Cred, ExecCommand, Input, Log};
+use jobtap_core::engine::{self, ExecCommand, Input, JobLog};
 use jobtap_core::job::{JobId, Uid};
 use jobtap_core::jobspec::Jobspec;
 use jobtap_core::resource::{Idset, ResourceSet};
@@ -49,7 +49,7 @@ enum Message {
 }
 
 /// What the thread uses.
-pub(super) struct Parts {
+pub(super) struct ExecutionContext {
     /// The executor of this host.
     pub executor: Box<dyn Executor>,
     /// The ranks that it serves.
@@ -113,40 +113,42 @@ impl Execution {
 pub(super) struct Inbox(Receiver<Message>);
 
 /// Carries out commands until all handles are dropped.
-pub(super) fn run(inbox: &Inbox, mut parts: Parts) {
-    let done = serve(inbox, &mut parts);
-    drop(parts);
+pub(super) fn run(inbox: &Inbox, mut context: ExecutionContext) {
+    let done = serve(inbox, &mut context);
+    // In this order: `close` returns when `done` is dropped, and the executor is disconnected by then.
+    drop(context);
     drop(done);
 }
 
-fn serve(inbox: &Inbox, parts: &mut Parts) -> Option<Sender<()>> {
+fn serve(inbox: &Inbox, context: &mut ExecutionContext) -> Option<Sender<()>> {
     let mut started = Vec::new();
     while let Ok(message) = inbox.0.recv() {
         match message {
             Message::Command(ExecCommand::Start { id, userid, reattach }) => {
                 started.push(id);
-                start(parts, id, userid, reattach);
+                start(context, id, userid, reattach);
             }
             Message::Command(ExecCommand::Signal { id, signum }) => {
-                parts.executor.signal(id, signum);
+                context.executor.signal(id, signum);
             }
             Message::Command(ExecCommand::Cancel { id, signum }) => {
-                parts.executor.cancel(id, signum);
+                context.executor.cancel(id, signum);
             }
-            Message::Command(ExecCommand::Ack { id }) => parts.executor.ack(id),
+            Message::Command(ExecCommand::Ack { id }) => context.executor.ack(id),
             Message::Input { id, rank, data, eof } => {
-                parts.executor.stdin(id, rank, data, eof);
+                context.executor.stdin(id, rank, data, eof);
             }
-            Message::Tasks { id } => parts.executor.tasks(id),
-            Message::SetKill(kill) => parts.executor.set_kill_policy(kill),
+            Message::Tasks { id } => context.executor.tasks(id),
+            Message::SetKill(kill) => context.executor.set_kill_policy(kill),
             Message::Settle => {
-                drop_strays(parts, &started);
+                drop_strays(context, &started);
                 started = Vec::new();
             }
             Message::Close { for_good, done } => {
                 if for_good {
-                    // Only then is everything that a job left behind gone, such as an instance of its own.
-                    parts.executor.shut_down(SHEPHERD_END);
+                    // The shepherd kills leftovers of jobs when it exits, so wait for its exit before the state
+                    // directory is removed.
+                    context.executor.shut_down(SHEPHERD_END);
                 }
                 return Some(done);
             }
@@ -156,60 +158,65 @@ fn serve(inbox: &Inbox, parts: &mut Parts) -> Option<Sender<()>> {
 }
 
 /// Ends the jobs of the executor that the manager does not start again.
-fn drop_strays(parts: &Parts, started: &[JobId]) {
-    for job in parts.executor.held() {
-        if started.contains(&job.id) || will_be_started(&parts.records, job.id) {
+fn drop_strays(context: &ExecutionContext, started: &[JobId]) {
+    for job in context.executor.held() {
+        if started.contains(&job.id) || will_be_started(&context.records, job.id) {
             continue;
         }
         if !job.ended {
-            parts.executor.cancel(job.id, parts.executor.kill_policy().term_signal.number());
+            context.executor.cancel(job.id, context.executor.kill_policy().term_signal.number());
         }
-        parts.executor.ack(job.id);
+        context.executor.ack(job.id);
     }
 }
 
 /// Whether a job has resources and no recorded end. Its start may still wait for a prolog.
 fn will_be_started(records: &Records, id: JobId) -> bool {
-    let log = records.main_log(id, Cred { userid: Uid::new(0), owner: true });
+    let log = records.main_log(id);
     log.is_ok_and(|log| log.has("alloc") && !log.has_ended())
 }
 
-fn start(parts: &Parts, id: JobId, userid: Uid, reattach: bool) {
-    match start_job(parts, id, userid, reattach) {
-        Ok(job) => parts.executor.start(job),
+fn start(context: &ExecutionContext, id: JobId, userid: Uid, reattach: bool) {
+    match start_job(context, id, userid, reattach) {
+        Ok(job) => context.executor.start(job),
         Err(error) => {
             let exception =
                 engine::Exception { kind: "exec".into(), severity: 0, note: error.to_string() };
             for event in
                 [engine::ExecEvent::Exception { id, exception }, engine::ExecEvent::Released { id }]
             {
-                parts.engine.input(Input::Exec(event));
+                context.engine.input(Input::Exec(event));
             }
         }
     }
 }
 
 /// Reads what the executor needs to know of a job.
-fn start_job(parts: &Parts, id: JobId, userid: Uid, reattach: bool) -> Result<StartJob, RpcError> {
-    let records = &parts.records;
-    let log = records.main_log(id, Cred { userid, owner: true })?;
+fn start_job(
+    context: &ExecutionContext,
+    id: JobId,
+    userid: Uid,
+    reattach: bool,
+) -> Result<StartJob, RpcError> {
+    let records = &context.records;
+    let log = records.main_log(id)?;
     let jobspec = records.value(id, "jobspec")?.ok_or_else(|| missing("jobspec"))?;
     let jobspec = parse(&current_jobspec(&jobspec, &log)?)?;
     let resources = records.value(id, "R")?.ok_or_else(|| missing("R"))?;
     let set: ResourceSet = resources
         .parse()
         .map_err(|error| RpcError::proto(format!("the stored R is damaged: {error}")))?;
-    served(&set, &parts.local_ranks)?;
-    let nodes = placement::nodes(&jobspec, &set);
+    served(&set, &context.local_ranks)?;
+    let nodes = distribution::nodes(&jobspec, &set);
     let ntasks = nodes.iter().fold(0, |sum: u32, node| sum.saturating_add(node.ntasks));
     let shell_options = jobspec.attribute("system.shell.options").cloned().unwrap_or(Value::Null);
     // Only R shows the number of tasks of a job with tasks per resource. A job that runs already fits.
-    let runs = reattach || parts.executor.held().iter().any(|held| held.id == id);
+    let runs = reattach || context.executor.held().iter().any(|held| held.id == id);
     if !runs {
-        let checked = parts.limits.check_tasks(ntasks.into(), &shell_options);
+        let checked = context.limits.check_tasks(ntasks.into(), &shell_options);
         checked.map_err(|excess| RpcError::new(EINVAL, excess.to_string()))?;
     }
-    let exec_log = records.log(id, Log::Exec)?.unwrap_or_default();
+    let exec_log = records.log(id, JobLog::Exec)?.unwrap_or_default();
     Ok(StartJob {
         id,
         userid: userid.as_u32(),
@@ -217,7 +224,7 @@ fn start_job(parts: &Parts, id: JobId, userid: Uid, reattach: bool) -> Result<St
         ntasks,
         nodes,
         cwd: jobspec.cwd().map_or_else(|| PathBuf::from("/"), PathBuf::from),
-        env: environment(parts, id)?,
+        env: environment(context, id)?,
         shell_options,
         files: jobspec.attribute("system.files").cloned().unwrap_or(Value::Null),
         tmpdir: None,
@@ -230,6 +237,7 @@ fn start_job(parts: &Parts, id: JobId, userid: Uid, reattach: bool) -> Result<St
             exceptions: log.exec_exceptions(),
             finished: log.has("finish"),
         },
+        // The executor has its own, and sets it.
         kill: KillPolicy::default(),
     })
 }
@@ -246,8 +254,8 @@ fn served(resources: &ResourceSet, local: &Idset) -> Result<(), RpcError> {
 }
 
 /// The environment as it was submitted, which only `J` has, with this manager's address.
-fn environment(parts: &Parts, id: JobId) -> Result<Vec<(String, String)>, RpcError> {
-    let token = parts.records.value(id, "J")?.ok_or_else(|| missing("J"))?;
+fn environment(context: &ExecutionContext, id: JobId) -> Result<Vec<(String, String)>, RpcError> {
+    let token = context.records.value(id, "J")?.ok_or_else(|| missing("J"))?;
     let submitted = ingest::payload(&token).ok_or_else(|| missing("J"))?;
     let submitted: Value = serde_json::from_str(&submitted)
         .map_err(|error| RpcError::proto(format!("the stored J is damaged: {error}")))?;
@@ -255,7 +263,7 @@ fn environment(parts: &Parts, id: JobId) -> Result<Vec<(String, String)>, RpcErr
     let own = [uri::VARIABLE, uri::FLUX_VARIABLE];
     let kept = variables.into_iter().flatten().filter(|(name, _)| !own.contains(&name.as_str()));
     let kept = kept.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
-    Ok(kept.chain(own.map(|name| (name.to_owned(), parts.uri.clone()))).collect())
+    Ok(kept.chain(own.map(|name| (name.to_owned(), context.uri.clone()))).collect())
 }
 
 fn parse(text: &str) -> Result<Jobspec, RpcError> {

@@ -17,7 +17,7 @@ use crate::daemon::config::current::{Configuration, warn_of_strangers};
 use crate::daemon::config::settings::Settings;
 use crate::daemon::engine::pulse::Pulse;
 use crate::daemon::engine::timers::Timers;
-use crate::daemon::engine::{self, EngineHandle, Messages, Surroundings, Turn};
+use crate::daemon::engine::{self, EngineHandle, Messages, ThreadContext, Turn};
 use crate::daemon::execution::host_limits::HostLimits;
 use crate::daemon::execution::task_processes::TaskProcesses;
 use crate::daemon::execution::{self, Execution};
@@ -38,7 +38,7 @@ use crate::store::{
 };
 
 /// Where the asynchronous work and the processes of plugins run.
-pub(super) struct Runs {
+pub(super) struct PluginRuntime {
     /// The runtime of the asynchronous work.
     pub plugins: tokio::runtime::Handle,
     /// The processes.
@@ -49,7 +49,7 @@ pub(super) struct Runs {
 pub(super) fn start_threads(
     options: &Options,
     uri: &str,
-    runs: Runs,
+    plugin_runtime: PluginRuntime,
     failure: Failure,
 ) -> Result<(JoinHandle<()>, Arc<Parts>), StartError> {
     let owner = Uid::new(rustix::process::geteuid().as_raw());
@@ -66,9 +66,10 @@ pub(super) fn start_threads(
     let messages = Arc::<Messages>::default();
     let engine = EngineHandle::new(Arc::clone(&messages));
     let limits = HostLimits::of_this_host(&inventory);
-    let surroundings = Around { records: &records, limits: &limits, log: &log };
+    let setup_for_execution = ExecutionSetup { records: &records, limits: &limits, log: &log };
     let local = inventory.local;
-    let execution = start_execution(options, &engine, surroundings, local, (uri, settings.kill))?;
+    let execution =
+        start_execution(options, &engine, setup_for_execution, local, (uri, settings.kill))?;
     let hub = Arc::new(Hub::default());
     let journal = Arc::new(Journal::default());
     let effector = Effector {
@@ -78,8 +79,8 @@ pub(super) fn start_threads(
         records: records.clone(),
         execution: execution.clone(),
         timers: Timers::start(engine.clone())?,
-        plugins: runs.plugins,
-        processes: runs.processes,
+        plugins: plugin_runtime.plugins,
+        processes: plugin_runtime.processes,
         failure,
     };
     let pulse = Pulse::start(Arc::clone(&log))?;
@@ -203,11 +204,13 @@ impl Boot {
         let effector = Arc::new(effector);
         let turns = |turn| writes::submit(&committer, &effector, turn);
         turns(first);
+        // Behind the first turn, whose effects start the restored jobs again: jobs that the executor has and
+        // that were not started by then are strays.
         let settle = Arc::clone(&effector);
-        writes::then(&committer, move || settle.execution.settle());
+        writes::after_earlier(&committer, move || settle.execution.settle());
         let _ = ready.send(Ok(()));
-        let around = Surroundings { log: &log, failure: &effector.failure, pulse: &pulse };
-        engine::run(engine, messages, &around, turns);
+        let context = ThreadContext { log: &log, failure: &effector.failure, pulse: &pulse };
+        engine::run(engine, messages, &context, turns);
         committer.close();
     }
 }
@@ -220,25 +223,25 @@ fn restored(
     log: &Log,
     recovery: bool,
 ) -> Result<(Engine, Turn), StartError> {
-    let mut engine = Engine::new(crate::daemon::clock::now(), setup)?;
+    let mut engine = Engine::new(crate::clock::now(), setup)?;
     match restore::checkpoint(store)? {
         Some(checkpoint) => engine.restore_checkpoint(&checkpoint)?,
         None => log.write(Level::Info, "restart: checkpoint.job-manager not found"),
     }
     if recovery {
-        engine.hold_queues("the manager was started for recovery");
+        engine.stop_queues_for_this_run("the manager was started for recovery");
     }
     restore::nodes(store, &mut engine, log)?;
     restore::instance_data(store, &mut engine)?;
     restore::kept(store, &mut engine, log)?;
     restore::all(store, files, &mut engine, log)?;
     let mut turn = Turn::default();
-    turn.add(engine.start(crate::daemon::clock::now()), log);
+    turn.add(engine.start(crate::clock::now()), log);
     Ok((engine, turn))
 }
 
 /// What the executor's thread shares with other parts of the manager.
-struct Around<'a> {
+struct ExecutionSetup<'a> {
     records: &'a Records,
     limits: &'a HostLimits,
     log: &'a Arc<Log>,
@@ -247,7 +250,7 @@ struct Around<'a> {
 fn start_execution(
     options: &Options,
     engine: &EngineHandle,
-    around: Around<'_>,
+    setup: ExecutionSetup<'_>,
     local_ranks: Idset,
     (uri, kill): (&str, KillPolicy),
 ) -> Result<Execution, StartError> {
@@ -255,17 +258,17 @@ fn start_execution(
     local.kill = kill;
     local.temporary = options.statedir.is_temporary();
     let processes = TaskProcesses::default();
-    let (events, requests, log) = (engine.clone(), processes.clone(), Arc::clone(around.log));
+    let (events, requests, log) = (engine.clone(), processes.clone(), Arc::clone(setup.log));
     let executor = LocalExecutor::connect(local, move |report| match report {
         Report::Event(event) => drop(events.input(Input::Exec(event))),
         Report::Tasks { id, tasks } => requests.told(id, &tasks),
         Report::Warning(text) => log.write(Level::Warning, &text),
     })?;
     let (execution, inbox) = Execution::new(processes);
-    let parts = execution::Parts {
+    let parts = execution::ExecutionContext {
         executor: Box::new(executor),
-        records: around.records.clone(),
-        limits: around.limits.clone(),
+        records: setup.records.clone(),
+        limits: setup.limits.clone(),
         local_ranks,
         engine: engine.clone(),
         uri: uri.to_owned(),

@@ -22,7 +22,7 @@ use serde_json::Value;
 use tokio::net::UnixListener;
 use tokio::sync::{oneshot, watch};
 
-use self::boot::{Runs, plugin_runtime, start_threads};
+use self::boot::{PluginRuntime, plugin_runtime, start_threads};
 use self::statedir::StateDir;
 use super::config::Source;
 use super::config::current::ConfigCall;
@@ -43,7 +43,8 @@ use crate::store::StoreError;
 /// How often it is checked whether all jobs have ended.
 const IDLE_POLL: Duration = Duration::from_millis(20);
 
-/// How many turns of the runtime the last responses have to be written to their sockets.
+/// How many turns of the runtime the last responses have to be written to their sockets. Bounded, since a
+/// client that doesn't read must not delay the end of the manager.
 const LAST_WORDS: usize = 64;
 
 /// The options of a manager.
@@ -128,7 +129,7 @@ impl Daemon {
         let (failure, failed) = Failure::new();
         let (plugins, stop_plugins) = plugin_runtime()?;
         let processes = Processes::start(&plugins, &uri);
-        let runs = Runs { plugins, processes: processes.clone() };
+        let runs = PluginRuntime { plugins, processes: processes.clone() };
         let (thread, parts) = start_threads(&options, &uri, runs, failure)?;
         let listener = listen(&options.socket)
             .map_err(|reason| StartError::Socket { path: options.socket.clone(), reason })?;
@@ -210,10 +211,9 @@ impl Daemon {
     }
 
     async fn running_jobs(&self) -> u64 {
-        let stats = answered(self.parts.engine.read(|engine| Ok(engine.job_stats()))).await;
-        let stats = stats.unwrap_or_default();
-        let count = |state| stats.pointer(&format!("/job_states/{state}")).and_then(Value::as_u64);
-        count("run").unwrap_or(0) + count("cleanup").unwrap_or(0)
+        let running = self.parts.engine.read(|engine| Ok(engine.running_jobs()));
+        // An engine that has failed runs no jobs.
+        answered(running).await.unwrap_or_default()
     }
 
     /// Waits until a client requests a restart.

@@ -14,6 +14,8 @@ use crate::store::{self, GuestFiles, Key, Op, Store, StoreError};
 
 /// The prefix of the keys of plugins' data on a job.
 const DATA: &str = "data.";
+/// The key of the annotations of a job that plugins have made durable.
+const ANNOTATIONS: &str = "annotations";
 
 /// How many rows of the index are written together.
 const GROUP: usize = 4096;
@@ -96,7 +98,7 @@ fn unindexed(
 }
 
 fn index_rows(store: &dyn Store, write: Write, ops: &mut Vec<Op>) -> Result<(), StoreError> {
-    writes::ops(write, ops)?;
+    writes::push_ops(write, ops)?;
     if ops.len() < GROUP {
         return Ok(());
     }
@@ -149,14 +151,15 @@ pub(super) fn kept(store: &dyn Store, engine: &mut Engine, log: &Log) -> Result<
 }
 
 fn wanted(name: &str) -> bool {
-    matches!(name, "eventlog" | "jobspec" | "R" | "guest.exec.eventlog") || name.starts_with(DATA)
+    matches!(name, "eventlog" | "jobspec" | "R" | "guest.exec.eventlog" | ANNOTATIONS)
+        || name.starts_with(DATA)
 }
 
 /// The keys of a job in the form that the engine takes. The error names the key that cannot be used.
 fn stored_job(job: store::StoredJob) -> Result<StoredJob, String> {
     let (mut eventlog, mut jobspec, mut resources) = (None, None, None);
     let mut exec_lines = 0;
-    let mut data = Map::new();
+    let (mut data, mut annotations) = (Map::new(), Map::new());
     for store::StoredEntry { name, value, .. } in job.entries {
         match name.as_str() {
             "eventlog" => eventlog = Some(text(&name, value)?),
@@ -164,6 +167,10 @@ fn stored_job(job: store::StoredJob) -> Result<StoredJob, String> {
             "R" => resources = Some(text(&name, value)?),
             "guest.exec.eventlog" => {
                 exec_lines = value.iter().filter(|byte| **byte == b'\n').count() as u64;
+            }
+            ANNOTATIONS => {
+                annotations =
+                    serde_json::from_slice(&value).map_err(|error| format!("{name}: {error}"))?;
             }
             _ => {
                 if let Some(plugin) = name.strip_prefix(DATA) {
@@ -184,6 +191,7 @@ fn stored_job(job: store::StoredJob) -> Result<StoredJob, String> {
         resources,
         exec_lines,
         data,
+        annotations,
     })
 }
 
@@ -214,7 +222,7 @@ fn set_aside(store: &dyn Store, files: &GuestFiles, id: JobId) -> Result<(), Sto
             ops.push(Op::Put { key, value });
         }
     }
-    writes::ops(Write::Remove { id }, &mut ops)?;
+    writes::push_ops(Write::Remove { id }, &mut ops)?;
     store.commit(ops)?;
     files.remove(id.as_u64());
     Ok(())

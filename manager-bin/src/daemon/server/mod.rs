@@ -6,7 +6,7 @@
 //! responses are below their bound; the rest stays in the socket. What all connections of a user may take
 //! together is in `shares`, and which client's request the engine takes next in `engine/intake`.
 
-mod frames;
+mod request_lines;
 mod responses;
 mod shares;
 
@@ -25,14 +25,14 @@ use tokio::sync::mpsc::Receiver;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
-use self::frames::{Frame, Frames, Refused};
+use self::request_lines::{Refused, RequestLine, RequestLines};
 use self::responses::{Held, Outbox, Responder, outbox};
 use self::shares::{Charge, Seat, Shares};
 use super::Parts;
 use super::engine::EngineHandle;
 use super::engine::intake::Source;
 use super::services::job_info::watch::{self, Sink};
-use super::services::{self, Context, Response as Reply};
+use super::services::{self, Context, PendingResponse};
 use crate::open_files::OpenFiles;
 use crate::rpc::errno::{EINVAL, EPERM};
 use crate::rpc::message::{Request, Response, encode};
@@ -99,7 +99,7 @@ struct Connection {
     engine: EngineHandle,
     window: Arc<Semaphore>,
     /// One permit: requests whose responses may be long are served one after the other.
-    long_answers: Arc<Semaphore>,
+    long_responses: Arc<Semaphore>,
     plugin_services: Arc<Semaphore>,
     /// Whether a request other than `hello` was received.
     asked: bool,
@@ -137,7 +137,7 @@ impl Connection {
             cred,
             engine: parts.engine.of_client(source(userid)),
             window: semaphore(WINDOW),
-            long_answers: semaphore(1),
+            long_responses: semaphore(1),
             plugin_services: semaphore(SERVICES),
             asked: false,
             running: JoinSet::new(),
@@ -149,10 +149,12 @@ impl Connection {
         let (outbox, writer) = outbox();
         let mut writing = std::pin::pin!(writer.run(write));
         let end = tokio::select! {
-            end = self.read(Frames::new(read), &outbox) => end,
+            end = self.read(RequestLines::new(read), &outbox) => end,
             () = &mut writing => End::Left,
         };
-        // Requests that the engine has not begun are dropped, and waiters in the engine are removed.
+        // Requests that the engine has not begun are dropped first, then those that wait are abandoned. In the
+        // other order an abandonment, which is on the manager's own queue, could overtake its request, and the
+        // engine would then begin a request that no client waits for.
         self.engine.leave();
         self.running.shutdown().await;
         if let End::Refused(Refused { id, error }) = end {
@@ -165,15 +167,15 @@ impl Connection {
     }
 
     /// Takes requests in until the client leaves or sends something that is no request.
-    async fn read(&mut self, mut frames: Frames<OwnedReadHalf>, outbox: &Outbox) -> End {
+    async fn read(&mut self, mut lines: RequestLines<OwnedReadHalf>, outbox: &Outbox) -> End {
         loop {
             while self.running.try_join_next().is_some() {}
-            let place = unless_left(frames.source(), async {
+            let place = unless_left(lines.source(), async {
                 outbox.has_room().await;
                 take(&self.window).await
             });
             let Some(place) = place.await else { return End::Left };
-            let Frame { request, mut charge } = match frames.next(self.seat.share()).await {
+            let RequestLine { request, mut charge } = match lines.next(self.seat.share()).await {
                 Some(Ok(frame)) => frame,
                 Some(Err(refused)) => return End::Refused(refused),
                 None => return End::Left,
@@ -190,18 +192,19 @@ impl Connection {
             let request = match admitted {
                 Ok(request) => request,
                 Err(error) => {
-                    let answers = Responder::new(id, outbox.clone(), held);
-                    self.running.spawn(async move { answers.last(Err(error)).await });
+                    let responder = Responder::new(id, outbox.clone(), held);
+                    self.running.spawn(async move { responder.last(Err(error)).await });
                     continue;
                 }
             };
-            let more = unless_left(frames.source(), self.places(request.responses, stream));
+            let more = unless_left(lines.source(), self.places(request.responses, stream));
             let refused = match more.await {
                 Some(Ok(Places::InWindow(more))) => {
                     held.0.extend(more);
                     None
                 }
-                // A request that may wait for days must not take a place in the window all that time.
+                // A request that may wait for days must take no place in the window, and none of its user's
+                // bytes, all that time. How many of these there are is limited by permits of their own.
                 Some(Ok(Places::Waiting(place))) => {
                     held.0 = vec![place];
                     charge = Charge::default();
@@ -210,10 +213,10 @@ impl Connection {
                 Some(Err(error)) => Some(error),
                 None => return End::Left,
             };
-            let answers = Responder::new(id, outbox.clone(), held);
+            let responder = Responder::new(id, outbox.clone(), held);
             let work = match refused {
-                Some(error) => Box::pin(async move { answers.last(Err(error)).await }),
-                None => self.take_in(request, stream, answers, charge),
+                Some(error) => Box::pin(async move { responder.last(Err(error)).await }),
+                None => self.take_in(request, stream, responder, charge),
             };
             self.running.spawn(work);
         }
@@ -222,17 +225,17 @@ impl Connection {
     /// Waits for the permits that a request needs beside its place in the window.
     async fn places(
         &self,
-        answers: service::Responses,
+        responses: service::Responses,
         streaming: bool,
     ) -> Result<Places, RpcError> {
         use service::Responses::{Late, Long, LongOrStream, Plugin, Short, Stream};
 
         let share = self.seat.share();
-        Ok(match answers {
+        Ok(match responses {
             Short => Places::InWindow(None),
             Stream => Places::Waiting(share.stream()?),
             LongOrStream | Plugin if streaming => Places::Waiting(share.stream()?),
-            Long | LongOrStream => Places::InWindow(take(&self.long_answers).await),
+            Long | LongOrStream => Places::InWindow(take(&self.long_responses).await),
             Plugin => Places::InWindow(take(&self.plugin_services).await),
             Late => Places::Waiting(share.wait()?),
         })
@@ -244,33 +247,37 @@ impl Connection {
         &self,
         mut request: services::Admitted,
         streaming: bool,
-        answers: Responder,
+        responder: Responder,
         charge: Charge,
     ) -> Work {
         let (cred, parts) = (self.cred, Arc::clone(&self.parts));
         let context = Context { parts: &self.parts, engine: &self.engine, cred, streaming };
         let change = request.change.take();
-        match request.handle(&context) {
-            Err(error) => Box::pin(async move { answers.last(Err(error)).await }),
-            Ok(Reply::One(answer)) => Box::pin(async move {
-                let result = answer.await;
+        let handled = request.handle(&context);
+        // Only a single response is recorded: a row that is audited has no stream.
+        debug_assert!(change.is_none() || matches!(handled, Err(_) | Ok(PendingResponse::One(_))));
+        match handled {
+            Err(error) => Box::pin(async move { responder.last(Err(error)).await }),
+            Ok(PendingResponse::One(response)) => Box::pin(async move {
+                let result = response.await;
                 drop(charge);
                 if let Some(change) = change {
                     parts.audit.record(cred, change, &result).await;
                 }
-                answers.last(result).await;
+                responder.last(result).await;
             }),
-            Ok(Reply::Jobs(listing)) => Box::pin(async move {
+            Ok(PendingResponse::Jobs(listing)) => Box::pin(async move {
                 match listing.await {
-                    Ok(listing) => answers.listing(listing),
-                    Err(error) => answers.last(Err(error)).await,
+                    Ok(listing) => responder.listing(listing),
+                    Err(error) => responder.last(Err(error)).await,
                 }
             }),
-            Ok(Reply::Engine(stream)) => Box::pin(relay(stream, answers)),
-            Ok(Reply::Feed(feed)) => Box::pin(feed_on(feed, answers)),
-            Ok(Reply::Eventlog(request)) => Box::pin(async move {
-                let end = watch::serve(&parts.records, &parts.hub, cred, &request, &answers).await;
-                answers.last(Err(end)).await;
+            Ok(PendingResponse::Engine(stream)) => Box::pin(relay(stream, responder)),
+            Ok(PendingResponse::Feed(feed)) => Box::pin(feed_on(feed, responder)),
+            Ok(PendingResponse::Eventlog(request)) => Box::pin(async move {
+                let end =
+                    watch::serve(&parts.records, &parts.hub, cred, &request, &responder).await;
+                responder.last(Err(end)).await;
             }),
         }
     }
@@ -305,12 +312,13 @@ async fn take(places: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
     Arc::clone(places).acquire_owned().await.ok()
 }
 
-/// Waits for `what` unless the client leaves first. Without this, that it has left would show only when
-/// the socket is read again.
+/// Waits for `what` unless the client leaves first. While it waits, the socket isn't read, so a hangup would
+/// go unnoticed and the waiting request would stay.
 async fn unless_left<T>(socket: &OwnedReadHalf, what: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         biased;
         done = what => Some(done),
+        // Ready at a hangup. `READABLE` would be ready as soon as the client sends its next request.
         _ = socket.ready(Interest::PRIORITY) => None,
     }
 }
@@ -322,30 +330,30 @@ fn source(user: Uid) -> Source {
 }
 
 /// Passes on the responses of the engine until the last one, or until the client has left.
-async fn relay(mut stream: super::engine::replies::ReplyStream, answers: Responder) {
+async fn relay(mut stream: super::engine::replies::ReplyStream, responder: Responder) {
     loop {
         match stream.next().await {
-            Ok(answer) => {
-                if answers.send(answer).await.is_err() {
+            Ok(response) => {
+                if responder.send(response).await.is_err() {
                     return;
                 }
             }
-            Err(end) => return answers.last(Err(end)).await,
+            Err(end) => return responder.last(Err(end)).await,
         }
     }
 }
 
 /// Passes on the responses of another part of the manager until the last one, or until the client has
 /// left.
-async fn feed_on(mut feed: Receiver<RpcResult>, answers: Responder) {
-    while let Some(answer) = feed.recv().await {
-        match answer {
-            Ok(answer) => {
-                if answers.send(answer).await.is_err() {
+async fn feed_on(mut feed: Receiver<RpcResult>, responder: Responder) {
+    while let Some(response) = feed.recv().await {
+        match response {
+            Ok(response) => {
+                if responder.send(response).await.is_err() {
                     return;
                 }
             }
-            Err(end) => return answers.last(Err(end)).await,
+            Err(end) => return responder.last(Err(end)).await,
         }
     }
 }

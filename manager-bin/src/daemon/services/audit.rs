@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
-use crate::daemon::clock::now;
+use crate::clock::now;
 use crate::daemon::engine::EngineHandle;
 use crate::rpc::service::Audited;
 use crate::rpc::{RpcError, RpcResult};

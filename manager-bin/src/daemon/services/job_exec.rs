@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jobtap_core::engine::Request;
 
-use super::{Context, Handle, Response, written};
+use super::{Context, Handle, PendingResponse, written};
 use crate::rpc::RpcError;
 use crate::rpc::errno::ETIMEDOUT;
 use crate::rpc::services::Done;
@@ -14,10 +14,10 @@ use crate::rpc::services::job_exec::{Override, Proctable, Stdin, Tasks};
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Handle for Proctable {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
-        context.parts.records.main_log(self.id, context.cred)?;
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
+        context.parts.records.main_log_for(self.id, context.cred)?;
         let tasks = tokio::time::timeout(PATIENCE, context.parts.execution.tasks(self.id));
-        Response::one(async move {
+        PendingResponse::one(async move {
             let silent = |_| RpcError::new(ETIMEDOUT, "the shepherd doesn't answer");
             let tasks = tasks.await.map_err(silent)?.unwrap_or_default();
             written::<Self>(&Tasks { tasks })
@@ -26,17 +26,17 @@ impl Handle for Proctable {
 }
 
 impl Handle for Override {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let Self { jobid, event, status } = self;
         context.request(Request::Override { id: jobid, event, status })
     }
 }
 
 impl Handle for Stdin {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let Self { id, data, eof, rank } = self;
-        context.parts.records.main_log(id, context.cred)?;
+        context.parts.records.main_log_for(id, context.cred)?;
         context.parts.execution.stdin(id, rank, data, eof);
-        Response::now::<Self>(&Done {})
+        PendingResponse::now::<Self>(&Done {})
     }
 }

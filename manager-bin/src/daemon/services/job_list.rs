@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 use jobtap_core::engine::{Cred, Engine, Listed};
 use serde_json::{Value, json};
 
-use super::{Context, Handle, Response};
+use super::{Context, Handle, PendingResponse};
 use crate::daemon::engine::{EngineHandle, answered, refusal};
 use crate::rpc::RpcError;
 use crate::rpc::services::job_list::{GetStats, List, ListId};
 
 impl Handle for List {
-    fn handle(mut self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(mut self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         if context.parts.privacy.is_hidden_from(context.cred) {
             self.constraint = Some(own_jobs(context.cred, self.constraint));
         }
-        Ok(Response::Jobs(Box::pin(begin(context.engine.clone(), json!(self)))))
+        Ok(PendingResponse::Jobs(Box::pin(begin(context.engine.clone(), json!(self)))))
     }
 }
 
@@ -33,13 +33,13 @@ fn own_jobs(cred: Cred, asked: Option<Value>) -> Value {
 }
 
 impl Handle for ListId {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         context.read(move |engine, _| engine.list_id(self.id))
     }
 }
 
 impl Handle for GetStats {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         context.read(|engine, _| Ok(engine.job_stats()))
     }
 }

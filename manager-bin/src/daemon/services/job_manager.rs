@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::journal::{self, Wanted};
 use super::privacy::without_jobs;
-use super::{Context, Handle, Response};
+use super::{Context, Handle, PendingResponse};
 use crate::daemon::engine::answered;
 use crate::rpc::RpcError;
 use crate::rpc::errno::ENOSYS;
@@ -18,14 +18,14 @@ use crate::rpc::services::plugin::HousekeepingList;
 use crate::stderr;
 
 impl Handle for Raise {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let Self { id, kind, severity, note } = self;
         context.request(Request::Raise { id, exception: Exception { kind, severity, note } })
     }
 }
 
 impl Handle for RaiseAll {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let states = self.state_set();
         let Self { dry_run, userid, kind, severity, note, .. } = self;
         let exception = Exception { kind, severity, note };
@@ -34,42 +34,42 @@ impl Handle for RaiseAll {
 }
 
 impl Handle for Kill {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let Self { id, signum } = self;
         context.request(Request::Kill { id, signum })
     }
 }
 
 impl Handle for KillAll {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let Self { dry_run, userid, signum } = self;
         context.request(Request::KillAll { dry_run, userid: user(userid), signum })
     }
 }
 
 impl Handle for SetUrgency {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let Self { id, urgency } = self;
         context.request(Request::Urgency { id, urgency })
     }
 }
 
 impl Handle for Update {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let Self { id, updates } = self;
         context.request(Request::Update { id, updates })
     }
 }
 
 impl Handle for Memo {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let Self { id, volatile, memo } = self;
         context.request(Request::Memo { id, volatile, memo })
     }
 }
 
 impl Handle for Why {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let hidden = context.parts.privacy.is_hidden_from(context.cred);
         context.read(move |engine, cred| {
             let reasons = engine.why(self.id, cred)?;
@@ -79,52 +79,52 @@ impl Handle for Why {
 }
 
 impl Handle for Wait {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         context.wait(Request::Wait { id: self.job()? })
     }
 }
 
 impl Handle for Purge {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let Self { age_limit, num_limit, batch, force } = self;
         context.request(Request::Purge { age_limit, num_limit, batch, force })
     }
 }
 
 impl Handle for PurgeId {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let Self { id, force } = self;
         context.request(Request::PurgeId { id, force })
     }
 }
 
 impl Handle for EventsJournal {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let wanted = Wanted::of(self)?;
         if !context.streaming {
             return Err(RpcError::proto("job-manager.events requires streaming RPC flag"));
         }
         let (engine, records) = (context.engine.clone(), context.parts.records.clone());
         let journal = &context.parts.journal;
-        Ok(Response::Feed(journal::stream(journal, engine, records, context.cred, wanted)))
+        Ok(PendingResponse::Feed(journal::stream(journal, engine, records, context.cred, wanted)))
     }
 }
 
 impl Handle for GetInfo {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         context.read(|engine, _| Ok(engine.getinfo()))
     }
 }
 
 impl Handle for GetStats {
     /// A part of the response comes from a plugin.
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let listeners = context.parts.journal.listeners();
         let stats = answered(context.engine.read(move |engine| Ok(stats(engine, listeners))));
         let topic = HousekeepingList::TOPIC.to_owned();
         let request = Request::Service { topic, payload: json!({}), streaming: false };
         let mut housekeeping = context.engine.stream(context.cred, request);
-        Response::one(async move {
+        PendingResponse::one(async move {
             let mut stats = stats.await?;
             // Without a configuration the plugin is not loaded, and nothing runs.
             let told = match housekeeping.next().await {
@@ -156,15 +156,15 @@ fn stats(engine: &Engine, listeners: usize) -> Value {
 }
 
 impl Handle for GetUptime {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let starttime = context.parts.audit.since().as_secs();
-        Response::now::<Self>(&Uptime { starttime, owner: context.parts.owner })
+        PendingResponse::now::<Self>(&Uptime { starttime, owner: context.parts.owner })
     }
 }
 
 impl Handle for Restart {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         context.parts.restart.notify_one();
-        Response::now::<Self>(&Restarting { pid: i32::try_from(std::process::id()).ok() })
+        PendingResponse::now::<Self>(&Restarting { pid: i32::try_from(std::process::id()).ok() })
     }
 }

@@ -193,7 +193,7 @@ impl Stream {
         }
         let jobs = engine.read(|engine| Ok(engine.active_jobs()));
         for id in answered(jobs).await? {
-            let log = match self.records.main_log(id, self.cred) {
+            let log = match self.records.main_log_for(id, self.cred) {
                 Ok(log) => log,
                 // The job was purged in between.
                 Err(_) => continue,

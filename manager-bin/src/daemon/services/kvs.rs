@@ -7,7 +7,7 @@ use std::path::Path;
 use jobtap_core::engine::{Cred, Engine, Write};
 use jobtap_core::job::{Encoding, JobId};
 
-use super::{Context, Handle, Response, owner, written};
+use super::{Context, Handle, PendingResponse, owner, written};
 use crate::archive::{self, Overrides};
 use crate::daemon::engine::answered;
 use crate::daemon::records::{Records, unreadable};
@@ -23,16 +23,18 @@ const JOB: &str = "job";
 const JOB_DEPTH: usize = 5;
 
 impl Handle for Lookup {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let (records, cred) = (context.parts.records.clone(), context.cred);
-        Response::one(in_background(move || written::<Self>(&lookup(&records, cred, &self.key)?)))
+        PendingResponse::one(in_background(move || {
+            written::<Self>(&lookup(&records, cred, &self.key)?)
+        }))
     }
 }
 
 impl Handle for List {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let (records, cred) = (context.parts.records.clone(), context.cred);
-        Response::one(in_background(move || {
+        PendingResponse::one(in_background(move || {
             let keys = list(&records, cred, &self.key, self.recursive)?;
             written::<Self>(&Keys { keys: keys.into_iter().collect() })
         }))
@@ -40,9 +42,9 @@ impl Handle for List {
 }
 
 impl Handle for Dump {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let (engine, records) = (context.engine.clone(), context.parts.records.clone());
-        Response::one(async move {
+        PendingResponse::one(async move {
             let newer = answered(engine.read(|engine| Ok(checkpoint(engine)))).await?;
             in_background(move || written::<Self>(&dump(&records, newer, &self.file)?)).await
         })
@@ -122,7 +124,7 @@ fn allow(records: &Records, cred: Cred, text: &str) -> Result<(), RpcError> {
     let Some(id) = job_of(text) else {
         return owner(cred);
     };
-    match records.main_log(id, cred) {
+    match records.main_log_for(id, cred) {
         // For the owner a key may be there without an eventlog.
         Err(_) if cred.owner => Ok(()),
         other => other.map(drop),

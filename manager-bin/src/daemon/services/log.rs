@@ -1,26 +1,26 @@
 //! `log.*`: the manager's log. The log itself is in [`log`](crate::daemon::log).
 
-use super::{Context, Handle, Response};
+use super::{Context, Handle, PendingResponse};
 use crate::rpc::RpcError;
 use crate::rpc::services::Done;
 use crate::rpc::services::log::{Clear, Dmesg, Shown};
 
 impl Handle for Dmesg {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let log = &context.parts.log;
         if context.streaming {
-            return Ok(Response::Feed(log.follow(!self.nobacklog)));
+            return Ok(PendingResponse::Feed(log.follow(!self.nobacklog)));
         }
         let lines = log.lines();
-        Response::now::<Self>(&Shown::All {
+        PendingResponse::now::<Self>(&Shown::All {
             lines: lines.iter().map(|line| line.shown()).collect(),
         })
     }
 }
 
 impl Handle for Clear {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         context.parts.log.clear();
-        Response::now::<Self>(&Done {})
+        PendingResponse::now::<Self>(&Done {})
     }
 }

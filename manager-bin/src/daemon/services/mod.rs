@@ -40,7 +40,7 @@ use crate::rpc::service::{Access, Responses, Service};
 use crate::rpc::{RpcError, RpcResult, payload, services};
 
 /// Services below this prefix that have no row are those of plugins.
-const PLUGINS: &str = "job-manager.";
+const PLUGIN_SERVICE_PREFIX: &str = "job-manager.";
 
 /// The handler of a service.
 pub(super) trait Handle: Service {
@@ -49,7 +49,7 @@ pub(super) trait Handle: Service {
     ///
     /// # Errors
     /// Refusals that do not depend on the engine.
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError>;
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError>;
 }
 
 /// What a handler works with.
@@ -65,7 +65,7 @@ pub(super) struct Context<'a> {
 }
 
 /// How a request is responded to.
-pub(super) enum Response {
+pub(super) enum PendingResponse {
     /// Once.
     One(Pin<Box<dyn Future<Output = RpcResult> + Send>>),
     /// With a list of jobs, which is read part by part.
@@ -78,7 +78,7 @@ pub(super) enum Response {
     Eventlog(job_info::Watch),
 }
 
-impl Response {
+impl PendingResponse {
     /// One response of the service `S` that is there already.
     fn now<S: Service>(response: &S::Response) -> Result<Self, RpcError> {
         let response = written::<S>(response);
@@ -98,28 +98,28 @@ fn written<S: Service>(response: &S::Response) -> RpcResult {
 
 impl Context<'_> {
     /// Sends a request to the engine, which responds soon.
-    fn request(&self, request: Request) -> Result<Response, RpcError> {
-        Response::one(answered(self.engine.request(self.cred, request)))
+    fn request(&self, request: Request) -> Result<PendingResponse, RpcError> {
+        PendingResponse::one(answered(self.engine.request(self.cred, request)))
     }
 
     /// Sends a request to the engine, which may respond much later. It is removed when its client leaves.
-    fn wait(&self, request: Request) -> Result<Response, RpcError> {
+    fn wait(&self, request: Request) -> Result<PendingResponse, RpcError> {
         let mut responses = self.engine.stream(self.cred, request);
-        Response::one(async move { responses.next().await })
+        PendingResponse::one(async move { responses.next().await })
     }
 
     /// Reads the response from the engine, which has it as JSON.
-    fn read<F>(&self, read: F) -> Result<Response, RpcError>
+    fn read<F>(&self, read: F) -> Result<PendingResponse, RpcError>
     where
         F: FnOnce(&Engine, Cred) -> Result<Value, RequestError> + Send + 'static,
     {
         let cred = self.cred;
         let read = self.engine.read(move |engine| read(engine, cred).map_err(refusal));
-        Response::one(answered(read))
+        PendingResponse::one(answered(read))
     }
 
     /// Reads from the engine what the response of the service `S` is made of.
-    fn read_as<S, F>(&self, read: F) -> Result<Response, RpcError>
+    fn read_as<S, F>(&self, read: F) -> Result<PendingResponse, RpcError>
     where
         S: Service,
         F: FnOnce(&Engine) -> Result<S::Response, RequestError> + Send + 'static,
@@ -128,7 +128,7 @@ impl Context<'_> {
             let response = read(engine).map_err(refusal)?;
             written::<S>(&response)
         });
-        Response::one(answered(read))
+        PendingResponse::one(answered(read))
     }
 }
 
@@ -143,7 +143,7 @@ pub(super) struct Admitted {
 
 impl Admitted {
     /// Takes it in.
-    pub(super) fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    pub(super) fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         self.decoded.handle(context)
     }
 }
@@ -181,7 +181,7 @@ trait Decoded: Send {
     /// What the log of changes records of it.
     fn change(&self) -> Option<Change>;
     /// See [`Handle::handle`].
-    fn handle(self: Box<Self>, context: &Context<'_>) -> Result<Response, RpcError>;
+    fn handle(self: Box<Self>, context: &Context<'_>) -> Result<PendingResponse, RpcError>;
 }
 
 impl<S: Handle> Decoded for S {
@@ -193,7 +193,7 @@ impl<S: Handle> Decoded for S {
         self.audited().map(|audited| Change::of(self, audited))
     }
 
-    fn handle(self: Box<Self>, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self: Box<Self>, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         Handle::handle(*self, context)
     }
 }
@@ -238,7 +238,7 @@ impl Row {
     /// The row of all services of plugins that have no row of their own.
     fn of_any_plugin() -> Self {
         Self {
-            topic: PLUGINS,
+            topic: PLUGIN_SERVICE_PREFIX,
             access: Access::Anyone,
             responses: Responses::Plugin,
             large: false,
@@ -249,7 +249,7 @@ impl Row {
     fn of_topic(topic: &str) -> Result<&'static Self, RpcError> {
         match TABLE.get(topic) {
             Some(row) => Ok(row),
-            None if topic.starts_with(PLUGINS) => Ok(&ANY_PLUGIN),
+            None if topic.starts_with(PLUGIN_SERVICE_PREFIX) => Ok(&ANY_PLUGIN),
             None => Err(RpcError::new(ENOSYS, format!("Unknown service method '{topic}'"))),
         }
     }
@@ -268,11 +268,7 @@ impl Row {
 
 /// Refuses everyone but the owner.
 fn owner(cred: Cred) -> Result<(), RpcError> {
-    if cred.owner {
-        Ok(())
-    } else {
-        Err(RpcError::new(EPERM, "Request requires owner credentials"))
-    }
+    if cred.owner { Ok(()) } else { Err(refusal(RequestError::owner_only())) }
 }
 
 static ANY_PLUGIN: LazyLock<Row> = LazyLock::new(Row::of_any_plugin);

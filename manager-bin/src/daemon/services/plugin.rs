@@ -6,7 +6,7 @@ use jobtap_core::job::JobId;
 use serde_json::Value;
 
 use super::audit::Change;
-use super::{Context, Decoded, Handle, Response};
+use super::{Context, Decoded, Handle, PendingResponse};
 use crate::rpc::RpcError;
 use crate::rpc::errno::EINVAL;
 use crate::rpc::service::Service;
@@ -16,7 +16,7 @@ use crate::rpc::services::plugin::{
 };
 
 impl Handle for Jobtap {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let Self { load, remove, conf } = self;
         if load.is_none() && remove.is_none() {
             let linked = context.parts.configuration.linked.clone();
@@ -46,7 +46,7 @@ fn list(engine: &Engine, linked: &[&'static str]) -> Plugins {
 }
 
 impl Handle for Reload {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let Self { name, conf } = self;
         if conf.as_ref().is_some_and(|conf| !conf.is_object()) {
             return Err(RpcError::new(EINVAL, "jobptap: plugin conf must be a JSON object"));
@@ -56,13 +56,13 @@ impl Handle for Reload {
 }
 
 impl Handle for Query {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         context.request(Request::PluginQuery { name: self.name })
     }
 }
 
 impl Handle for GetStats {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         context.read_as::<Self, _>(move |engine| {
             let plugins = engine.plugin_stats(self.name.as_deref())?.into_iter();
             let plugins = plugins.map(|(name, handlers)| PluginStats {
@@ -89,7 +89,7 @@ fn handler(stats: &HandlerStats) -> Handler {
 }
 
 impl Handle for GetSchema {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         context.read_as::<Self, _>(move |engine| {
             let schema = engine.plugin_schema(&self.name)?;
             Ok(Schema { schema: Some(schema) })
@@ -123,12 +123,12 @@ impl Decoded for Forwarded {
         None
     }
 
-    fn handle(self: Box<Self>, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self: Box<Self>, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let Self { topic, payload, .. } = *self;
         let streaming = context.streaming;
         let request = Request::Service { topic, payload, streaming };
         if streaming {
-            return Ok(Response::Engine(context.engine.stream(context.cred, request)));
+            return Ok(PendingResponse::Engine(context.engine.stream(context.cred, request)));
         }
         context.wait(request)
     }

@@ -72,7 +72,7 @@ impl Privacy {
         if !self.is_hidden_from(cred) {
             return Ok(());
         }
-        records.main_log(id, cred).map(drop).map_err(|_| RpcError::new(EPERM, ""))
+        records.main_log_for(id, cred).map(drop).map_err(|_| RpcError::new(EPERM, ""))
     }
 }
 

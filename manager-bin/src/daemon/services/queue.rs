@@ -2,14 +2,14 @@
 
 use jobtap_core::engine::Request;
 
-use super::{Context, Handle, Response};
+use super::{Context, Handle, PendingResponse};
 use crate::rpc::RpcError;
 use crate::rpc::services::queue::{
     AllocQuery, Drain, Enable, GetOverview, GetStatus, Idle, List, Start,
 };
 
 impl Handle for Enable {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let target = self.target();
         let Self { enable, reason, .. } = self;
         context.request(Request::QueueEnable { target, enable, reason })
@@ -17,7 +17,7 @@ impl Handle for Enable {
 }
 
 impl Handle for Start {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let target = self.target();
         let Self { start, reason, nocheckpoint, .. } = self;
         context.request(Request::QueueStart { target, start, reason, nocheckpoint })
@@ -25,37 +25,37 @@ impl Handle for Start {
 }
 
 impl Handle for List {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         context.read(|engine, _| Ok(engine.queue_names()))
     }
 }
 
 impl Handle for GetStatus {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         context.read(move |engine, _| engine.queue_status(self.name.as_deref()))
     }
 }
 
 impl Handle for GetOverview {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         context.read(|engine, _| Ok(engine.queue_overview()))
     }
 }
 
 impl Handle for AllocQuery {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         context.read(|engine, _| Ok(engine.alloc_query()))
     }
 }
 
 impl Handle for Drain {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         context.wait(Request::Drain)
     }
 }
 
 impl Handle for Idle {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         context.wait(Request::Idle)
     }
 }

@@ -3,7 +3,7 @@
 use jobtap_core::engine::{DrainMode, NodeRequest, Request};
 use jobtap_core::resource::ResourceSet;
 
-use super::{Context, Handle, Response};
+use super::{Context, Handle, PendingResponse};
 use crate::rpc::RpcError;
 use crate::rpc::errno::EINVAL;
 use crate::rpc::services::resource::{
@@ -11,31 +11,31 @@ use crate::rpc::services::resource::{
     RemoveMaintenance, Undrain,
 };
 
-fn nodes(context: &Context<'_>, request: NodeRequest) -> Result<Response, RpcError> {
+fn nodes(context: &Context<'_>, request: NodeRequest) -> Result<PendingResponse, RpcError> {
     context.request(Request::Nodes(request))
 }
 
 impl Handle for GetStatus {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         context.read(|engine, _| Ok(engine.resource_status()))
     }
 }
 
 impl Handle for GetSchedStatus {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         context.read(|engine, _| Ok(engine.sched_resource_status()))
     }
 }
 
 impl Handle for Journal {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let request = Request::Nodes(NodeRequest::Journal);
-        Ok(Response::Engine(context.engine.stream(context.cred, request)))
+        Ok(PendingResponse::Engine(context.engine.stream(context.cred, request)))
     }
 }
 
 impl Handle for Drain {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let mode = match self.mode.as_deref() {
             None => DrainMode::New,
             Some(Self::UPDATE) => DrainMode::Update,
@@ -49,7 +49,7 @@ impl Handle for Drain {
 }
 
 impl Handle for Undrain {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let force = self.mode.as_deref() == Some(Self::FORCE);
         let Self { targets, reason, .. } = self;
         nodes(context, NodeRequest::Undrain { targets, reason, force })
@@ -57,20 +57,20 @@ impl Handle for Undrain {
 }
 
 impl Handle for Offline {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let Self { targets, reason } = self;
         nodes(context, NodeRequest::Offline { targets, reason })
     }
 }
 
 impl Handle for Online {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         nodes(context, NodeRequest::Online { targets: self.targets })
     }
 }
 
 impl Handle for Reload {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let malformed = |error| RpcError::new(EINVAL, format!("R: {error}"));
         let resources: ResourceSet = self.r.to_string().parse().map_err(malformed)?;
         let resources = Box::new(resources);
@@ -79,7 +79,7 @@ impl Handle for Reload {
 }
 
 impl Handle for AddMaintenance {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let Self { targets, from, to, reason } = self;
         let reason = reason.unwrap_or_default();
         nodes(context, NodeRequest::AddMaintenance { targets, from, to, reason })
@@ -87,7 +87,7 @@ impl Handle for AddMaintenance {
 }
 
 impl Handle for RemoveMaintenance {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         nodes(context, NodeRequest::RemoveMaintenance { id: self.id })
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use jobtap_core::engine::{Effect, Log};
+use jobtap_core::engine::{Effect, JobLog};
 
 use super::hub::Hub;
 use crate::daemon::engine::timers::Timers;
@@ -16,7 +16,7 @@ use crate::daemon::services::journal::Journal;
 
 /// The parts of the manager that effects go to.
 pub(in crate::daemon) struct Effector {
-    /// The requests that wait for responses.
+    /// The engine: its requests that wait for responses, and what comes back to it.
     pub engine: EngineHandle,
     /// The watchers of eventlogs.
     pub hub: Arc<Hub>,
@@ -24,7 +24,7 @@ pub(in crate::daemon) struct Effector {
     pub journal: Arc<Journal>,
     /// The files of jobs outside the store.
     pub records: Records,
-    /// The execution system.
+    /// The executor.
     pub execution: Execution,
     /// The timers.
     pub timers: Timers,
@@ -54,7 +54,7 @@ impl Effector {
             Effect::Process { plugin, command } => self.processes.send(plugin, command),
             Effect::Publish { id, log, seq, entry } => {
                 self.hub.publish(id, log, seq, &entry);
-                if log == Log::Main {
+                if log == JobLog::Main {
                     self.journal.publish(id, Some(seq), &entry);
                 }
             }

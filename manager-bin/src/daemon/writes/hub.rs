@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use jobtap_core::engine::Log;
+use jobtap_core::engine::JobLog;
 use jobtap_core::eventlog::EventEntry;
 use jobtap_core::job::JobId;
 use rustc_hash::FxHashMap;
@@ -19,7 +19,7 @@ const WAITING: usize = 16;
 #[derive(Debug, Clone)]
 pub(in crate::daemon) struct Published {
     /// Which of the job's logs.
-    pub log: Log,
+    pub log: JobLog,
     /// Its number there, from 0.
     pub seq: u64,
     /// The event.
@@ -60,7 +60,7 @@ impl Hub {
     pub(in crate::daemon) fn publish(
         &self,
         id: JobId,
-        log: Log,
+        log: JobLog,
         seq: u64,
         entry: &Arc<EventEntry>,
     ) {
@@ -131,7 +131,7 @@ mod tests {
         let (id, entry) = (JobId::new(1), event());
         let mut slow = hub.subscribe(id);
         for seq in 0..10 * WAITING as u64 {
-            hub.publish(id, Log::Main, seq, &entry);
+            hub.publish(id, JobLog::Main, seq, &entry);
         }
         // No more events than the bound wait for it.
         assert!(Arc::strong_count(&entry) <= WAITING + 1);

@@ -15,11 +15,11 @@ use crate::store::{Batch, Committer, Key, KeyError, Op};
 
 /// Queues a turn. Its effects are carried out when its writes and all earlier ones are durable.
 pub(super) fn submit(committer: &Committer, effector: &Arc<Effector>, turn: Turn) {
-    let forgotten: Vec<JobId> = turn.writes.iter().filter_map(forgotten).collect();
-    let runs = Arc::clone(effector);
+    let purged: Vec<JobId> = turn.writes.iter().filter_map(purged).collect();
+    let carrier = Arc::clone(effector);
     let then = move |after| {
-        forgotten.into_iter().for_each(|id| runs.records.remove_files(id));
-        runs.run(after);
+        purged.into_iter().for_each(|id| carrier.records.remove_files(id));
+        carrier.run(after);
     };
     if let Err(error) = queue(committer, turn, then) {
         // A key that the store cannot hold can only come from a plugin's name. To go on without the
@@ -37,7 +37,7 @@ fn queue(
 ) -> Result<(), KeyError> {
     let mut ops = Vec::with_capacity(turn.writes.len() + turn.ops.len());
     for write in turn.writes {
-        self::ops(write, &mut ops)?;
+        push_ops(write, &mut ops)?;
     }
     ops.extend(turn.ops);
     let after = turn.after;
@@ -45,7 +45,7 @@ fn queue(
     Ok(())
 }
 
-fn forgotten(write: &Write) -> Option<JobId> {
+fn purged(write: &Write) -> Option<JobId> {
     match write {
         Write::Remove { id } => Some(*id),
         _ => None,
@@ -53,7 +53,7 @@ fn forgotten(write: &Write) -> Option<JobId> {
 }
 
 /// Queues a function to be called after everything that was queued before it.
-pub(super) fn then(committer: &Committer, what: impl FnOnce() + Send + 'static) {
+pub(super) fn after_earlier(committer: &Committer, what: impl FnOnce() + Send + 'static) {
     committer.submit(Batch { ops: Vec::new(), then: Box::new(what) });
 }
 
@@ -61,7 +61,7 @@ pub(super) fn then(committer: &Committer, what: impl FnOnce() + Send + 'static) 
 ///
 /// # Errors
 /// A key that the store cannot hold.
-pub(crate) fn ops(write: Write, ops: &mut Vec<Op>) -> Result<(), KeyError> {
+pub(crate) fn push_ops(write: Write, ops: &mut Vec<Op>) -> Result<(), KeyError> {
     let op = match write {
         Write::Append { id, log, seq, line } => {
             Op::Append { key: Key::job(id.as_u64(), log.key())?, seq, value: line.into_bytes() }

@@ -8,7 +8,7 @@ use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::message::Message;
-use crate::exec::protocol::{Reply, Request, VERSION, decode, encode};
+use crate::exec::protocol::{ShepherdMessage, ShepherdRequest, VERSION, decode, encode};
 use crate::exec::socket::is_same_user;
 
 /// Serves the connection with number `number`. Closes a connection of another user without a reply.
@@ -22,7 +22,7 @@ pub(super) fn serve(stream: UnixStream, number: u64, inbox: UnboundedSender<Mess
     tokio::spawn(async move {
         let lines = BufReader::new(read);
         if let Err(reason) = receive(lines, number, &inbox, &outbox).await {
-            let _ = outbox.send(Reply::Refused { reason });
+            let _ = outbox.send(ShepherdMessage::Refused { reason });
         }
         let _ = inbox.send(Message::Closed { number });
     });
@@ -32,7 +32,7 @@ async fn receive(
     mut lines: BufReader<tokio::net::unix::OwnedReadHalf>,
     number: u64,
     inbox: &UnboundedSender<Message>,
-    outbox: &UnboundedSender<Reply>,
+    outbox: &UnboundedSender<ShepherdMessage>,
 ) -> Result<(), String> {
     let mut line = Vec::new();
     let mut greeted = false;
@@ -44,13 +44,14 @@ async fn receive(
             Ok(_) if line.last() != Some(&b'\n') => return Ok(()),
             Ok(_) => {}
         }
-        let request: Request = decode(&line).map_err(|error| format!("bad request: {error}"))?;
+        let request: ShepherdRequest =
+            decode(&line).map_err(|error| format!("bad request: {error}"))?;
         let message = match request {
-            Request::Hello { version: VERSION } => {
+            ShepherdRequest::Hello { version: VERSION } => {
                 greeted = true;
                 Message::Hello { number, outbox: outbox.clone() }
             }
-            Request::Hello { version } => {
+            ShepherdRequest::Hello { version } => {
                 return Err(format!(
                     "the shepherd speaks version {VERSION} of the protocol, not {version}"
                 ));
@@ -67,7 +68,7 @@ async fn receive(
 /// Writes replies until all senders are gone: the connection's reader, the shepherd and its jobs.
 async fn send(
     mut write: OwnedWriteHalf,
-    mut replies: UnboundedReceiver<Reply>,
+    mut replies: UnboundedReceiver<ShepherdMessage>,
 ) -> Result<(), io::Error> {
     let mut batch = Vec::new();
     while replies.recv_many(&mut batch, 64).await > 0 {

@@ -39,7 +39,7 @@ use crate::files::remove_leftover_at;
 use crate::stderr;
 
 /// How often to check that the manager of a temporary instance still lives, while it isn't connected.
-pub(super) const OWNER_PATROL: Duration = Duration::from_millis(100);
+pub(super) const MANAGER_PATROL: Duration = Duration::from_millis(100);
 
 /// How long to wait for a connected manager to acknowledge the last ends.
 const ACKNOWLEDGEMENT: Duration = Duration::from_secs(5);
@@ -99,26 +99,26 @@ impl Shepherd {
     }
 
     /// Whether the manager of a temporary instance may have ended without a shutdown request.
-    pub(super) fn must_check_owner(&self) -> bool {
-        self.owner.is_some() && self.manager.is_none() && !self.ending.begun
+    pub(super) fn must_check_manager_process(&self) -> bool {
+        self.manager_process.is_some() && self.manager.is_none() && !self.ending.begun
     }
 
     /// Whether the process that this temporary instance ends with is gone. It started the shepherd, so
     /// the shepherd has another parent once it is gone; a manager that restarts in place is the same
     /// process.
-    pub(super) fn is_owner_gone(&self) -> bool {
-        self.owner.is_some_and(|owner| getppid() != Some(owner))
+    pub(super) fn is_manager_gone(&self) -> bool {
+        self.manager_process.is_some_and(|process| getppid() != Some(process))
     }
 
     /// Ends the processes that are left, and cleans up the state directory.
     pub(super) async fn clean_up(&mut self, children: &mut SignalStream) {
         self.end_processes(children).await;
-        if self.is_owner_gone() {
+        if self.is_manager_gone() {
             // No manager is left to remove the directory, and none will read it.
             if let Err(error) = remove_leftover_at(&self.state_dir) {
                 stderr::line(&format!("shepherd: {}: {error}", self.state_dir.display()));
             }
-        } else if self.owner.is_none() && self.state_dir.exists() {
+        } else if self.manager_process.is_none() && self.state_dir.exists() {
             let ended = self.jobs.values().filter(|job| job.ended() && !job.acknowledged);
             if let Err(error) = unacknowledged::write(&self.state_dir, ended) {
                 stderr::line(&format!("shepherd: the ends of jobs are lost: {error}"));
@@ -141,7 +141,7 @@ impl Shepherd {
             if orphans.is_empty() && self.tasks.is_empty() {
                 return;
             }
-            self.kill(orphans);
+            self.kill_orphans(orphans);
             // The kernel reparents the children of a process before the process can be reaped, so the
             // next iteration finds them.
             tokio::select! {

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use super::output::private;
-use super::timestamp::timestamp;
+use crate::clock::now;
 use crate::exec::protocol::{decode_data, encode_data};
 use crate::open_files::OpenFiles;
 
@@ -47,7 +47,7 @@ struct Context {
 
 /// Encodes an entry of the log, with its newline.
 fn line(name: &'static str, context: impl Serialize) -> io::Result<Vec<u8>> {
-    let mut line = serde_json::to_vec(&Entry { timestamp: timestamp(), name, context })?;
+    let mut line = serde_json::to_vec(&Entry { timestamp: now().as_secs(), name, context })?;
     line.push(b'\n');
     Ok(line)
 }

@@ -4,7 +4,7 @@
 
 use jobtap_core::engine::{Exception, ExecEvent};
 use jobtap_core::eventlog::EventEntry;
-use jobtap_core::job::{JobId, Timestamp};
+use jobtap_core::job::JobId;
 use jobtap_core::resource::Idset;
 use rustix::process::{Pid, Signal, WaitStatus};
 use serde_json::{Map, Value, json};
@@ -15,8 +15,8 @@ use super::input::JobInput;
 use super::jobdir::JobDir;
 use super::placement::place;
 use super::taskio::JobIo;
-use super::timestamp::timestamp;
-use crate::exec::protocol::Reply;
+use crate::clock::now;
+use crate::exec::protocol::ShepherdMessage;
 use crate::exec::{INFORMATIONAL, KillPolicy, NodeTasks, Seen, StartJob};
 
 /// The wait status of a canceled job whose tasks all exited with status 0.
@@ -73,14 +73,14 @@ pub(super) struct Job {
     pub(super) id: JobId,
     nodes: Vec<NodeTasks>,
     /// The channel to the manager, once it has sent a start request for this job.
-    outbox: Option<UnboundedSender<Reply>>,
+    outbox: Option<UnboundedSender<ShepherdMessage>>,
     history: Vec<ExecEvent>,
     /// The rest of the launch, until all tasks are started.
     pub(super) launch: Option<Box<Launch>>,
     /// Signals to send when all tasks are started.
     pub(super) signals: Vec<Signal>,
     /// Tasks that exited before all were started; their exits are reported after the job's start.
-    early: Vec<Exit>,
+    unreported_exits: Vec<Exit>,
     /// The process group of the tasks: the process id of the first.
     pub(super) group: Option<Pid>,
     /// Tasks not yet reaped, with their ranks.
@@ -105,7 +105,7 @@ pub(super) struct Job {
 }
 
 impl Job {
-    pub(super) fn new(job: &StartJob, outbox: Option<UnboundedSender<Reply>>) -> Self {
+    pub(super) fn new(job: &StartJob, outbox: Option<UnboundedSender<ShepherdMessage>>) -> Self {
         Self {
             id: job.id,
             nodes: job.nodes.clone(),
@@ -113,7 +113,7 @@ impl Job {
             history: Vec::new(),
             launch: None,
             signals: Vec::new(),
-            early: Vec::new(),
+            unreported_exits: Vec::new(),
             group: None,
             running: Vec::new(),
             open_streams: 0,
@@ -156,21 +156,21 @@ impl Job {
 
     /// Whether the job still needs its processes. The background processes of a canceled job are not
     /// waited for once its tasks are gone.
-    pub(super) fn is_live(&self) -> bool {
+    pub(super) fn needs_processes(&self) -> bool {
         !self.ended && (!self.running.is_empty() || self.cancel.is_none())
     }
 
     fn emit(&mut self, event: ExecEvent) {
         if let Some(outbox) = &self.outbox {
             // Fails only if the manager is gone. The next one gets the event from `history`.
-            let _ = outbox.send(Reply::Event(event.clone()));
+            let _ = outbox.send(ShepherdMessage::Event(event.clone()));
         }
         self.history.push(event);
     }
 
     /// Adds an entry to the job's exec eventlog.
     pub(super) fn log(&mut self, name: &'static str, context: Option<Map<String, Value>>) {
-        let entry = EventEntry::new(Timestamp::from_secs(timestamp()), name, context);
+        let entry = EventEntry::new(now(), name, context);
         self.emit(ExecEvent::Log { id: self.id, entry });
     }
 
@@ -212,7 +212,7 @@ impl Job {
     }
 
     /// Records that the job's execution has begun.
-    pub(super) fn started(&mut self) {
+    pub(super) fn log_start(&mut self) {
         self.emit(ExecEvent::Started { id: self.id });
         let service = format!("shell-{}", self.id.as_u64());
         let leader = self.nodes.first().map_or(0, |node| node.rank);
@@ -225,20 +225,22 @@ impl Job {
     }
 
     /// Records that the tasks run.
-    pub(super) fn tasks_started(&mut self) {
+    pub(super) fn log_taskmap(&mut self) {
         let taskmap = json!({"version": 1, "map": taskmap(&self.nodes)});
         self.log("shell.start", Some(context([("taskmap", taskmap)])));
     }
 
-    /// Attaches the job to a restarted manager, and sends the events that the manager has not seen.
+    /// Attaches the job to a restarted manager, and sends the events that the manager has not seen. Without
+    /// `reattach` the manager requests the start once more, so it gets the events of a start: `Started`, and
+    /// neither `Reattached` nor `CaughtUp`.
     pub(super) fn attach(
         &mut self,
-        outbox: Option<UnboundedSender<Reply>>,
+        outbox: Option<UnboundedSender<ShepherdMessage>>,
         reattach: bool,
         seen: Seen,
     ) {
         if let Some(outbox) = outbox.as_ref().filter(|_| reattach) {
-            let _ = outbox.send(Reply::Event(ExecEvent::Reattached { id: self.id }));
+            let _ = outbox.send(ShepherdMessage::Event(ExecEvent::Reattached { id: self.id }));
         }
         let ended = self.ended;
         let (mut entries, mut exceptions) = (0, 0);
@@ -263,10 +265,10 @@ impl Job {
         });
         if let Some(outbox) = &outbox {
             for event in unseen {
-                let _ = outbox.send(Reply::Event(event.clone()));
+                let _ = outbox.send(ShepherdMessage::Event(event.clone()));
             }
             if reattach {
-                let _ = outbox.send(Reply::Event(ExecEvent::CaughtUp { id: self.id }));
+                let _ = outbox.send(ShepherdMessage::Event(ExecEvent::CaughtUp { id: self.id }));
             }
         }
         self.outbox = outbox;
@@ -286,7 +288,7 @@ impl Job {
             return;
         };
         let (_, rank) = self.running.swap_remove(at);
-        self.early.push(Exit { pid, rank, status });
+        self.unreported_exits.push(Exit { pid, rank, status });
         // `shell.task-exit` must not precede `shell.start`, which is logged when the launch is complete.
         if self.launch.is_none() {
             self.report_exits();
@@ -295,7 +297,7 @@ impl Job {
 
     /// Records the exits that were delayed while other tasks were still to be started.
     pub(super) fn report_exits(&mut self) {
-        for exit in std::mem::take(&mut self.early) {
+        for exit in std::mem::take(&mut self.unreported_exits) {
             self.report_exit(&exit);
         }
     }
@@ -314,7 +316,7 @@ impl Job {
     /// Records that the job's command can't be run: the job starts and fails at once, with the exit code
     /// that a shell uses for that.
     pub(super) fn command_failed(&mut self, exit_code: i32, note: String) {
-        self.started();
+        self.log_start();
         self.status = self.status.max(exit_code << 8);
         let (id, kind) = (self.id, "exec".to_owned());
         self.emit(ExecEvent::Exception { id, exception: Exception { kind, severity: 0, note } });
@@ -429,7 +431,7 @@ mod tests {
         let (outbox, mut inbox) = unbounded_channel();
         job.attach(Some(outbox), reattach, seen);
         let mut events = Vec::new();
-        while let Ok(Reply::Event(event)) = inbox.try_recv() {
+        while let Ok(ShepherdMessage::Event(event)) = inbox.try_recv() {
             events.push(event);
         }
         names(&events)
@@ -438,8 +440,8 @@ mod tests {
     #[test]
     fn a_job_ends_with_the_highest_status_of_its_tasks() {
         let mut job = job(3);
-        job.started();
-        job.tasks_started();
+        job.log_start();
+        job.log_taskmap();
         for code in [0, 126, 3] {
             task_ended(&mut job, code);
         }
@@ -482,8 +484,8 @@ mod tests {
     #[test]
     fn a_canceled_job_does_not_count_as_a_success() {
         let mut job = job(1);
-        job.started();
-        job.tasks_started();
+        job.log_start();
+        job.log_taskmap();
         job.cancel = Some(Cancel::new(KillPolicy::default()));
         task_ended(&mut job, 0);
         job.end_if_done();
@@ -493,8 +495,8 @@ mod tests {
     #[test]
     fn a_manager_gets_what_it_has_not_seen() {
         let mut job = job(1);
-        job.started();
-        job.tasks_started();
+        job.log_start();
+        job.log_taskmap();
         let seen = Seen { log_entries: 3, ..Seen::default() };
         assert_eq!(
             seen_by(&mut job, true, seen),

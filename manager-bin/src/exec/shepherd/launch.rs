@@ -21,7 +21,7 @@ use super::reap::kill_group;
 use super::spawn::{Launcher, SpawnError, Spawned};
 use super::state::Shepherd;
 use super::taskio::{JobIo, plain};
-use crate::exec::protocol::{Reply, decode_data};
+use crate::exec::protocol::{ShepherdMessage, decode_data};
 use crate::exec::{SHEPHERD_LOST, StartJob};
 
 /// How long one job is launched before others get their turn. Starting a task takes about a millisecond,
@@ -65,9 +65,9 @@ impl Shepherd {
                 }
             };
             let (note, reason) = (note.to_owned(), SHEPHERD_LOST.to_owned());
-            let _ = outbox.send(Reply::Event(ExecEvent::Lost { id, note, reason }));
+            let _ = outbox.send(ShepherdMessage::Event(ExecEvent::Lost { id, note, reason }));
         }
-        let _ = outbox.send(Reply::Event(ExecEvent::Released { id }));
+        let _ = outbox.send(ShepherdMessage::Event(ExecEvent::Released { id }));
     }
 
     /// Requests the job's claim, and accepts input for the job from now on. The error is for the user.
@@ -107,9 +107,9 @@ impl Shepherd {
     }
 
     /// Continues the launch that has waited longest, for one slice.
-    pub(super) fn start_some(&mut self) {
+    pub(super) fn next_slice(&mut self) {
         let Some(id) = self.starting.pop_front() else { return };
-        // Taken out of the map, so that `go_on` can borrow the job and the shepherd. It is put back
+        // Taken out of the map, so that `launch_slice` can borrow the job and the shepherd. It is put back
         // before this method returns.
         let Some(mut job) = self.jobs.remove(&id) else { return };
         let Some(launch) = job.launch.take() else {
@@ -117,7 +117,7 @@ impl Shepherd {
             self.jobs.insert(id, job);
             return;
         };
-        match self.go_on(*launch, &mut job) {
+        match self.launch_slice(*launch, &mut job) {
             Ok(Some(rest)) => {
                 job.launch = Some(Box::new(rest));
                 self.starting.push_back(id);
@@ -134,19 +134,19 @@ impl Shepherd {
             }
         }
         self.jobs.insert(id, job);
-        self.launched(id);
+        self.finish_launch(id);
     }
 
     /// Prepares files and starts tasks until the slice is over. Returns the rest of the launch, or `None`
     /// if it is complete. The error is for the user.
-    fn go_on(&mut self, launch: Launch, job: &mut Job) -> Result<Option<Launch>, String> {
+    fn launch_slice(&mut self, launch: Launch, job: &mut Job) -> Result<Option<Launch>, String> {
         let until = Instant::now() + SLICE;
         let Launch { mut start, stage } = launch;
         if stage.is_none() {
             job.dir = self.job_dirs.make(&start)?;
             start.tmpdir = job.dir.as_ref().map(|dir| dir.path().to_owned());
         }
-        let launcher = Launcher::new(&start, &self.nonce, self.limits);
+        let launcher = Launcher::new(&start, &self.nonce, self.open_files);
         let mut stage = match stage {
             Some(stage) => stage,
             None => {
@@ -157,7 +157,7 @@ impl Shepherd {
         loop {
             stage = match stage {
                 Stage::Files(io, rank) if rank == start.ntasks => {
-                    io.announce().map_err(cannot_write)?;
+                    io.flush_log().map_err(cannot_write)?;
                     Stage::Tasks(io, 0)
                 }
                 Stage::Files(io, rank) => {
@@ -165,9 +165,9 @@ impl Shepherd {
                     Stage::Files(io, rank + 1)
                 }
                 Stage::Tasks(io, rank) if rank == start.ntasks => {
-                    io.announce().map_err(cannot_write)?;
-                    job.started();
-                    job.tasks_started();
+                    io.flush_log().map_err(cannot_write)?;
+                    job.log_start();
+                    job.log_taskmap();
                     return Ok(None);
                 }
                 Stage::Tasks(io, rank) => match launcher.spawn(rank, &io, job.group) {
@@ -177,12 +177,12 @@ impl Shepherd {
                         self.tasks.insert(spawned.pid, start.id);
                         job.running.push((spawned.pid, rank));
                         job.group.get_or_insert(spawned.pid);
-                        connect(rank, spawned, job, &self.inbox)?;
+                        start_pumps(rank, spawned, job, &self.inbox)?;
                         Stage::Tasks(io, rank + 1)
                     }
                     Err(SpawnError::System(text)) => return Err(format!("task {rank}: {text}")),
                     Err(SpawnError::Command { exit_code, message }) => {
-                        io.announce().map_err(cannot_write)?;
+                        io.flush_log().map_err(cannot_write)?;
                         let host =
                             rustix::system::uname().nodename().to_string_lossy().into_owned();
                         let note = format!("task {rank} (host {host}): start failed: {message}");
@@ -196,7 +196,7 @@ impl Shepherd {
             if !all && Instant::now() >= until {
                 if let Stage::Files(io, _) = &stage {
                     // Writes the entries about the prepared files, so that they don't gather in memory.
-                    io.announce().map_err(cannot_write)?;
+                    io.flush_log().map_err(cannot_write)?;
                 }
                 return Ok(Some(Launch { start, stage: Some(stage) }));
             }
@@ -215,7 +215,7 @@ impl Shepherd {
     }
 
     /// Handles the end of a launch, successful or not.
-    fn launched(&mut self, id: JobId) {
+    fn finish_launch(&mut self, id: JobId) {
         // The first task was exempt from reaping during the launch and may have exited since.
         if self.leaders.remove(&id).is_some() {
             self.reap();
@@ -276,7 +276,7 @@ fn cannot_keep(error: std::io::Error) -> String {
 }
 
 /// Starts to copy a task's input and output.
-fn connect(
+fn start_pumps(
     rank: u32,
     spawned: Spawned,
     job: &mut Job,
@@ -306,7 +306,7 @@ mod tests {
 
     use super::super::reap::send;
     use super::*;
-    use crate::exec::protocol::Request;
+    use crate::exec::protocol::ShepherdRequest;
     use crate::exec::{KillPolicy, NodeTasks};
     use crate::open_files::OpenFiles;
 
@@ -320,7 +320,7 @@ mod tests {
         state: TempDir,
         shepherd: Shepherd,
         messages: UnboundedReceiver<Message>,
-        replies: UnboundedReceiver<Reply>,
+        replies: UnboundedReceiver<ShepherdMessage>,
     }
 
     impl Bench {
@@ -330,11 +330,11 @@ mod tests {
             let state = tempfile::tempdir().unwrap();
             let (inbox, messages) = unbounded_channel();
             let (outbox, replies) = unbounded_channel();
-            let limits = OpenFiles::of_this_process();
+            let open_files = OpenFiles::of_this_process();
             let dir = state.path().to_owned();
             // Parallel tests have shepherds in the same process, which must not signal its tasks.
             let nonce = dir.file_name().unwrap().to_string_lossy().into_owned();
-            let mut shepherd = Shepherd::new(dir, nonce, limits, inbox).unwrap();
+            let mut shepherd = Shepherd::new(dir, nonce, open_files, inbox).unwrap();
             shepherd.greet(1, outbox);
             Self { runtime, state, shepherd, messages, replies }
         }
@@ -351,7 +351,7 @@ mod tests {
             }
         }
 
-        fn request(&mut self, request: Request) {
+        fn request(&mut self, request: ShepherdRequest) {
             let _entered = self.runtime.enter();
             self.shepherd.request(request);
         }
@@ -366,7 +366,7 @@ mod tests {
             };
             self.shepherd.claimed(claimed);
             while !self.shepherd.starting.is_empty() {
-                self.shepherd.start_some();
+                self.shepherd.next_slice();
             }
         }
 
@@ -381,8 +381,8 @@ mod tests {
             let mut events = Vec::new();
             while let Ok(reply) = self.replies.try_recv() {
                 let event = match reply {
-                    Reply::Event(event) => event,
-                    Reply::Tasks { tasks, .. } => {
+                    ShepherdMessage::Event(event) => event,
+                    ShepherdMessage::Tasks { tasks, .. } => {
                         events.push(format!("{} tasks", tasks.len()));
                         continue;
                     }
@@ -416,15 +416,15 @@ mod tests {
     fn a_job_is_not_started_before_it_is_claimed() {
         let mut bench = Bench::new();
         let start = bench.job(ID);
-        bench.request(Request::Start(Box::new(start.clone())));
-        bench.shepherd.start_some();
-        bench.request(Request::Tasks { id: ID });
-        bench.request(Request::List);
+        bench.request(ShepherdRequest::Start(Box::new(start.clone())));
+        bench.shepherd.next_slice();
+        bench.request(ShepherdRequest::Tasks { id: ID });
+        bench.request(ShepherdRequest::List);
         assert_eq!(bench.events(), ["init", "starting", "0 tasks"]);
         assert!(bench.shepherd.jobs.contains_key(&ID) && bench.tasks(ID).is_empty());
         // A manager that reconnects meanwhile finds the job, and it is not started twice.
         let again = StartJob { reattach: true, ..start };
-        bench.request(Request::Start(Box::new(again)));
+        bench.request(ShepherdRequest::Start(Box::new(again)));
         assert_eq!(
             bench.events(),
             ["REATTACHED", "init", "starting", "CAUGHT-UP", "reattach"],
@@ -439,14 +439,14 @@ mod tests {
     fn a_replaced_manager_gets_no_more_events() {
         let mut bench = Bench::new();
         let start = bench.job(ID);
-        bench.request(Request::Start(Box::new(start.clone())));
+        bench.request(ShepherdRequest::Start(Box::new(start.clone())));
         assert_eq!(bench.events(), ["init", "starting"]);
         let (outbox, newer) = unbounded_channel();
         bench.shepherd.greet(2, outbox);
         bench.claimed();
         assert_eq!(bench.events(), [""; 0]);
         bench.replies = newer;
-        bench.request(Request::Start(Box::new(start)));
+        bench.request(ShepherdRequest::Start(Box::new(start)));
         let all = ["init", "starting", "START", "shell.init", "shell.start"];
         assert_eq!(bench.events(), all, "the newer one gets all events");
     }
@@ -455,7 +455,7 @@ mod tests {
     fn the_time_to_give_up_begins_with_the_first_kill() {
         let mut bench = Bench::new();
         let start = bench.job(ID);
-        bench.request(Request::Start(Box::new(start)));
+        bench.request(ShepherdRequest::Start(Box::new(start)));
         bench.claimed();
         // The second kill is minutes away.
         let kill = KillPolicy {
@@ -464,7 +464,7 @@ mod tests {
             shortest_pause: 0.001,
             ..KillPolicy::default()
         };
-        bench.request(Request::Cancel { id: ID, signum: 15, kill });
+        bench.request(ShepherdRequest::Cancel { id: ID, signum: 15, kill });
         let Bench { runtime, shepherd, messages, .. } = &mut bench;
         runtime.block_on(async {
             shepherd.kill_round(ID);
@@ -479,12 +479,14 @@ mod tests {
     fn log_entries_have_the_current_time() {
         let mut bench = Bench::new();
         let start = bench.job(ID);
-        let begin = super::super::timestamp::timestamp();
+        let begin = crate::clock::now().as_secs();
         assert!(begin > 1.7e9, "{begin} is not in seconds since 1970");
-        bench.request(Request::Start(Box::new(start)));
-        let end = super::super::timestamp::timestamp();
+        bench.request(ShepherdRequest::Start(Box::new(start)));
+        let end = crate::clock::now().as_secs();
         bench.replies.try_recv().unwrap();
-        let Reply::Event(ExecEvent::Log { entry, .. }) = bench.replies.try_recv().unwrap() else {
+        let ShepherdMessage::Event(ExecEvent::Log { entry, .. }) =
+            bench.replies.try_recv().unwrap()
+        else {
             panic!("no log entry");
         };
         let time = entry.timestamp.as_secs();
@@ -496,8 +498,8 @@ mod tests {
         let mut bench = Bench::new();
         assert!(!bench.shepherd.is_idle(), "a manager is there");
         let start = bench.job(ID);
-        bench.request(Request::Start(Box::new(start)));
-        bench.shepherd.forget_manager();
+        bench.request(ShepherdRequest::Start(Box::new(start)));
+        bench.shepherd.detach_manager();
         assert!(!bench.shepherd.is_idle(), "a job is there");
         bench.shepherd.jobs.clear();
         assert!(bench.shepherd.is_idle());
@@ -507,9 +509,9 @@ mod tests {
     fn a_signal_to_a_job_that_is_being_claimed_reaches_its_tasks() {
         let mut bench = Bench::new();
         let start = bench.job(ID);
-        bench.request(Request::Start(Box::new(start)));
+        bench.request(ShepherdRequest::Start(Box::new(start)));
         for signum in [12, 12] {
-            bench.request(Request::Signal { id: ID, signum });
+            bench.request(ShepherdRequest::Signal { id: ID, signum });
         }
         bench.claimed();
         let pid = bench.tasks(ID)[0];
@@ -529,11 +531,11 @@ mod tests {
     fn a_job_that_is_canceled_while_it_is_claimed_is_never_started() {
         let mut bench = Bench::new();
         let start = bench.job(ID);
-        bench.request(Request::Start(Box::new(start)));
-        bench.request(Request::Cancel { id: ID, signum: 15, kill: KillPolicy::default() });
+        bench.request(ShepherdRequest::Start(Box::new(start)));
+        bench.request(ShepherdRequest::Cancel { id: ID, signum: 15, kill: KillPolicy::default() });
         let note = "canceled before all of its tasks were started";
         assert_eq!(bench.events(), ["init", "starting", note, "done", "RELEASE"]);
-        bench.request(Request::Ack { id: ID });
+        bench.request(ShepherdRequest::Ack { id: ID });
         assert!(bench.shepherd.jobs.is_empty());
         bench.claimed();
         assert!(bench.shepherd.tasks.is_empty() && bench.events().is_empty());
@@ -543,8 +545,8 @@ mod tests {
     fn a_job_acknowledged_while_it_is_claimed_still_runs() {
         let mut bench = Bench::new();
         let start = bench.job(ID);
-        bench.request(Request::Start(Box::new(start)));
-        bench.request(Request::Ack { id: ID });
+        bench.request(ShepherdRequest::Start(Box::new(start)));
+        bench.request(ShepherdRequest::Ack { id: ID });
         bench.claimed();
         assert_eq!(bench.tasks(ID).len(), 1);
     }
@@ -555,15 +557,15 @@ mod tests {
         let shell_options = serde_json::json!({"output": {"stdout": {"path": "out"}}});
         let nodes = vec![NodeTasks { rank: 0, ntasks: 300 }];
         let many = StartJob { ntasks: 300, nodes, shell_options, ..bench.job(ID) };
-        bench.request(Request::Start(Box::new(many)));
+        bench.request(ShepherdRequest::Start(Box::new(many)));
         let ids = vec![ID, JobId::new(2)];
         let one = bench.job(JobId::new(2));
-        bench.request(Request::Start(Box::new(one)));
+        bench.request(ShepherdRequest::Start(Box::new(one)));
         let runtime = bench.runtime.handle().clone();
         let _entered = runtime.enter();
         bench.shepherd.claimed(Claimed { ids, outcome: Ok(()) });
-        bench.shepherd.start_some();
-        bench.shepherd.start_some();
+        bench.shepherd.next_slice();
+        bench.shepherd.next_slice();
         let (first, second) = (bench.tasks(ID).len(), bench.tasks(JobId::new(2)).len());
         assert!((1..300).contains(&first), "{first} tasks of the first job run");
         assert_eq!(second, 1);

@@ -4,14 +4,14 @@ use jobtap_core::job::JobId;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::claims::Claimed;
-use crate::exec::protocol::{Reply, Request};
+use crate::exec::protocol::{ShepherdMessage, ShepherdRequest};
 
 /// A message to the shepherd's loop.
 pub(super) enum Message {
     /// A manager sent its hello.
-    Hello { number: u64, outbox: UnboundedSender<Reply> },
+    Hello { number: u64, outbox: UnboundedSender<ShepherdMessage> },
     /// A manager sent a request.
-    Request { number: u64, request: Request },
+    Request { number: u64, request: ShepherdRequest },
     /// A connection ended.
     Closed { number: u64 },
     /// Jobs were claimed, or could not be claimed.

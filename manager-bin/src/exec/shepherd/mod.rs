@@ -36,7 +36,6 @@ mod state;
 mod sweep;
 mod taskio;
 mod template;
-mod timestamp;
 mod token;
 mod unacknowledged;
 
@@ -56,14 +55,14 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, MissedTickBehavior, sleep_until};
 
-use self::ending::OWNER_PATROL;
+use self::ending::MANAGER_PATROL;
 use self::job::Job;
 use self::message::Message;
 pub(crate) use self::options::files_per_task;
 use self::state::{Manager, Shepherd};
-use self::timestamp::timestamp;
-use super::protocol::{Reply, Request, VERSION};
+use super::protocol::{ShepherdMessage, ShepherdRequest, VERSION};
 use super::{HeldJob, TaskProcess};
+use crate::clock::now;
 use crate::open_files::OpenFiles;
 use crate::stderr;
 
@@ -95,7 +94,8 @@ fn start(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> {
     let state_dir = PathBuf::from(arguments.next().ok_or_else(usage)?);
     let idle = arguments.next().and_then(|text| text.to_str()?.parse().ok()).ok_or_else(usage)?;
     let files = arguments.next().and_then(|text| text.to_str()?.parse().ok()).ok_or_else(usage)?;
-    let owner = arguments.next().and_then(|text| text.to_str()?.parse().ok()).ok_or_else(usage)?;
+    let manager_process =
+        arguments.next().and_then(|text| text.to_str()?.parse().ok()).ok_or_else(usage)?;
     // Fails only for the leader of a process group: it has its own session, or was started by hand.
     let _ = rustix::process::setsid();
     let own = rustix::process::getpid();
@@ -103,10 +103,10 @@ fn start(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> {
     let listener = StdUnixListener::from(io::stdin().as_fd().try_clone_to_owned()?);
     listener.set_nonblocking(true)?;
     let (inbox, messages) = unbounded_channel();
-    let nonce = format!("{}-{:x}", own.as_raw_pid(), timestamp().to_bits());
-    let limits = OpenFiles::in_place_of_the_manager(files);
-    let mut shepherd = Shepherd::new(state_dir, nonce, limits, inbox)?;
-    shepherd.owner = Pid::from_raw(owner);
+    let nonce = format!("{}-{:x}", own.as_raw_pid(), now().as_secs().to_bits());
+    let open_files = OpenFiles::in_place_of_the_manager(files);
+    let mut shepherd = Shepherd::new(state_dir, nonce, open_files, inbox)?;
+    shepherd.manager_process = Pid::from_raw(manager_process);
     shepherd.jobs =
         unacknowledged::read(&shepherd.state_dir).into_iter().map(|job| (job.id, job)).collect();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -128,8 +128,8 @@ impl Shepherd {
         let mut connections = 0;
         let mut idle_since = Instant::now();
         let mut patrol = tokio::time::interval(idle_time.max(MIN_PATROL));
-        let mut owner_patrol = tokio::time::interval(OWNER_PATROL);
-        owner_patrol.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut manager_patrol = tokio::time::interval(MANAGER_PATROL);
+        manager_patrol.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             if !self.is_idle() {
                 idle_since = Instant::now();
@@ -146,15 +146,15 @@ impl Shepherd {
                     connection::serve(stream, connections, self.inbox.clone());
                 }
                 () = ready(()), if !self.starting.is_empty() => {
-                    self.start_some();
+                    self.next_slice();
                     // Streams of other jobs are copied by asynchronous tasks of the same thread.
                     tokio::task::yield_now().await;
                 }
                 () = at(self.sweep_at) => self.sweep(),
                 () = sleep_until(idle_since + idle_time), if self.is_idle() => break,
                 _ = patrol.tick() => if self.has_lost_its_state() { break },
-                _ = owner_patrol.tick(), if self.must_check_owner() => {
-                    if self.is_owner_gone() {
+                _ = manager_patrol.tick(), if self.must_check_manager_process() => {
+                    if self.is_manager_gone() {
                         self.end();
                     }
                 }
@@ -178,7 +178,7 @@ impl Shepherd {
             }
             Message::Closed { number } => {
                 if self.manager.as_ref().is_some_and(|manager| manager.number == number) {
-                    self.forget_manager();
+                    self.detach_manager();
                 }
             }
             Message::Claimed(claimed) => self.claimed(claimed),
@@ -198,14 +198,14 @@ impl Shepherd {
         }
     }
 
-    fn greet(&mut self, number: u64, outbox: UnboundedSender<Reply>) {
-        self.forget_manager();
+    fn greet(&mut self, number: u64, outbox: UnboundedSender<ShepherdMessage>) {
+        self.detach_manager();
         let pid = std::process::id();
-        let _ = outbox.send(Reply::Hello { version: VERSION, pid });
+        let _ = outbox.send(ShepherdMessage::Hello { version: VERSION, pid });
         self.manager = Some(Manager { number, outbox });
     }
 
-    fn forget_manager(&mut self) {
+    fn detach_manager(&mut self) {
         self.manager = None;
         self.jobs.values_mut().for_each(Job::detach);
     }
@@ -216,52 +216,52 @@ impl Shepherd {
         let mut tasks: Vec<TaskProcess> = running.iter().map(process).collect();
         tasks.sort_by_key(|task| task.rank);
         if let Some(outbox) = self.outbox() {
-            let _ = outbox.send(Reply::Tasks { id, tasks });
+            let _ = outbox.send(ShepherdMessage::Tasks { id, tasks });
         }
     }
 
-    fn request(&mut self, request: Request) {
+    fn request(&mut self, request: ShepherdRequest) {
         match request {
             // Handled by the connection.
-            Request::Hello { .. } => {}
-            Request::Start(job) => {
+            ShepherdRequest::Hello { .. } => {}
+            ShepherdRequest::Start(job) => {
                 if let Some(known) = self.jobs.get_mut(&job.id) {
                     known.kill = job.kill;
                 }
                 self.start_or_attach(*job);
             }
-            Request::Signal { id, signum } => match Signal::from_named_raw(signum) {
+            ShepherdRequest::Signal { id, signum } => match Signal::from_named_raw(signum) {
                 Some(signal) => self.signal_when_launched(id, signal),
                 None => {
                     stderr::line(&format!("shepherd: job {id}: signal {signum} can't be sent"));
                 }
             },
-            Request::Cancel { id, signum, kill } => {
+            ShepherdRequest::Cancel { id, signum, kill } => {
                 let signal = Signal::from_named_raw(signum).unwrap_or(Signal::TERM);
                 self.cancel(id, signal, kill);
             }
-            Request::Stdin { id, rank, data, eof } => self.add_input(id, rank, &data, eof),
-            Request::Tasks { id } => self.send_tasks(id),
-            Request::Ack { id } => match self.jobs.get_mut(&id) {
+            ShepherdRequest::Stdin { id, rank, data, eof } => self.add_input(id, rank, &data, eof),
+            ShepherdRequest::Tasks { id } => self.send_tasks(id),
+            ShepherdRequest::Ack { id } => match self.jobs.get_mut(&id) {
                 Some(job) => {
                     job.acknowledged = true;
                     self.remove_if_acknowledged(id);
                 }
                 None => self.claims.forget(id),
             },
-            Request::List => {
+            ShepherdRequest::List => {
                 let held = |job: &Job| HeldJob { id: job.id, ended: job.ended() };
                 let claimed = self.claims.earlier().filter(|id| !self.jobs.contains_key(id));
                 let lost = claimed.map(|id| HeldJob { id, ended: true });
                 let jobs = self.jobs.values().map(held).chain(lost).collect();
                 if let Some(outbox) = self.outbox() {
-                    let _ = outbox.send(Reply::List { jobs });
+                    let _ = outbox.send(ShepherdMessage::List { jobs });
                 }
             }
-            Request::Shutdown => {
+            ShepherdRequest::Shutdown => {
                 self.shutdown = true;
                 // No other manager will connect for the jobs of a temporary instance.
-                if self.owner.is_some() {
+                if self.manager_process.is_some() {
                     self.end();
                 }
             }

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::options::Stream;
-use super::timestamp::timestamp;
+use crate::clock::now;
 use crate::files::{Dir, Kind};
 use crate::open_files::OpenFiles;
 
@@ -114,7 +114,7 @@ impl OutputLog {
     }
 
     fn add(&mut self, name: &'static str, context: impl Serialize) {
-        let entry = Entry { timestamp: timestamp(), name, context };
+        let entry = Entry { timestamp: now().as_secs(), name, context };
         // This can't fail: maps with text keys and finite numbers always serialize, and writing to a
         // vector always succeeds.
         if serde_json::to_writer(&mut self.buffer, &entry).is_ok() {

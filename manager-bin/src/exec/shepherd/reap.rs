@@ -46,7 +46,7 @@ impl Shepherd {
             return;
         };
         job.task_exited(pid, status);
-        if !job.is_live() {
+        if !job.needs_processes() {
             self.kill_leftovers(id);
             // A process that just executes another program has an empty environment for a moment, so
             // `kill_leftovers` may have missed it.
@@ -178,7 +178,7 @@ impl Shepherd {
         };
         let ours = |pid: Pid| {
             (job.group.is_some() && getpgid(Some(pid)).ok() == job.group)
-                || self.owner(pid) == Some(id)
+                || self.job_of(pid) == Some(id)
         };
         self.orphans().into_iter().any(|pid| is_alive(pid) && ours(pid))
     }
@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     const ID: JobId = JobId::new(7);
-    use crate::exec::protocol::Reply;
+    use crate::exec::protocol::ShepherdMessage;
     use crate::exec::{NodeTasks, StartJob};
     use crate::open_files::OpenFiles;
 
@@ -241,9 +241,10 @@ mod tests {
         let _entered = runtime.enter();
         let (inbox, _messages) = unbounded_channel();
         let nonce = format!("left-behind-{}", std::process::id());
-        let limits = OpenFiles::of_this_process();
+        let open_files = OpenFiles::of_this_process();
         let state = tempfile::tempdir().unwrap();
-        let mut shepherd = Shepherd::new(state.path().to_owned(), nonce, limits, inbox).unwrap();
+        let mut shepherd =
+            Shepherd::new(state.path().to_owned(), nonce, open_files, inbox).unwrap();
         let (outbox, mut replies) = unbounded_channel();
         let nodes = [3, 5].map(|rank| NodeTasks { rank, ntasks: 1 });
         let start = StartJob { ntasks: 2, nodes: nodes.into(), ..StartJob::new(ID) };
@@ -259,7 +260,7 @@ mod tests {
         let left = Process(left);
         // The environment is visible only once the child has executed its program.
         let pid = Pid::from_raw(i32::try_from(left.0.id()).unwrap()).unwrap();
-        while shepherd.owner(pid) != Some(ID) {
+        while shepherd.job_of(pid) != Some(ID) {
             std::thread::yield_now();
         }
 
@@ -271,7 +272,7 @@ mod tests {
         shepherd.kill_round(ID);
         assert!(shepherd.jobs[&ID].ended());
         let mut drained = Vec::new();
-        while let Ok(Reply::Event(event)) = replies.try_recv() {
+        while let Ok(ShepherdMessage::Event(event)) = replies.try_recv() {
             if let ExecEvent::Unkillable { ranks, .. } = event {
                 drained.push(ranks.to_string());
             }

@@ -40,12 +40,12 @@ pub(super) struct Launcher<'a> {
     job: &'a StartJob,
     program: Result<PathBuf, Errno>,
     env: Vec<(String, String)>,
-    limits: &'a OpenFiles,
+    open_files: &'a OpenFiles,
 }
 
 impl<'a> Launcher<'a> {
     /// Looks the command up. `nonce` distinguishes this shepherd from all others.
-    pub(super) fn new(job: &'a StartJob, nonce: &str, limits: &'a OpenFiles) -> Self {
+    pub(super) fn new(job: &'a StartJob, nonce: &str, open_files: &'a OpenFiles) -> Self {
         let id = f58_for(job);
         let nnodes = job.nodes.len().max(1);
         let mut env = vec![token::of_job(nonce, job.id)];
@@ -57,7 +57,7 @@ impl<'a> Launcher<'a> {
                 env.push((format!("{prefix}_JOB_TMPDIR"), dir.display().to_string()));
             }
         }
-        Self { job, program: find_program(job), env, limits }
+        Self { job, program: find_program(job), env, open_files }
     }
 
     /// Checks the working directory: the error of a failed start would not name it.
@@ -83,7 +83,7 @@ impl<'a> Launcher<'a> {
         group: Option<Pid>,
     ) -> Result<Spawned, SpawnError> {
         let name = &program_name(self.job);
-        let program = self.program.as_ref().map_err(|errno| refused(name, &(*errno).into()))?;
+        let program = self.program.as_ref().map_err(|errno| spawn_error(name, &(*errno).into()))?;
         let files = &io.files(self.job, rank).map_err(SpawnError::System)?;
         let mut command = Command::new(program);
         command.arg0(name);
@@ -96,7 +96,7 @@ impl<'a> Launcher<'a> {
             }
             other => other,
         }
-        .map_err(|error| refused(name, &error))
+        .map_err(|error| spawn_error(name, &error))
     }
 
     fn run(
@@ -125,7 +125,7 @@ impl<'a> Launcher<'a> {
             .stdin(stdin)
             .stdout(stdout)
             .stderr(stderr);
-        let child = self.limits.lowered(|| command.spawn())?;
+        let child = self.open_files.lowered(|| command.spawn())?;
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| io::Error::from(Errno::SRCH))?;
         Ok(Spawned { pid, captures, input })
@@ -169,7 +169,7 @@ fn find_program(job: &StartJob) -> Result<PathBuf, Errno> {
 }
 
 /// Sorts errors by their cause: the command, or the system.
-fn refused(name: &str, error: &io::Error) -> SpawnError {
+fn spawn_error(name: &str, error: &io::Error) -> SpawnError {
     let mut message = format!("{name}: {}", plain(error));
     if error.raw_os_error() == Some(Errno::MFILE.raw_os_error()) {
         message
@@ -213,14 +213,14 @@ mod tests {
 
     #[test]
     fn errors_of_the_command_have_the_exit_codes_of_a_shell() {
-        let code = |errno: Errno| match refused("x", &errno.into()) {
+        let code = |errno: Errno| match spawn_error("x", &errno.into()) {
             SpawnError::Command { exit_code, .. } => Some(exit_code),
             SpawnError::System(_) => None,
         };
         assert_eq!(code(Errno::NOENT), Some(127));
         assert_eq!(code(Errno::ACCESS), Some(126));
         assert_eq!(code(Errno::AGAIN), None);
-        let SpawnError::Command { message, .. } = refused("x", &Errno::NOENT.into()) else {
+        let SpawnError::Command { message, .. } = spawn_error("x", &Errno::NOENT.into()) else {
             panic!()
         };
         assert_eq!(message, "x: No such file or directory");

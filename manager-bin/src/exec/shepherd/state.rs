@@ -14,23 +14,24 @@ use super::ending::Ending;
 use super::job::Job;
 use super::jobdir::JobDirs;
 use super::message::Message;
-use crate::exec::protocol::Reply;
+use crate::exec::protocol::ShepherdMessage;
 use crate::open_files::OpenFiles;
 
 /// The connection to which events are sent.
 pub(super) struct Manager {
     pub(super) number: u64,
-    pub(super) outbox: UnboundedSender<Reply>,
+    pub(super) outbox: UnboundedSender<ShepherdMessage>,
 }
 
 pub(super) struct Shepherd {
     pub(super) state_dir: PathBuf,
-    /// The process with which a temporary instance ends; `None` if its state outlives the manager.
-    pub(super) owner: Option<Pid>,
+    /// The manager's process, if the instance is temporary: its jobs end when that process is gone. `None`
+    /// if the jobs outlive the manager.
+    pub(super) manager_process: Option<Pid>,
     pub(super) job_dirs: JobDirs,
     /// Distinguishes processes of this shepherd from those of others, by their environment.
     pub(super) nonce: String,
-    pub(super) limits: &'static OpenFiles,
+    pub(super) open_files: &'static OpenFiles,
     pub(super) inbox: UnboundedSender<Message>,
     pub(super) manager: Option<Manager>,
     pub(super) claims: Claims,
@@ -53,7 +54,7 @@ impl Shepherd {
     pub(super) fn new(
         state_dir: PathBuf,
         nonce: String,
-        limits: &'static OpenFiles,
+        open_files: &'static OpenFiles,
         inbox: UnboundedSender<Message>,
     ) -> io::Result<Self> {
         let claims_inbox = inbox.clone();
@@ -62,9 +63,9 @@ impl Shepherd {
             claims: Claims::start(&state_dir, report)?,
             job_dirs: JobDirs::open(&state_dir)?,
             state_dir,
-            owner: None,
+            manager_process: None,
             nonce,
-            limits,
+            open_files,
             inbox,
             manager: None,
             jobs: BTreeMap::new(),
@@ -79,7 +80,7 @@ impl Shepherd {
     }
 
     /// The channel to the manager, if one is connected.
-    pub(super) fn outbox(&self) -> Option<UnboundedSender<Reply>> {
+    pub(super) fn outbox(&self) -> Option<UnboundedSender<ShepherdMessage>> {
         self.manager.as_ref().map(|manager| manager.outbox.clone())
     }
 }

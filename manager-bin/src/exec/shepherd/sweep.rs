@@ -40,7 +40,7 @@ impl Shepherd {
     }
 
     /// Kills orphans that no job needs any more.
-    pub(super) fn kill(&mut self, orphans: Vec<Pid>) {
+    pub(super) fn kill_orphans(&mut self, orphans: Vec<Pid>) {
         for pid in &orphans {
             send(*pid, Signal::KILL);
         }
@@ -54,19 +54,19 @@ impl Shepherd {
         if orphans.is_empty() {
             return;
         }
-        let live = || self.jobs.values().filter(|job| job.is_live());
+        let live = || self.jobs.values().filter(|job| job.needs_processes());
         let groups: HashSet<Pid> = live().filter_map(|job| job.group).collect();
         let idle = live().next().is_none();
-        // While a job runs, an orphan of unknown owner may be one of its processes: a process that just
+        // While a job runs, an orphan whose job is unknown may be one of its processes: a process that just
         // executes another program has an empty environment for a moment.
         let unneeded = orphans.into_iter().filter(|pid| {
-            let owner = self.owner(*pid);
-            let lives = owner.and_then(|id| self.jobs.get(&id)).is_some_and(Job::is_live)
+            let job = self.job_of(*pid);
+            let lives = job.and_then(|id| self.jobs.get(&id)).is_some_and(Job::needs_processes)
                 || getpgid(Some(*pid)).is_ok_and(|group| groups.contains(&group));
-            !lives && (owner.is_some() || idle)
+            !lives && (job.is_some() || idle)
         });
         let unneeded = unneeded.collect();
-        self.kill(unneeded);
+        self.kill_orphans(unneeded);
     }
 
     /// Kills the orphans of a job whose tasks are gone.
@@ -90,7 +90,7 @@ impl Shepherd {
                 let _ = kill_process_group(group, signal);
                 true
             }
-            _ if self.owner(*pid) == Some(job.id) => {
+            _ if self.job_of(*pid) == Some(job.id) => {
                 send(*pid, signal);
                 true
             }
@@ -100,7 +100,7 @@ impl Shepherd {
     }
 
     /// The job that a process belongs to according to its environment.
-    pub(super) fn owner(&self, pid: Pid) -> Option<JobId> {
+    pub(super) fn job_of(&self, pid: Pid) -> Option<JobId> {
         let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_pid())).ok()?;
         token::job_in(&environment, &self.nonce)
     }

@@ -186,7 +186,7 @@ impl JobIo {
     }
 
     /// Writes the first entries of the output log, for readers that start before any output.
-    pub(super) fn announce(&self) -> io::Result<()> {
+    pub(super) fn flush_log(&self) -> io::Result<()> {
         lock(&self.log).flush()
     }
 }

@@ -11,7 +11,7 @@ use jobtap_core::job::{Flags, Uid, Urgency};
 use jobtap_core::jobspec::{Jobspec, JobspecError};
 use serde_json::Value;
 
-use super::{Context, Handle, Response};
+use super::{Context, Handle, PendingResponse};
 use crate::daemon::Parts;
 use crate::rpc::RpcError;
 use crate::rpc::errno::{EINVAL, ENOSPC, EPERM};
@@ -19,7 +19,7 @@ use crate::rpc::service::Service;
 use crate::rpc::services::ingest::Submit;
 
 impl Handle for Submit {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         size::check(&self, context.parts.configuration.max_jobspec.load(Ordering::Relaxed))?;
         let submission = submission(self, context.cred)?;
         check_space(context.parts)?;

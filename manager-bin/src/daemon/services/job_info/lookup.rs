@@ -1,6 +1,6 @@
 //! `job-info.lookup`: stored keys of a job, on demand with the later updates applied.
 
-use jobtap_core::engine::{Cred, Log};
+use jobtap_core::engine::{Cred, JobLog};
 use jobtap_core::jobspec::Jobspec;
 use serde_json::{Map, Value};
 
@@ -13,15 +13,15 @@ use crate::store::GuestFiles;
 /// The values that are asked for.
 ///
 /// # Errors
-/// Those of [`Records::main_log`] for a job that the client may not read, and ENOENT for a key that the
+/// Those of [`Records::main_log_for`] for a job that the client may not read, and ENOENT for a key that the
 /// job does not have.
 pub(super) fn values(records: &Records, cred: Cred, request: &Lookup) -> Result<Values, RpcError> {
-    let log = records.main_log(request.id, cred)?;
+    let log = records.main_log_for(request.id, cred)?;
     let mut values = Map::new();
     for key in &request.keys {
         let text = match key.as_str() {
             "eventlog" => Some(log.text.clone()),
-            "guest.exec.eventlog" => records.log(request.id, Log::Exec)?,
+            "guest.exec.eventlog" => records.log(request.id, JobLog::Exec)?,
             name => match records.file(request.id, name) {
                 Some(file) => GuestFiles::open(&file).and_then(std::io::read_to_string).ok(),
                 None => records.value(request.id, name)?,

@@ -7,15 +7,17 @@ pub(in crate::daemon) mod watch;
 use jobtap_core::job::JobId;
 
 pub(in crate::daemon) use self::lookup::current_jobspec;
-use super::{Context, Handle, Response, written};
+use super::{Context, Handle, PendingResponse, written};
 use crate::rpc::RpcError;
 use crate::rpc::service::Service;
 use crate::rpc::services::job_info::{self as wire, Lookup};
 
 impl Handle for Lookup {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let (records, cred) = (context.parts.records.clone(), context.cred);
-        Response::one(async move { written::<Self>(&lookup::values(&records, cred, &self)?) })
+        PendingResponse::one(
+            async move { written::<Self>(&lookup::values(&records, cred, &self)?) },
+        )
     }
 }
 
@@ -60,12 +62,12 @@ impl From<wire::Watch> for Watch {
 }
 
 impl Handle for wire::Watch {
-    fn handle(self, context: &Context<'_>) -> Result<Response, RpcError> {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         if !context.streaming {
             let text = format!("{} requires streaming RPC flag", Self::TOPIC);
             return Err(RpcError::proto(text));
         }
-        Ok(Response::Eventlog(self.into()))
+        Ok(PendingResponse::Eventlog(self.into()))
     }
 }
 

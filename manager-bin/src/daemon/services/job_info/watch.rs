@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jobtap_core::engine::{Cred, Log};
+use jobtap_core::engine::{Cred, JobLog};
 use jobtap_core::job::JobId;
 use serde_json::{Value, json};
 
@@ -65,10 +65,10 @@ pub(in crate::daemon) async fn serve<S: Sink>(
 
 impl<S: Sink> Watcher<'_, S> {
     async fn run(&mut self, request: &Watch) -> Result<(), RpcError> {
-        let main = self.records.main_log(self.id, self.cred)?;
+        let main = self.records.main_log_for(self.id, self.cred)?;
         match &request.path {
-            Path::Main => self.eventlog(Log::Main, main).await,
-            Path::Exec => self.eventlog(Log::Exec, main).await,
+            Path::Main => self.eventlog(JobLog::Main, main).await,
+            Path::Exec => self.eventlog(JobLog::Exec, main).await,
             Path::Output => self.file(main, "guest.output").await,
             Path::Input => self.file(main, "guest.input").await,
             Path::Unknown if request.waitcreate => self.in_vain(&main).await,
@@ -81,7 +81,7 @@ impl<S: Sink> Watcher<'_, S> {
         let mut over = main.is_inactive();
         while !over {
             over = match self.heard().await? {
-                Heard::Event(event) => event.log == Log::Main && event.entry.name == "clean",
+                Heard::Event(event) => event.log == JobLog::Main && event.entry.name == "clean",
                 Heard::Missed => self.is_over()?,
             };
         }
@@ -89,12 +89,12 @@ impl<S: Sink> Watcher<'_, S> {
     }
 
     /// Sends a log until its last event or until the job is inactive.
-    async fn eventlog(&mut self, log: Log, main: MainLog) -> Result<(), RpcError> {
+    async fn eventlog(&mut self, log: JobLog, main: MainLog) -> Result<(), RpcError> {
         let mut position = Position::default();
         let mut over = main.is_inactive();
         loop {
             let stored = match log {
-                Log::Main if position.shown() == 0 => Some(main.text.clone()),
+                JobLog::Main if position.shown() == 0 => Some(main.text.clone()),
                 _ => self.records.log(self.id, log)?,
             };
             if over && stored.is_none() {
@@ -116,7 +116,7 @@ impl<S: Sink> Watcher<'_, S> {
     }
 
     /// Sends new events until the job is inactive, the log is complete, or lines are missing.
-    async fn live(&mut self, log: Log, position: &mut Position) -> Result<Live, RpcError> {
+    async fn live(&mut self, log: JobLog, position: &mut Position) -> Result<Live, RpcError> {
         loop {
             let event = match self.heard().await? {
                 Heard::Event(event) => event,
@@ -135,7 +135,7 @@ impl<S: Sink> Watcher<'_, S> {
                     }
                 }
             }
-            if event.log == Log::Main && event.entry.name == "clean" {
+            if event.log == JobLog::Main && event.entry.name == "clean" {
                 return Ok(Live::Over);
             }
         }
@@ -170,7 +170,7 @@ impl<S: Sink> Watcher<'_, S> {
                 heard = self.events.next() => {
                     over = match heard.ok_or_else(ended)? {
                         Heard::Event(event) => {
-                            event.log == Log::Main && event.entry.name == "clean"
+                            event.log == JobLog::Main && event.entry.name == "clean"
                         }
                         Heard::Missed => self.is_over()?,
                     };
@@ -186,7 +186,7 @@ impl<S: Sink> Watcher<'_, S> {
 
     /// Whether the job is inactive according to the store, for a watcher that missed events.
     fn is_over(&self) -> Result<bool, RpcError> {
-        Ok(self.records.main_log(self.id, self.cred)?.is_inactive())
+        Ok(self.records.main_log_for(self.id, self.cred)?.is_inactive())
     }
 
     async fn show(&self, line: &str) -> Result<(), RpcError> {
@@ -200,10 +200,10 @@ fn ended() -> RpcError {
 }
 
 /// Whether this line is the last one of its log.
-fn ends(log: Log, line: &str) -> bool {
+fn ends(log: JobLog, line: &str) -> bool {
     let name = match log {
-        Log::Main => "clean",
-        Log::Exec => "done",
+        JobLog::Main => "clean",
+        JobLog::Exec => "done",
     };
     line.contains(name)
         && serde_json::from_str::<Value>(line)

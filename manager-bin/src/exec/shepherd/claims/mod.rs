@@ -30,7 +30,7 @@ pub(super) struct Claimed {
     pub(super) outcome: Result<(), String>,
 }
 
-enum Request {
+enum ClaimRequest {
     Claim(JobId),
     Forget(JobId),
 }
@@ -39,7 +39,7 @@ enum Request {
 pub(super) struct Claims {
     /// Jobs that earlier shepherds claimed.
     earlier: BTreeSet<JobId>,
-    requests: Sender<Request>,
+    requests: Sender<ClaimRequest>,
 }
 
 impl Claims {
@@ -60,7 +60,7 @@ impl Claims {
 
     /// Requests the claim of a job; [`Claimed`] reports the result. The error is for the user.
     pub(super) fn claim(&self, id: JobId) -> Result<(), String> {
-        let sent = self.requests.send(Request::Claim(id));
+        let sent = self.requests.send(ClaimRequest::Claim(id));
         sent.map_err(|_| "cannot claim the job: the shepherd's claims have failed".to_owned())
     }
 
@@ -79,18 +79,18 @@ impl Claims {
         self.earlier.remove(&id);
         // Fails only if the thread has ended. Then no job is claimed or started any more, and the claim
         // that stays does no harm.
-        let _ = self.requests.send(Request::Forget(id));
+        let _ = self.requests.send(ClaimRequest::Forget(id));
     }
 }
 
-fn serve(mut log: ClaimLog, requests: &Receiver<Request>, report: impl Fn(Claimed)) {
+fn serve(mut log: ClaimLog, requests: &Receiver<ClaimRequest>, report: impl Fn(Claimed)) {
     let mut group = Vec::new();
     while let Ok(first) = requests.recv() {
         let mut next = Some(first);
         while let Some(request) = next {
             match request {
-                Request::Claim(id) => group.push(id),
-                Request::Forget(id) => {
+                ClaimRequest::Claim(id) => group.push(id),
+                ClaimRequest::Forget(id) => {
                     // In order: the claim must not be written after it was dropped.
                     if group.contains(&id) {
                         write(&mut log, &mut group, &report);

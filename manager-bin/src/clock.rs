@@ -1,4 +1,5 @@
-//! The clock of the manager. The core reads no clock; it is given this time with each input.
+//! The clock of the manager and of its shepherd. The core reads no clock; it is given this time with each
+//! input.
 
 use std::time::SystemTime;
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::job::{State, Timestamp};
+use super::{State, Timestamp};
 
 /// The times at which a job entered its states, and at which its tasks started.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

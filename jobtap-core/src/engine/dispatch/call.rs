@@ -1,6 +1,6 @@
 //! The one place where the engine calls handlers.
 //!
-//! Nearly every callback only looks on, or decides a priority. So [`invoke`] runs through a list of
+//! Nearly every callback only looks on, or decides a priority. So [`call_handlers`] runs through a list of
 //! handlers in one loop, with one `catch_unwind` around all of it, and stops at the first handler that
 //! does more: only then the caller has to carry out commands, or to handle a failure. A single handler
 //! (a service, `conf.update`, an author's own topic) is a list of one.
@@ -11,20 +11,20 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::slice;
 
 use super::buffer::{Asked, CommandBuffer};
-use super::host::FrameHost;
+use super::host::CallbackHost;
 use super::{asked, faulted};
 use crate::engine::agenda::{Progress, Queued};
 use crate::engine::api::Level;
 use crate::engine::core::Core;
-use crate::host::{Args, Bound, Detail, Fault, Instance, Outcome};
+use crate::host::{Args, BoundHandler, Detail, Fault, LoadedPlugin, Outcome};
 use crate::job::{Job, JobId};
 use crate::topic::TopicId;
 
-/// Why [`invoke`] has returned.
+/// Why [`call_handlers`] has returned.
 #[derive(Debug)]
 pub(crate) enum Interrupt {
     /// All handlers were called.
-    End,
+    AllCalled,
     /// The handler has asked for something.
     Commands,
     /// It has failed.
@@ -38,14 +38,14 @@ pub(crate) enum Interrupt {
 }
 
 /// Calls handlers from `progress.next` on, until one does more than look on and decide, or is out of
-/// service by `is_out`.
+/// service by `is_out_of_service`.
 #[inline]
-pub(crate) fn invoke<'e>(
-    host: &FrameHost<'e>,
-    handlers: &'e [Bound],
+pub(crate) fn call_handlers<'e>(
+    host: &CallbackHost<'e>,
+    handlers: &'e [BoundHandler],
     progress: &mut Progress,
     args: &Args<'_>,
-    is_out: impl Fn(&Bound) -> bool,
+    is_out_of_service: impl Fn(&BoundHandler) -> bool,
 ) -> Interrupt {
     let (ticks, budget) = (&host.core.plugins.ticks, host.core.plugins.budget);
     let buffer = host.buffer;
@@ -56,16 +56,18 @@ pub(crate) fn invoke<'e>(
     let called = catch_unwind(AssertUnwindSafe(move || {
         while let Some(bound) = handlers.get(reached.next) {
             reached.next += 1;
-            if is_out(bound) {
+            if is_out_of_service(bound) {
                 return Interrupt::OutOfService;
             }
             host.instance.set(bound.instance());
-            reached.deciders += usize::from(!bound.watches());
+            reached.deciders += usize::from(!bound.only_observes());
             let (result, milliseconds) = bound.call_uncaught(args, ticks);
             match result {
                 Ok(outcome) => {
                     let deferred = outcome.is_deferred();
                     reached.outcome.merge(outcome);
+                    // Before the budget: the caller must learn that a verdict is awaited, and `Interrupt` has
+                    // room for one reason. A handler that defers has only started its work.
                     if deferred {
                         return Interrupt::Deferred;
                     }
@@ -81,16 +83,17 @@ pub(crate) fn invoke<'e>(
                 return Interrupt::Commands;
             }
         }
-        Interrupt::End
+        Interrupt::AllCalled
     }));
     called.unwrap_or_else(|panic| Interrupt::Fault(panicked(handlers, progress.next, &*panic)))
 }
 
 /// The fault of the handler before `next`, which has panicked.
 #[cold]
-fn panicked(handlers: &[Bound], next: usize, panic: &(dyn Any + Send)) -> Box<Fault> {
+fn panicked(handlers: &[BoundHandler], next: usize, panic: &(dyn Any + Send)) -> Box<Fault> {
     match handlers.get(next.wrapping_sub(1)) {
         Some(bound) => bound.panicked(panic),
+        // Impossible, since `next` is increased before each call.
         None => Box::new(Fault::Busy),
     }
 }
@@ -99,12 +102,12 @@ fn panicked(handlers: &[Bound], next: usize, panic: &(dyn Any + Send)) -> Box<Fa
 #[inline]
 pub(crate) fn host_of<'e>(
     core: &'e Core,
-    handlers: &'e [Bound],
+    handlers: &'e [BoundHandler],
     current: Option<JobId>,
     buffer: &'e CommandBuffer,
-) -> Option<FrameHost<'e>> {
+) -> Option<CallbackHost<'e>> {
     let instance = Cell::new(&**handlers.first()?.instance());
-    Some(FrameHost { core, instance, current, buffer })
+    Some(CallbackHost { core, instance, current, buffer })
 }
 
 /// How the call of one handler went.
@@ -114,22 +117,31 @@ pub(crate) struct Called {
     pub(crate) commands: Vec<Queued>,
 }
 
-/// Calls one handler. Also logs when it is over its budget, and the panics of plugins whose topics it
-/// called; what it asked for is left to the caller.
+/// Calls one handler. Also logs when it is over its budget, and logs and counts the panics of plugins whose
+/// topics it called. To carry out what it asked for, and to log and count its own panic, is left to the
+/// caller.
 pub(crate) fn call_one(
     core: &mut Core,
-    bound: &Bound,
+    bound: &BoundHandler,
     topic: TopicId,
     detail: Detail<'_>,
 ) -> Called {
     let buffer = CommandBuffer::default();
-    let host =
-        FrameHost { core, instance: Cell::new(bound.instance()), current: None, buffer: &buffer };
+    let host = CallbackHost {
+        core,
+        instance: Cell::new(bound.instance()),
+        current: None,
+        buffer: &buffer,
+    };
     let args = Args { host: &host, topic, job: None, detail };
     let mut progress = Progress::default();
     // The caller has decided that this handler is called, such as `unload` of a plugin that is off the
     // stack already.
-    let interrupt = invoke(&host, slice::from_ref(bound), &mut progress, &args, |_| false);
+    let interrupt = call_handlers(&host, slice::from_ref(bound), &mut progress, &args, |_| false);
+    if matches!(&interrupt, Interrupt::Fault(fault) if !matches!(**fault, Fault::Panic(_))) {
+        // As in a dispatch: a handler that fails changes no jobspec.
+        buffer.drop_updates(0);
+    }
     let Asked { mut commands, panicked, noted } = buffer.into_asked();
     asked::forget(&mut core.jobs, noted);
     let result = match interrupt {
@@ -149,12 +161,12 @@ pub(crate) fn call_one(
 
 /// Calls an author's own topic at one handler, during another callback, and with that one's buffer.
 pub(crate) fn call_nested(
-    outer: &FrameHost<'_>,
-    bound: &Bound,
+    outer: &CallbackHost<'_>,
+    bound: &BoundHandler,
     job: Option<&Job>,
     payload: &dyn Any,
 ) -> Result<Outcome, Fault> {
-    let host = FrameHost {
+    let host = CallbackHost {
         core: outer.core,
         instance: Cell::new(bound.instance()),
         current: job.map(Job::id),
@@ -162,7 +174,7 @@ pub(crate) fn call_nested(
     };
     let args = Args { host: &host, topic: TopicId::Own, job, detail: Detail::Own(payload) };
     let mut progress = Progress::default();
-    match invoke(&host, slice::from_ref(bound), &mut progress, &args, |_| false) {
+    match call_handlers(&host, slice::from_ref(bound), &mut progress, &args, |_| false) {
         Interrupt::Fault(fault) => Err(*fault),
         _ => Ok(progress.outcome),
     }
@@ -172,17 +184,14 @@ pub(crate) fn call_nested(
 /// `None` if the plugin is being called.
 pub(crate) fn call_back(
     core: &mut Core,
-    instance: &Instance,
+    instance: &LoadedPlugin,
     call: impl for<'a> FnOnce(&mut dyn Any, &'a Args<'a>),
 ) -> Option<Called> {
     let buffer = CommandBuffer::default();
-    let host = FrameHost { core, instance: Cell::new(instance), current: None, buffer: &buffer };
+    let host = CallbackHost { core, instance: Cell::new(instance), current: None, buffer: &buffer };
     let args = Args::new(&host, TopicId::Own);
     let ticks = &core.plugins.ticks;
-    let start = ticks.coarse();
-    // Not metered, since each meter belongs to a handler, and no handler is called here.
-    let result = instance.with(|plugin| call(plugin, &args))?;
-    let milliseconds = ticks.coarse().saturating_sub(start);
+    let (result, milliseconds) = instance.call_later(ticks, |plugin| call(plugin, &args))?;
     let Asked { mut commands, panicked, noted } = buffer.into_asked();
     asked::forget(&mut core.jobs, noted);
     if result.is_err() {
@@ -200,7 +209,7 @@ pub(crate) fn call_back(
 #[cold]
 pub(crate) fn log_over_budget(
     core: &mut Core,
-    bound: &Bound,
+    bound: &BoundHandler,
     job: Option<JobId>,
     milliseconds: u64,
 ) {

@@ -26,7 +26,7 @@ const SHORT_BYTES: usize = 1 << 20;
 const HEAD: usize = 256;
 
 /// A request, with the bytes that it takes of its user's share until they are freed.
-pub(super) struct Frame {
+pub(super) struct RequestLine {
     pub(super) request: Request,
     pub(super) charge: Charge,
 }
@@ -40,13 +40,13 @@ pub(super) struct Refused {
 }
 
 /// The requests that a client sends.
-pub(super) struct Frames<R> {
+pub(super) struct RequestLines<R> {
     from: BufReader<R>,
     line: Vec<u8>,
     short: Arc<Semaphore>,
 }
 
-impl<R: AsyncRead + Unpin> Frames<R> {
+impl<R: AsyncRead + Unpin> RequestLines<R> {
     pub(super) fn new(from: R) -> Self {
         let short = Arc::new(Semaphore::new(SHORT_BYTES));
         Self { from: BufReader::new(from), line: Vec::new(), short }
@@ -58,7 +58,7 @@ impl<R: AsyncRead + Unpin> Frames<R> {
     }
 
     /// The next request; `None` at the end.
-    pub(super) async fn next(&mut self, share: &Share) -> Option<Result<Frame, Refused>> {
+    pub(super) async fn next(&mut self, share: &Share) -> Option<Result<RequestLine, Refused>> {
         let mut charge = Charge::default();
         // Frees the memory of a long line.
         self.line.clear();
@@ -89,7 +89,7 @@ impl<R: AsyncRead + Unpin> Frames<R> {
                     charge = Charge::of(&self.short, length).await;
                 }
                 let request = decode(&self.line);
-                return Some(request.map(|request| Frame { request, charge }));
+                return Some(request.map(|request| RequestLine { request, charge }));
             }
         }
     }
@@ -153,11 +153,11 @@ mod tests {
     async fn read(bytes: &[u8]) -> Vec<Result<Request, Refused>> {
         let shares = Shares::new(448);
         let seat = shares.seat(Cred { userid: Uid::new(7), owner: false }).unwrap();
-        let mut frames = Frames::new(bytes);
+        let mut lines = RequestLines::new(bytes);
         let mut all = Vec::new();
-        while let Some(frame) = frames.next(seat.share()).await {
-            let ended = frame.is_err();
-            all.push(frame.map(|frame| frame.request));
+        while let Some(line) = lines.next(seat.share()).await {
+            let ended = line.is_err();
+            all.push(line.map(|line| line.request));
             if ended {
                 break;
             }

@@ -1,0 +1,20 @@
+//! The error numbers of refusals, as Flux sends them: those of Linux.
+
+/// The client may not do this.
+pub(crate) const EPERM: i32 = 1;
+/// There is no such job, node or plugin.
+pub(crate) const ENOENT: i32 = 2;
+/// Something failed that is no fault of the client.
+pub(crate) const EIO: i32 = 5;
+/// There is no job to wait for.
+pub(crate) const ECHILD: i32 = 10;
+/// It is in use.
+pub(crate) const EBUSY: i32 = 16;
+/// It exists already.
+pub(crate) const EEXIST: i32 = 17;
+/// The request has an invalid value.
+pub(crate) const EINVAL: i32 = 22;
+/// There is no such service, or no longer.
+pub(crate) const ENOSYS: i32 = 38;
+/// The request cannot be read.
+pub(crate) const EPROTO: i32 = 71;

@@ -1,0 +1,170 @@
+//! Timers of plugins: work at a time, after some seconds, or again and again.
+
+use std::any::Any;
+
+use super::handle::{OwnsWhatItUses, Remote, call};
+use crate::host::{Args, Command, RemoteHandle, RemoteWork, TimerKey};
+use crate::job::Timestamp;
+use crate::plugin::cx::call::Call;
+use crate::plugin::cx::context::Cx;
+use crate::topic::Later;
+
+impl<P: 'static> Remote<P> {
+    /// Runs `work` with the plugin at a time; at once if the time is past.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// # #[derive(Default)]
+    /// # struct Site { open: bool }
+    /// fn open_later(cx: &Cx<'_, JobNew>, remote: Remote<Site>) {
+    ///     remote.at(cx.now() + 3600.0, |site, cx| {
+    ///         site.open = true;
+    ///         cx.reprioritize_all();
+    ///     });
+    /// }
+    /// ```
+    pub fn at(
+        &self,
+        when: Timestamp,
+        work: impl FnOnce(&mut P, Cx<'_, Later<P>>) + OwnsWhatItUses,
+    ) -> Timer {
+        let key = TimerKey::next();
+        self.handle().commands(vec![Command::StartTimer { key, at: when, work: call(work) }]);
+        Timer::new(key, self.handle().clone())
+    }
+
+    /// Runs `work` with the plugin after some seconds of the host's time, which is virtual in tests.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// # #[derive(Default)]
+    /// # struct Site { open: bool }
+    /// fn close_for_a_minute(site: &mut Site, remote: Remote<Site>) {
+    ///     site.open = false;
+    ///     remote.after(60.0, |site, cx| {
+    ///         site.open = true;
+    ///         cx.reprioritize_all();
+    ///     });
+    /// }
+    /// ```
+    pub fn after(
+        &self,
+        seconds: f64,
+        work: impl FnOnce(&mut P, Cx<'_, Later<P>>) + OwnsWhatItUses,
+    ) -> Timer {
+        let key = TimerKey::next();
+        let work = call(work);
+        // Two steps, since only the manager's thread knows the host's time.
+        self.handle().work(RemoteWork::Call(Box::new(move |_, args| {
+            let at = args.host.now() + seconds;
+            args.host.push(Command::StartTimer { key, at, work });
+        })));
+        Timer::new(key, self.handle().clone())
+    }
+
+    /// Runs `work` with the plugin each time that so many seconds of the host's time have passed; for the
+    /// first time after one period. A period that was missed is left out, and one below a millisecond counts
+    /// as a millisecond.
+    ///
+    /// It ends with [`Timer::cancel`], with the plugin, and with a panic in `work`.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// # #[derive(Default)]
+    /// struct Usage { seconds: u64 }
+    ///
+    /// #[jobtap_plugin(name = "usage")]
+    /// impl Usage {
+    ///     #[init]
+    ///     fn init(remote: Remote<Self>) -> Self {
+    ///         remote.every(10.0, |usage, _| usage.seconds += 10);
+    ///         Usage { seconds: 0 }
+    ///     }
+    /// }
+    /// ```
+    pub fn every(
+        &self,
+        seconds: f64,
+        work: impl FnMut(&mut P, Cx<'_, Later<P>>) + OwnsWhatItUses,
+    ) -> Timer {
+        let seconds = seconds.max(0.001);
+        let ticker = Ticker { key: TimerKey::next(), period: seconds, work: Box::new(work) };
+        let timer = Timer::new(ticker.key, self.handle().clone());
+        self.handle().work(RemoteWork::Call(Box::new(move |_, args| {
+            ticker.arm(args, args.host.now() + seconds);
+        })));
+        timer
+    }
+}
+
+/// RemoteWork that is done again and again.
+type Repeated<P> = dyn FnMut(&mut P, Cx<'_, Later<P>>) + Send;
+
+/// A timer that runs again and again.
+struct Ticker<P: 'static> {
+    key: TimerKey,
+    period: f64,
+    work: Box<Repeated<P>>,
+}
+
+impl<P: 'static> Ticker<P> {
+    fn arm(self, args: &Args<'_>, at: Timestamp) {
+        let key = self.key;
+        let work = RemoteWork::Call(Box::new(move |plugin, args| self.tick(at, plugin, args)));
+        args.host.push(Command::StartTimer { key, at, work });
+    }
+
+    /// Runs the work that was due at a time.
+    fn tick(mut self, due: Timestamp, plugin: &mut dyn Any, args: &Args<'_>) {
+        // It is a `P`, since the host drops work for a plugin that was removed or loaded again.
+        if let Some(plugin) = plugin.downcast_mut::<P>() {
+            (self.work)(plugin, Cx::new(Call::new(args)));
+        }
+        // From the time at which it was due, so that delays don't add up.
+        let late = (args.host.now().as_secs() - due.as_secs()).max(0.0);
+        let next = due + ((late / self.period).floor() + 1.0) * self.period;
+        self.arm(args, next);
+    }
+}
+
+/// A timer of a plugin, returned by [`Remote::at`], [`Remote::after`] and [`Remote::every`]. Dropping the handle does not stop the timer; removing
+/// the plugin does.
+///
+/// ```
+/// # use jobtap_core::prelude::*;
+/// #[derive(Default)]
+/// struct Reminder {
+///     timers: std::collections::HashMap<JobId, Timer>,
+/// }
+/// /// #[jobtap_plugin(name = "reminder")]
+/// impl Reminder {
+///     #[on("job.state.run")]
+///     fn run(&mut self, job: &Job, cx: Cx<'_, JobStateRun>, remote: Remote<Self>) {
+///         let timer = remote.at(cx.now() + 60.0, |_, cx| cx.log(Level::Info, "a minute in RUN"));
+///         self.timers.insert(job.id(), timer);
+///     }
+///
+///     #[on("job.state.cleanup")]
+///     fn ends(&mut self, job: &Job) {
+///         if let Some(timer) = self.timers.remove(&job.id()) {
+///             timer.cancel();
+///         }
+///     }
+/// }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Timer {
+    key: TimerKey,
+    handle: RemoteHandle,
+}
+
+impl Timer {
+    pub(super) fn new(key: TimerKey, handle: RemoteHandle) -> Self {
+        Self { key, handle }
+    }
+
+    /// Stops the timer; no effect once it has fired, unless it is one of [`Remote::every`].
+    pub fn cancel(self) {
+        self.handle.commands(vec![Command::CancelTimer { key: self.key }]);
+    }
+}
