@@ -18,7 +18,7 @@ pub use crate::plugin::ResultExt as _;
 pub use crate::plugin::{
     ActiveJob, AddedDependency, Annotations, CallError, Caller, Child, CleanupJob, Conf, ConfError,
     Cx, Data, DataError, EpilogFailed, EventName, Exception, HandlerError, InstanceConf,
-    InstanceData, JobFlag, JobRef, JobTopic, JobspecPath, Level, OutputLine, PendingJob,
+    InstanceData, JobFlag, JobRef, JobTopic, JobsData, JobspecPath, Level, OutputLine, PendingJob,
     PolicyLimits, PrevState, Priority, Process, PrologFailed, QueryData, Reject, Remote, Request,
     Responder, Retained, ServiceError, Severity, Stream, Timer, Token, Update, UpdateRequest,
     Updates, UpgradeError,

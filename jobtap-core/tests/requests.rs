@@ -560,3 +560,35 @@ mod rest {
         assert_eq!(ask(&mut m, GUEST, Request::Idle), refusal(1, text));
     }
 }
+
+mod hints {
+    use super::*;
+
+    /// Supports a scheme, and is loaded by name only.
+    #[derive(Default)]
+    struct Quota;
+
+    #[jobtap_plugin(name = "quota", load = "by-name")]
+    impl Quota {
+        #[on("job.dependency.after-quota")]
+        fn check(&self) {}
+    }
+
+    #[test]
+    fn a_plugin_that_is_linked_and_not_loaded_is_named() {
+        let mut m = TestManager::new().plugin::<ByUrgency>().linked::<Quota>().start();
+        let job = |scheme: &str| TestJob::new().dependency(&format!("{scheme}:x"));
+        let refusal = m.submit(job("after-quota")).unwrap_err();
+        let text = "dependency scheme \"after-quota\" not supported: plugin quota, which supports it, is \
+                    not loaded";
+        assert_eq!(refusal, text);
+        let refusal = m.query_plugin("quota").unwrap_err();
+        assert_eq!(refusal, "quota: plugin not found: it is linked and not loaded");
+        m.load_plugin("quota", json!({})).unwrap();
+        m.submit(job("after-quota")).unwrap();
+        let refusal = m.submit(job("after-quata")).unwrap_err();
+        assert!(refusal.ends_with("not supported; did you mean \"after-quota\"?"), "{refusal}");
+        let refusal = m.submit(job("moon")).unwrap_err();
+        assert_eq!(refusal, "dependency scheme \"moon\" not supported");
+    }
+}

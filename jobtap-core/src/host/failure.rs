@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::fmt::Display;
 
+use super::is_error::IsError;
 use super::service::ServiceError;
 
 /// Why a handler did not succeed.
@@ -90,17 +91,6 @@ impl Display for ConfError {
         f.write_str(&self.0)
     }
 }
-
-/// An error that `?` converts into an error of the SDK: every [`std::error::Error`].
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a `std::error::Error`",
-    label = "no `std::error::Error`: write `.or_reject()?` for a `Reject`, `.or_error()?` for the other errors of the SDK"
-)]
-pub trait IsError: std::error::Error {}
-
-// Without this attribute the compiler explains the standard library's impls of `Error`.
-#[diagnostic::do_not_recommend]
-impl<E: std::error::Error> IsError for E {}
 
 /// The plugin was removed, or the manager stopped, before the awaited value came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -25,6 +25,7 @@ pub(crate) mod errno;
 pub(crate) mod event_name;
 pub(crate) mod exception;
 pub(crate) mod failure;
+mod is_error;
 mod meter;
 mod order;
 pub(crate) mod outcome;
@@ -48,8 +49,9 @@ pub use descriptor::{
     AsyncPolicy, HandlerEntry, HandlerFn, InitArgs, IntroductionOrder, Load, OnRestart,
     PluginDescriptor,
 };
-pub use failure::{Failure, IsError, panic_text};
+pub use failure::{Failure, panic_text};
 pub use futures_util::future::AbortHandle;
+pub use is_error::IsError;
 pub use meter::{BUCKETS, HandlerStats, SAMPLE, Ticks};
 pub use order::{Placement, arrange};
 pub use outcome::{Decisions, Outcome};

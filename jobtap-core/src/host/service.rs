@@ -5,7 +5,7 @@ use std::cell::Cell;
 use serde_json::Value;
 
 use super::errno::{EINVAL, EPERM};
-use super::failure::IsError;
+use super::is_error::IsError;
 use crate::job::Uid;
 
 /// The client that sent a request.

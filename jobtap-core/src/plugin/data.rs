@@ -196,6 +196,61 @@ pub struct Data<'a, D> {
     form: DataForm<D>,
 }
 
+/// A plugin's data on any job, as a parameter of handlers that have no job of their own: services,
+/// `plugin.query`, `conf.update`. Where a topic has a job there is [`Data`].
+///
+/// ```
+/// use jobtap_core::prelude::*;
+/// # use jobtap_core::testing::{TestJob, TestManager};
+///
+/// #[derive(Default, Serialize, Deserialize)]
+/// struct Cost(f64);
+///
+/// #[derive(Default)]
+/// struct Costs;
+///
+/// #[jobtap_plugin(name = "costs", data = Cost)]
+/// impl Costs {
+///     #[on("job.state.sched")]
+///     fn sched(&self, job: &Job, cost: Data<'_, Cost>) -> Result<(), HandlerError> {
+///         Ok(cost.set(&Cost(job.jobspec().duration() * 0.1))?)
+///     }
+///
+///     #[service("of")]
+///     fn of(
+///         &self,
+///         id: Request<JobId>,
+///         costs: JobsData<'_, Cost>,
+///         cx: Cx<'_, Service>,
+///     ) -> Result<f64, ServiceError> {
+///         Ok(costs.of(cx.job(*id)?).get()?.0)
+///     }
+/// #
+/// #     #[on("job.state.priority")]
+/// #     fn priority(&self) -> Priority {
+/// #         Priority::new(1)
+/// #     }
+/// }
+/// # let mut m = TestManager::new().plugin::<Costs>().start();
+/// # let id = m.submit(TestJob::new().duration(60.0)).unwrap();
+/// # assert_eq!(m.call_service("costs.of", serde_json::json!(id)).unwrap(), 6.0);
+/// ```
+pub struct JobsData<'a, D> {
+    host: &'a dyn Host,
+    form: DataForm<D>,
+}
+
+impl<'a, D> JobsData<'a, D> {
+    pub(crate) fn new(host: &'a dyn Host, form: DataForm<D>) -> Self {
+        Self { host, form }
+    }
+
+    /// The data on this job.
+    pub fn of(&self, job: impl AsJob) -> Data<'a, D> {
+        Data::new(self.host, job.job_id(), self.form)
+    }
+}
+
 /// A plugin's data on the instance, as a parameter of handlers: data that belongs to no job, such as the
 /// usage of users.
 ///

@@ -27,8 +27,8 @@ pub use cx::jobspec_path::{InvalidPath, JobspecPath};
 pub use cx::retained::Retained;
 pub use cx::token::Token;
 pub use data::{
-    Data, DataError, DataForm, DataSpec, InstanceData, PluginData, PluginInstanceData, StoredData,
-    Upgrade, UpgradeError, VersionedData,
+    Data, DataError, DataForm, DataSpec, InstanceData, JobsData, PluginData, PluginInstanceData,
+    StoredData, Upgrade, UpgradeError, VersionedData,
 };
 pub use handler::asyncs::{AsyncTopic, BareAnswer, IntoAnswer};
 #[doc(hidden)]
@@ -50,11 +50,12 @@ pub use remote::process::{Child, Signals};
 pub use remote::timers::Timer;
 
 // Values that occur in host commands and outcomes too, and are therefore defined in `host`.
+pub use crate::host::IsError;
 pub use crate::host::call_error::CallError;
 pub use crate::host::command::{JobFlag, Level};
 pub use crate::host::event_name::{EventName, InvalidEventName};
 pub use crate::host::exception::{Exception, Severity};
-pub use crate::host::failure::{ConfError, Gone, IsError};
+pub use crate::host::failure::{ConfError, Gone};
 pub use crate::host::outcome::Priority;
 pub use crate::host::perilog::Perilog;
 pub use crate::host::process::{

@@ -22,7 +22,7 @@ capabilities! {
     HasJob:
         "there is no job in `{Self}`",
         "this topic is not about a job",
-        "take `&Job` in a handler of a `job.*` topic; elsewhere look a job up by its id: `cx.job(id)?`";
+        "take `&Job` in a handler of a `job.*` topic; elsewhere look a job up by its id, `cx.job(id)?`, and read the plugin's data on it with `JobsData<'_, D>`";
 
     /// The job is active whenever the topic is called: calls take the handler's `&Job`.
     HasActiveJob:

@@ -23,6 +23,7 @@ const BY_VALUE: &[&str] = &[
     "InstanceData",
     "JobInfo",
     "JobTopic",
+    "JobsData",
     "PrevState",
     "Remote",
     "Request",
@@ -196,7 +197,7 @@ fn refuse_in_async(path: &TypePath) -> Option<syn::Error> {
             "take `remote: Remote<Self>`, and get a `cx` with \
              `remote.call(|plugin, cx| ..).await`"
         }
-        "Data" | "InstanceData" => {
+        "Data" | "InstanceData" | "JobsData" => {
             "use it in a handler that is not `async`, or `cx.data(job)` in \
              `remote.call(|plugin, cx| ..).await`"
         }

@@ -16,6 +16,7 @@ const PLUGIN_PACKAGES: &[&str] = &["jobtap-core", "jobtap-macros", "jobtap-topic
 const PLUGIN: &[(&str, &str)] = &[
     ("Cargo.toml", include_str!("new/plugin/Cargo.toml.in")),
     ("src/lib.rs", include_str!("new/plugin/lib.rs.in")),
+    ("clippy.toml", include_str!("new/plugin/clippy.toml.in")),
     (".github/workflows/ci.yml", include_str!("new/plugin/ci.yml.in")),
     (".gitignore", "/target\n"),
 ];

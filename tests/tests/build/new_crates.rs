@@ -15,13 +15,26 @@ fn cargo(site: &Site, words: &[&str]) -> Output {
 fn a_new_plugin_passes_its_tests_and_builds_into_a_manager() {
     let site = Site::new();
     let new = |words: &[&str]| run(site.command().arg("new").args(words));
-    new(&["plugin", "fair-limits"]).ok();
+    let next = new(&["plugin", "fair-limits"]).ok();
+    assert!(next.contains("jobtap build --with fair-limits=fair-limits"), "{next}");
     let tested = cargo(&site, &["test", "--offline"]);
     assert_eq!(tested.stdout.matches("test result: ok").count(), 3, "{tested:?}");
     assert!(tested.stdout.contains("- compile fail ... ok"), "{tested:?}");
     cargo(&site, &["fmt", "--check"]).ok();
     cargo(&site, &["clippy", "--offline", "--locked", "--all-targets", "--", "-D", "warnings"])
         .ok();
+
+    // A handler that sleeps would stop the manager for that time.
+    let lib = site.read("fair-limits/src/lib.rs");
+    let sleeps = lib.replacen(
+        "let asked =",
+        "std::thread::sleep(Default::default());\n        let asked =",
+        1,
+    );
+    site.write("fair-limits/src/lib.rs", &sleeps);
+    let refused = cargo(&site, &["clippy", "--offline", "--", "-D", "warnings"]);
+    assert!(refused.stderr.contains("use remote.after(..)"), "{refused:?}");
+    site.write("fair-limits/src/lib.rs", &lib);
 
     new(&["manager", "site-manager"]).ok();
     let again = new(&["manager", "site-manager"]);

@@ -3,17 +3,37 @@
 
 use std::rc::Rc;
 
+use super::plugins::Plugins;
 use crate::engine::agenda::{Frame, Progress, Purpose, Subject, Work};
 use crate::engine::core::Core;
 use crate::engine::events;
-use crate::host::{AsyncPolicy, BoundHandler, Handlers, OnRestart, PluginKey};
+use crate::host::{
+    AsyncPolicy, BoundHandler, Handlers, Load, OnRestart, PluginDescriptor, PluginKey,
+};
 use crate::job::{JobId, State};
 use crate::jobspec::Dependency;
+use crate::suggest;
 use crate::topic::TopicId;
 
-/// The refusal of a dependency whose scheme no plugin handles.
-pub(crate) fn unsupported(scheme: &str) -> String {
-    format!("dependency scheme \"{scheme}\" not supported")
+/// The refusal of a dependency whose scheme no plugin handles: Flux's text, with the scheme that was probably
+/// meant, or the plugin to load.
+pub(crate) fn unsupported(plugins: &Plugins, scheme: &str) -> String {
+    let text = format!("dependency scheme \"{scheme}\" not supported");
+    let schemes = |plugin: &PluginDescriptor| {
+        let entries = plugin.handlers.iter();
+        entries.filter(|entry| entry.id == TopicId::JobDependency).map(|entry| entry.key)
+    };
+    // Not those that are loaded by default: an administrator has removed such a plugin on purpose.
+    let waits = |plugin: &&PluginDescriptor| matches!(plugin.load, Load::ByName | Load::Configured);
+    let mut waiting = plugins.registry.plugins().filter(waits);
+    if let Some(plugin) = waiting.find(|plugin| schemes(plugin).any(|known| known == scheme)) {
+        return format!("{text}: plugin {}, which supports it, is not loaded", plugin.name);
+    }
+    let loaded = plugins.stack.plugins().iter().flat_map(|plugin| schemes(plugin.descriptor()));
+    match suggest::nearest(scheme, loaded.filter(|known| *known != "*")) {
+        Some(meant) => format!("{text}; did you mean \"{meant}\"?"),
+        None => text,
+    }
 }
 
 /// Asks the plugins of a dependency's scheme for it; with `only`, that plugin alone.
@@ -89,7 +109,7 @@ pub(crate) fn finish_recheck(core: &mut Core, frame: &Frame) {
     let refusal = match (&frame.refusal, &frame.subject) {
         (Some(text), _) => Some(text.clone()),
         (None, Subject::Dependency(dependency)) if frame.progress.deciders == 0 => {
-            Some(unsupported(&dependency.scheme))
+            Some(unsupported(&core.plugins, &dependency.scheme))
         }
         _ => None,
     };

@@ -18,7 +18,7 @@ use crate::engine::dispatch::plugins::Plugins;
 use crate::engine::dispatch::{faulted, loading, removal};
 use crate::engine::exec::config::ExecConfig;
 use crate::host::errno::{EINVAL, ENOENT};
-use crate::host::{BoundHandler, Detail, Fault, HandlerStats, LoadedPlugin};
+use crate::host::{BoundHandler, Detail, Fault, HandlerStats, Load, LoadedPlugin};
 use crate::queue::Queues;
 use crate::topic::TopicId;
 
@@ -55,8 +55,17 @@ fn names(plugins: &Plugins) -> Value {
 
 fn find<'a>(plugins: &'a Plugins, name: &str) -> Result<&'a Rc<LoadedPlugin>, RequestError> {
     let name = name.strip_suffix(".so").unwrap_or(name);
-    let loaded = plugins.stack.find(name);
-    loaded.ok_or_else(|| RequestError::new(ENOENT, format!("{name}: plugin not found")))
+    if let Some(loaded) = plugins.stack.find(name) {
+        return Ok(loaded);
+    }
+    let text = match plugins.registry.find(name) {
+        // One that is loaded by default was removed on purpose.
+        Some(linked) if matches!(linked.load, Load::ByName | Load::Configured) => {
+            format!("{name}: plugin not found: it is linked and not loaded")
+        }
+        _ => format!("{name}: plugin not found"),
+    };
+    Err(RequestError::new(ENOENT, text))
 }
 
 /// Builds a plugin anew, in its place. When it refuses its configuration the old one stays.

@@ -128,7 +128,7 @@ pub(crate) fn finish_gate(core: &mut Core, frame: Frame, next: SubmissionStep) {
     }
     match &frame.subject {
         Subject::Dependency(dependency) if frame.progress.deciders == 0 => {
-            reject(core, id, dependencies::unsupported(&dependency.scheme));
+            reject(core, id, dependencies::unsupported(&core.plugins, &dependency.scheme));
         }
         _ => core.agenda.push(Work::Submission(id, next)),
     }

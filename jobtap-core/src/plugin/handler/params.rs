@@ -8,7 +8,7 @@ use crate::jobspec::{Dependency, Jobspec};
 use crate::plugin::conf::{Conf, ConfTable, InstanceConf};
 use crate::plugin::cx::call::Call;
 use crate::plugin::cx::context::Cx;
-use crate::plugin::data::{Data, InstanceData, PluginData, PluginInstanceData};
+use crate::plugin::data::{Data, InstanceData, JobsData, PluginData, PluginInstanceData};
 use crate::plugin::remote::handle::{Remote, SamePlugin};
 use crate::resource::ResourceSet;
 use crate::topic::{
@@ -33,12 +33,13 @@ use crate::topic::{
 /// | `&MyTopic` | `#[on(MyTopic)]`: an author's own topic is its payload |
 /// | `Cx<'_, T>`, `Remote<Self>` | everywhere |
 /// | `Data<'_, D>` | every `job.*` topic of a plugin with `data = D` |
+/// | `JobsData<'_, D>` | everywhere in a plugin with `data = D` |
 /// | `InstanceData<'_, D>` | everywhere in a plugin with `instance_data = D` |
 #[diagnostic::on_unimplemented(
     message = "a handler of `{T}` can't take `{Self}`",
     label = "not a parameter of this topic",
     note = "id, user, state and result of the job are methods of `&Job`; other jobs are looked up with `cx.job(id)`",
-    note = "where the topic has them, a handler takes `&Job`, `&Jobspec`, `&ResourceSet`, `PrevState`, `&EventEntry`, `&Dependency`, `Updates`, `&UpdateRequest`, `InstanceConf<C>`, `Data<'_, D>`, `InstanceData<'_, D>`, `Remote<Self>`, and `Cx<'_, T>` with `T` as in `#[on]`; a service takes `Request<Q>`, `Caller` and `Responder<R>`; a type of your own that has one of these names is not the one of the SDK"
+    note = "where the topic has them, a handler takes `&Job`, `&Jobspec`, `&ResourceSet`, `PrevState`, `&EventEntry`, `&Dependency`, `Updates`, `&UpdateRequest`, `InstanceConf<C>`, `Data<'_, D>`, `JobsData<'_, D>`, `InstanceData<'_, D>`, `Remote<Self>`, and `Cx<'_, T>` with `T` as in `#[on]`; a service takes `Request<Q>`, `Caller` and `Responder<R>`; a type of your own that has one of these names is not the one of the SDK"
 )]
 pub trait FromTopic<'a, P, T: TopicSet>: Sized {
     /// Takes the parameter from a call.
@@ -275,6 +276,12 @@ impl<'a, P: PluginData<D>, D, T: HasJob> FromTopic<'a, P, T> for Data<'a, D> {
     fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
         let job = <&Job as FromTopic<'a, P, T>>::from_topic(call)?;
         Ok(Data::new(call.args.host, job.id(), P::form()))
+    }
+}
+
+impl<'a, P: PluginData<D>, D, T: TopicSet> FromTopic<'a, P, T> for JobsData<'a, D> {
+    fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
+        Ok(JobsData::new(call.args.host, P::form()))
     }
 }
 

@@ -127,8 +127,8 @@ impl<P: 'static> Ticker<P> {
     }
 }
 
-/// A timer of a plugin, returned by [`Remote::at`], [`Remote::after`] and [`Remote::every`]. Dropping the handle does not stop the timer; removing
-/// the plugin does.
+/// A timer of a plugin, returned by [`Remote::at`], [`Remote::after`] and [`Remote::every`]. Dropping the
+/// handle does not stop the timer; removing the plugin does.
 ///
 /// ```
 /// # use jobtap_core::prelude::*;
@@ -136,7 +136,8 @@ impl<P: 'static> Ticker<P> {
 /// struct Reminder {
 ///     timers: std::collections::HashMap<JobId, Timer>,
 /// }
-/// /// #[jobtap_plugin(name = "reminder")]
+///
+/// #[jobtap_plugin(name = "reminder")]
 /// impl Reminder {
 ///     #[on("job.state.run")]
 ///     fn run(&mut self, job: &Job, cx: Cx<'_, JobStateRun>, remote: Remote<Self>) {
