@@ -324,3 +324,49 @@ mod kept {
         assert!(m.log().any(|(_, text)| text == "counted: count 7"));
     }
 }
+
+mod guest_keys {
+    use super::*;
+
+    #[derive(Default)]
+    struct Burst;
+
+    #[jobtap_plugin(name = "burst")]
+    impl Burst {
+        #[service("put")]
+        fn put(
+            &self,
+            request: Request<(JobId, String)>,
+            cx: Cx<'_, Service>,
+        ) -> Result<(), ServiceError> {
+            let (id, key) = request.into_inner();
+            Ok(cx.guest_put(cx.active_job(id)?, key, json!({"path": "/bb"}))?)
+        }
+    }
+
+    #[test]
+    fn a_plugin_writes_below_application_and_tools() {
+        let mut m = with::<Burst>();
+        let id = m.submit(TestJob::new().urgency(0)).unwrap();
+        for key in ["application.x", "tools.burst-buffer.path", "application.a.b_2"] {
+            m.call_service("burst.put", json!([id, key])).unwrap();
+            assert_eq!(m.guest_value(id, key), Some(json!({"path": "/bb"})), "{key}");
+        }
+        let long = format!("application.{}", "x".repeat(256));
+        for key in [
+            "",
+            "application",
+            "tools.x",
+            "exec.eventlog",
+            "output",
+            "application..x",
+            "tools.x.\n",
+            &long,
+        ] {
+            let refused = m.call_service("burst.put", json!([id, key])).unwrap_err();
+            assert!(refused.contains("a plugin writes `application.KEY`"), "{key:?}: {refused}");
+        }
+        m.crash_and_restart();
+        m.assert_state(id, State::Sched);
+    }
+}

@@ -58,6 +58,17 @@ pub enum CallError {
         /// The description of the dependency.
         description: String,
     },
+    /// The key is not one below `guest` that plugins may write.
+    #[error(
+        "guest key {key:?} of job {job}: a plugin writes `application.KEY` or `tools.NAME.KEY`, with names of \
+         letters, digits, `-` and `_`, and up to 256 bytes"
+    )]
+    GuestKey {
+        /// The job.
+        job: JobId,
+        /// The key.
+        key: String,
+    },
     /// The start of the job's tasks was requested already, so a prolog can't delay it.
     #[error("job {0} was started already: a prolog can't delay it any more")]
     Started(JobId),

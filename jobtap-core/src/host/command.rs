@@ -143,6 +143,15 @@ pub enum Command {
         /// The new end; UNIX time 0 is no end.
         at: Timestamp,
     },
+    /// Store a value below the job's `guest` directory, durably.
+    PutGuest {
+        /// The job.
+        job: JobId,
+        /// Where: below `application` or `tools.NAME` (RFC 16).
+        key: String,
+        /// The value.
+        value: Value,
+    },
     /// Merge annotations into those of the job, durably.
     Annotate {
         /// The job.

@@ -37,6 +37,12 @@ impl TestManager {
         entries.filter_map(Result::ok).collect()
     }
 
+    /// What a plugin has stored below the job's `guest` directory, by
+    /// [`Cx::guest_put`](crate::plugin::Cx::guest_put).
+    pub fn guest_value(&self, id: JobId, key: &str) -> Option<Value> {
+        self.store.value(id, &format!("guest.{key}"))
+    }
+
     /// The names of the events of a job.
     pub fn events(&self, id: JobId) -> Vec<String> {
         self.eventlog(id).into_iter().map(|entry| entry.name.into_owned()).collect()

@@ -96,6 +96,12 @@ impl MemoryStore {
         keys.filter(|(_, log)| *log == JobLog::Main).map(|(id, _)| *id)
     }
 
+    /// The JSON value under a key of a job.
+    pub(super) fn value(&self, id: JobId, key: &str) -> Option<Value> {
+        let text = self.values.get(&(id, key.to_owned()))?;
+        serde_json::from_str(text).ok()
+    }
+
     fn job(&self, id: JobId) -> StoredJob {
         let value = |key: &str| self.values.get(&(id, key.to_owned())).cloned();
         let from = (id, "data.".to_owned());

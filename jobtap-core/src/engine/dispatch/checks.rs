@@ -71,10 +71,36 @@ pub(crate) fn check(jobs: &Jobs, command: &Command) -> Result<(), CallError> {
         Command::Subscribe { job } => check_active(jobs, *job, "subscribe"),
         Command::PostEvent { job, .. } => check_active(jobs, *job, "post_event"),
         Command::SetFlag { job, .. } => check_active(jobs, *job, "set_flag"),
+        Command::PutGuest { job, key, .. } => {
+            check_active(jobs, *job, "guest_put")?;
+            check_guest_key(*job, key)
+        }
         Command::Annotate { job, .. } => check_active(jobs, *job, "annotate"),
         Command::Memo { job, .. } => check_active(jobs, *job, "memo"),
         Command::Signal { job, .. } => check_active(jobs, *job, "signal"),
         _ => Ok(()),
+    }
+}
+
+/// The longest key below `guest`, in bytes.
+const MAX_GUEST_KEY: usize = 256;
+
+/// Checks that a key leads to a part of the guest's directory that is free for plugins: the manager, the
+/// executor and the shell own the others (RFC 16).
+fn check_guest_key(job: JobId, key: &str) -> Result<(), CallError> {
+    let plain = |name: &str| {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        !name.is_empty() && name.chars().all(is_plain)
+    };
+    let mut names = key.split('.');
+    let is_free = match names.next() {
+        Some("application") => true,
+        Some("tools") => names.next().is_some_and(plain),
+        _ => false,
+    };
+    match is_free && names.clone().count() > 0 && names.all(plain) && key.len() <= MAX_GUEST_KEY {
+        true => Ok(()),
+        false => Err(CallError::GuestKey { job, key: key.to_owned() }),
     }
 }
 

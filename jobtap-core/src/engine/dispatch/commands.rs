@@ -143,6 +143,9 @@ fn execute(core: &mut Core, plugin: PluginKey, command: Command) {
                 events::with(now, "resource-update", [("expiration", at.as_secs().into())]),
             );
         }
+        Command::PutGuest { job, key, value } => {
+            core.put(job, format!("guest.{key}"), value.to_string());
+        }
         Command::Annotate { job, annotations } => {
             outcome::annotate(core, job, &annotations, true);
             outcome::store_annotations(core, job, &annotations);

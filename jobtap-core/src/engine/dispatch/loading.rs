@@ -13,8 +13,8 @@ use crate::engine::api::{Level, RequestError, StartError};
 use crate::engine::core::Core;
 use crate::host::errno::{EEXIST, EINVAL, ENOENT};
 use crate::host::{
-    BoundHandler, Detail, Failure, Fault, InitArgs, LoadedPlugin, PluginDescriptor, PluginKey,
-    RemoteHandle, panic_text,
+    BoundHandler, Detail, Failure, Fault, InitArgs, Load, LoadedPlugin, PluginDescriptor,
+    PluginKey, RemoteHandle, panic_text,
 };
 use crate::job::Fsd;
 use crate::suggest;
@@ -53,7 +53,8 @@ pub(crate) fn list(plugins: &Plugins) -> Vec<PluginStatus> {
 /// says in its order, then those that have a table in the configuration, then those that come last.
 pub(crate) fn load_configured(core: &mut Core) -> Result<(), StartError> {
     read_budget(core).map_err(StartError)?;
-    let auto: Vec<_> = core.plugins.registry.auto().collect();
+    let auto = configured_order(&core.plugins, &core.config)
+        .map_err(|text| StartError(format!("job-manager.plugin-order: {text}")))?;
     load_all(core, auto)?;
     let registry = &core.plugins.registry;
     let configured = registry.configured().filter(|plugin| has_table(&core.config, plugin));
@@ -74,6 +75,40 @@ pub(crate) fn load_configured(core: &mut Core) -> Result<(), StartError> {
     load_all(core, last)?;
     warn_without_priority(core);
     Ok(())
+}
+
+/// The plugins with `load = "auto"`, with those that `job-manager.plugin-order` names in its order. Together they
+/// take the places that they have without it, so that the others stay where they are.
+fn configured_order(plugins: &Plugins, config: &Value) -> Result<Vec<Linked>, String> {
+    let mut auto: Vec<Linked> = plugins.registry.auto().collect();
+    let names = match config.pointer("/job-manager/plugin-order") {
+        None => return Ok(auto),
+        Some(names) => serde_json::from_value::<Vec<String>>(names.clone())
+            .map_err(|_| "must be an array of names of plugins".to_owned())?,
+    };
+    let mut wanted: Vec<Linked> = Vec::new();
+    for name in &names {
+        let plugin = plugins.registry.find(name).ok_or_else(|| not_linked(plugins, name, name))?;
+        if plugin.load != Load::Auto {
+            return Err(format!("{name} is not loaded by default: it comes after those that are"));
+        }
+        if wanted.iter().any(|earlier| earlier.name == plugin.name) {
+            return Err(format!("{name} is named twice"));
+        }
+        wanted.push(plugin);
+    }
+    let is_named = |plugin: &&mut Linked| names.iter().any(|name| name == plugin.name);
+    auto.iter_mut().filter(is_named).zip(wanted).for_each(|(place, plugin)| *place = plugin);
+    for (index, later) in auto.iter().enumerate() {
+        for earlier in auto.iter().take(index) {
+            if later.before.contains(&earlier.name) || earlier.after.contains(&later.name) {
+                let text = "declares in `before` or `after`";
+                let (first, second) = (later.name, earlier.name);
+                return Err(format!("{first} must come before {second}, as one of them {text}"));
+            }
+        }
+    }
+    Ok(auto)
 }
 
 fn load_all(core: &mut Core, plugins: Vec<Linked>) -> Result<(), StartError> {

@@ -515,6 +515,30 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         self.host().call(Command::SetExpiration { job: job.job_id(), at })
     }
 
+    /// Stores a JSON value below the `guest` directory of a job (RFC 16), where its user and its tasks can read
+    /// it: `jobtap job info ID guest.tools.NAME.KEY`. The key is `application.KEY`, or `tools.NAME.KEY` with a
+    /// name of the plugin's own. It is durable with the events of this callback. The manager never reads it
+    /// again; what the plugin itself needs after a restart is [`Data`](crate::plugin::Data).
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// fn run(job: &Job, cx: Cx<'_, JobStateRun>) -> Result<(), HandlerError> {
+    ///     Ok(cx.guest_put(job, "tools.burst-buffer.path", "/bb/0007")?)
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// [`CallError::GuestKey`] for another key.
+    pub fn guest_put(
+        &self,
+        job: impl AsActiveJob<T>,
+        key: impl Into<String>,
+        value: impl IsJson,
+    ) -> Result<(), CallError> {
+        let (job, key, value) = (job.job_id(), key.into(), value.into_json());
+        self.host().call(Command::PutGuest { job, key, value })
+    }
+
     /// Merges annotations into those of a job, which `jobtap jobs` shows and watchers of all jobs see. They
     /// outlive a restart, unlike those that a handler returns. Objects are merged key by key; null removes a
     /// key. `sched` belongs to the scheduler and `user` to the user.

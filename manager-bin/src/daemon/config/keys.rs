@@ -65,6 +65,7 @@ const TABLES: [(&str, &[&str]); 14] = [
             "inactive-age-limit",
             "inactive-num-limit",
             "perilog",
+            "plugin-order",
             "plugin-panic-limit",
             "plugin-time-budget",
             "plugins",
