@@ -76,7 +76,7 @@ fn a_late_start_counts_as_much_after_a_restart() {
     let real = started_after(&mut m, 20.0);
     let own = |m: &mut TestManager| {
         let job = TestJob::new().duration(100.0).attribute("system.exec.test.override", 1);
-        let job = job.attribute("system.exec.test.run_duration", 0);
+        let job = job.attribute("system.exec.test.run_duration", "0s");
         let id = m.submit(job).unwrap();
         m.advance(20.0);
         m.override_execution(id, "start", None).unwrap();

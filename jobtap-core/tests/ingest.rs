@@ -31,6 +31,25 @@ fn a_job_that_can_never_run_is_refused_where_feasibility_is_checked() {
 }
 
 #[test]
+fn a_constraint_on_an_unknown_host_is_refused() {
+    let mut m = TestManager::new().plugin::<ByUrgency>().config(json!({})).hosts(2).start();
+    let host = m.resource_status()["R"]["execution"]["nodelist"][0].clone();
+    let on = |constraint: Value| TestJob::new().attribute("constraints", constraint);
+    let known = json!({"hostlist": [host]});
+    m.submit(on(known.clone())).unwrap();
+    assert_eq!(
+        m.submit(on(json!({"hostlist": ["nosuch"]}))).unwrap_err(),
+        "host constraint contains invalid hosts: host 'nosuch' not found"
+    );
+    assert_eq!(
+        m.submit(on(json!({"or": [known, {"not": [{"hostlist": ["x[1-2]"]}]}]}))).unwrap_err(),
+        "host constraint contains invalid hosts: hosts 'x[1-2]' not found"
+    );
+    let id = m.submit(on(json!({"hostlist": ["nosuch"]})).novalidate()).unwrap();
+    m.assert_exception(id, "alloc", "unsatisfiable request");
+}
+
+#[test]
 fn a_job_must_be_an_instance_where_that_is_required() {
     let mut m = with(checks(json!(["require-instance"])));
     let text = m.submit(TestJob::new()).unwrap_err();

@@ -107,6 +107,25 @@ fn mock_exceptions_come_before_and_after_the_start() {
 }
 
 #[test]
+fn a_simulation_of_a_wrong_type_fails_its_job() {
+    let mut m = manager();
+    for (key, value) in [
+        ("exec.test", json!(5)),
+        ("exec.test", json!([])),
+        ("exec.test.run_duration", json!(2)),
+        ("exec.test.wait_status", json!(-1)),
+        ("exec.test.wait_status", json!("0")),
+        ("exec.test.override", json!("yes")),
+    ] {
+        let id = m.submit(TestJob::new().attribute(key, value.clone())).unwrap();
+        m.assert_events(id, "submit validate depend priority alloc exception release free clean");
+        let (kind, severity, note) = exception(&m, id);
+        assert_eq!((kind.as_str(), severity), ("exec", 0));
+        assert!(note.starts_with("failed to initialize testconf: "), "{value}: {note}");
+    }
+}
+
+#[test]
 fn a_job_in_override_mode_begins_and_ends_when_it_is_told() {
     let mut m = manager();
     let waits = TestJob::new().attribute("exec.test.override", 1);

@@ -120,8 +120,8 @@ fn reasons_are_kept_updated_or_overwritten_as_asked() {
     m.nodes(drain("0", None, new)).unwrap();
     let refused = |m: &mut TestManager, request| m.nodes(request).unwrap_err();
     assert_eq!(refused(&mut m, drain("0-1", Some("x"), new)), "rank 0 already drained");
-    assert_eq!(refused(&mut m, drain("0-9", Some("x"), new)), "ranks 4-9 not found");
-    assert_eq!(refused(&mut m, drain("n8", Some("x"), new)), "host n8 not found");
+    assert_eq!(refused(&mut m, drain("0-9", Some("x"), new)), "idset is out of range");
+    assert_eq!(refused(&mut m, drain("n8", Some("x"), new)), "invalid targets: invalid hosts: n8");
     assert_eq!(m.undrain_nodes("0-1").unwrap_err(), "rank 1 not drained");
     m.advance(10.0);
     m.nodes(drain("0-1", Some("fan"), update)).unwrap();
@@ -215,7 +215,7 @@ fn excluded_nodes_are_not_there() {
     let one = m.submit(job(1)).unwrap();
     assert_eq!(hosts(&m, one), "n2");
     let wrong = m.configure(json!({"resource": {"exclude": "x"}})).unwrap_err();
-    assert_eq!(wrong, "resource.exclude: host x not found");
+    assert_eq!(wrong, "resource.exclude: invalid targets: invalid hosts: x");
 }
 
 #[test]

@@ -82,7 +82,7 @@ mod brackets {
     fn the_release_of_a_simulated_job_comes_after_what_its_end_caused() {
         let mut m = with::<Brackets>();
         let id =
-            m.submit(TestJob::new().attribute("exec.test", json!({"run_duration": 2}))).unwrap();
+            m.submit(TestJob::new().attribute("exec.test", json!({"run_duration": "2s"}))).unwrap();
         m.advance(20.0);
         m.assert_events(
             id,

@@ -122,6 +122,16 @@ mod scheduling {
     }
 
     #[test]
+    fn queues_that_are_started_together_compete_by_priority() {
+        let mut m = with(json!({"queues": {"a": {}, "b": {}}}));
+        let low = m.submit(job("a", 4, 10.0).urgency(10)).unwrap();
+        let high = m.submit(job("b", 4, 10.0).urgency(20)).unwrap();
+        m.start_queues().unwrap();
+        m.assert_state(high, State::Run);
+        m.assert_state(low, State::Sched);
+    }
+
+    #[test]
     fn a_blocked_job_holds_up_its_own_queue_alone() {
         let fifo = json!({"scheduler": {"queue-policy": "fifo"}});
         let mut m = with(json!({"policy": fifo, "queues": {"day": {}, "debug": {}}}));

@@ -143,6 +143,21 @@ mod memo {
     }
 
     #[test]
+    fn the_alloc_event_has_all_annotations_of_its_moment() {
+        let mut m = manager();
+        let id = held(&mut m, OWNER);
+        ask(&mut m, OWNER, memo(id, false, json!({"note": "x"}))).unwrap();
+        ask(&mut m, OWNER, memo(id, true, json!({"tmp": 1}))).unwrap();
+        m.urgency(id, 16).unwrap();
+        let log = m.eventlog(id);
+        let alloc = log.iter().find(|event| event.name == "alloc").unwrap();
+        let annotations = &alloc.context.as_ref().unwrap()["annotations"];
+        assert_eq!(annotations["user"], json!({"note": "x", "tmp": 1}));
+        assert!(annotations["sched"]["resource_summary"].is_string());
+        assert_eq!(notes(&m, id), *annotations);
+    }
+
+    #[test]
     fn it_is_for_own_active_jobs() {
         let mut m = manager();
         let id = held(&mut m, OWNER);

@@ -173,3 +173,18 @@ fn a_job_whose_end_is_moved_is_warned_before_the_new_one() {
     m.advance(341.0);
     assert_eq!(m.signals(id), [10]);
 }
+
+#[test]
+fn a_job_is_warned_at_once_when_less_time_is_left() {
+    let mut m = manager();
+    let job = TestJob::new().duration(600.0);
+    let id = m.submit(job.attribute("shell.options.signal", serde_json::json!({}))).unwrap();
+    m.advance(10.0);
+    // The warning is due 60 seconds before the end.
+    m.update(id, DURATION, 100.0).unwrap();
+    assert!(m.signals(id).is_empty());
+    m.update(id, DURATION, 50.0).unwrap();
+    assert_eq!(m.signals(id), [10]);
+    m.advance(30.0);
+    assert_eq!(m.signals(id), [10]);
+}

@@ -33,8 +33,7 @@ fn an_unkillable_job_drains_its_node_as_configured() {
     let (id, pid) = stubborn(&m, &files.path().join("pid"));
     m.jobtap(&format!("cancel {id}")).ok();
     until("its node is drained", || !drained(&m).is_empty());
-    let reason =
-        format!("0 unkillable user processes for job ƒ{}", id.trim_start_matches(['f', 'ƒ']));
+    let reason = format!("0 unkillable user processes for job {id}");
     assert_eq!(drained(&m), reason);
     assert_eq!(m.field(&id, "state"), "CLEANUP");
 

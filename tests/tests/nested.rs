@@ -40,10 +40,25 @@ fn an_unanswered_resource_request_fails_the_start() {
     let dead = "local:///nonexistent/jobtap";
     let refused = start_as_job(dead, &[]);
     assert_eq!(refused.code, 1, "{refused:?}");
-    let text = "jobtap-start: job ƒ3: its resources can't be learned: no manager listens";
+    let text = "jobtap-start: job f3: its resources can't be learned: no manager listens";
     assert!(refused.stderr.starts_with(text), "{refused:?}");
     // With configured resources the manager needs no answer from the outer one.
     start_as_job(dead, &["--test-size=1"]).ok();
+}
+
+#[test]
+fn a_job_of_several_tasks_is_one_instance() {
+    let m = Manager::start(jobtap());
+    let directory = temporary();
+    let script = directory.path().join("script");
+    let lines = directory.path().join("lines");
+    let text = format!("jobtap resource info >>{}; jobtap run -n2 true; exit 3", lines.display());
+    std::fs::write(&script, text).unwrap();
+    let program = jobtap().to_str().unwrap();
+    let id = m.submit_args(&["-n3", program, "start", "sh", script.to_str().unwrap()]);
+    m.wait(&id, "clean");
+    assert_eq!(std::fs::read_to_string(lines).unwrap(), "1 Node, 3 Cores, 0 GPUs\n");
+    assert_eq!(m.field(&id, "returncode"), "3");
 }
 
 #[test]

@@ -17,12 +17,12 @@ fn memos_are_listed_and_only_volatile_ones_are_lost() {
     m.wait(&id, "priority");
     m.jobtap(&format!("job memo {id} a.b=1 text=two")).ok();
     m.jobtap(&format!("job memo --volatile {id} a.c=3")).ok();
-    assert_eq!(m.field(&id, "user"), r#"{"a":{"b":1,"c":3},"text":"two"}"#);
+    assert_eq!(m.field(&id, "user"), "{'a': {'b': 1, 'c': 3}, 'text': 'two'}");
     assert_eq!(m.field(&id, "user.text"), "two");
     assert_eq!(m.events(&id), "submit validate depend priority memo");
     m.stop();
     m.start_again();
-    assert_eq!(m.field(&id, "user"), r#"{"a":{"b":1},"text":"two"}"#);
+    assert_eq!(m.field(&id, "user"), "{'a': {'b': 1}, 'text': 'two'}");
     m.jobtap(&format!("job memo {id} a")).says(1, "jobtap-job: memo: no value for key=a");
     let text = "jobtap-job: memo: guests can only add a memo to their own jobs";
     m.as_guest(&format!("job memo {id} a=1")).says(1, text);
@@ -70,10 +70,10 @@ fn raiseall_and_killall_act_only_with_force() {
     m.wait(&runs, "start");
     m.jobtap("job raiseall test").says(0, "jobtap-job: Command matched 2 jobs (-f to confirm)");
     let words = "job raiseall -s 0 -S pending -f cancel not needed";
-    m.jobtap(words).says(0, "jobtap-job: Raised exception on 1 job (0 errors)");
+    m.jobtap(words).says(0, "jobtap-job: Raised exception on 1 jobs (0 errors)");
     m.wait(&held, "clean");
-    m.jobtap("job killall").says(0, "jobtap-job: Command matched 1 job (-f to confirm)");
-    m.jobtap("job killall -f -s KILL").says(0, "jobtap-job: Killed 1 job (0 errors)");
+    m.jobtap("job killall").says(0, "jobtap-job: Command matched 1 jobs (-f to confirm)");
+    m.jobtap("job killall -f -s KILL").says(0, "jobtap-job: Killed 1 jobs (0 errors)");
     assert_eq!(m.jobtap(&format!("job status {runs}")).code, 137);
     m.jobtap("job killall -u all").says(0, "jobtap-job: Command matched 0 jobs");
     m.jobtap("job killall -s NOSUCH").says(1, "jobtap-job: killall: Invalid signal NOSUCH");

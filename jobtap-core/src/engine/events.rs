@@ -58,9 +58,9 @@ pub(super) fn urgency(now: Timestamp, userid: Uid, urgency: Urgency) -> EventEnt
     with(now, "urgency", [("userid", json!(userid.0)), ("urgency", json!(urgency.value()))])
 }
 
-pub(super) fn alloc(now: Timestamp, summary: &str) -> EventEntry {
-    let annotations = json!({"sched": {"resource_summary": summary}});
-    with(now, "alloc", [("annotations", annotations)])
+/// `annotations` are all that the job has at that moment, those of its user included.
+pub(super) fn alloc(now: Timestamp, annotations: Map<String, Value>) -> EventEntry {
+    with(now, "alloc", [("annotations", Value::Object(annotations))])
 }
 
 pub(super) fn perilog_start(now: Timestamp, name: &'static str, description: &str) -> EventEntry {

@@ -7,6 +7,7 @@
 use std::fmt;
 use std::num::IntErrorKind;
 use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -24,13 +25,16 @@ const F58_PREFIX: char = 'ƒ';
 /// The ASCII form of the prefix, for terminals that can't show `ƒ`.
 const F58_PLAIN_PREFIX: char = 'f';
 
+/// Whether `Display` writes the ASCII prefix.
+static DISPLAY_PLAIN: AtomicBool = AtomicBool::new(false);
+
 /// The identity of a job (RFC 19).
 ///
 /// From the most significant bit on it consists of 40 bits for the milliseconds since the instance
 /// started, 14 bits for the generator id and 10 bits for the sequence number. Every `u64` is a valid
 /// id; `u64::MAX` is never issued, because it means "any job" in Flux.
 ///
-/// `Display` writes the base 58 form. An id is serialized as an integer and deserialized from an
+/// `Display` writes the base 58 form, with `f` instead of `ƒ` after [`JobId::display_plain`]. An id is serialized as an integer and deserialized from an
 /// integer or from a string in any [`Encoding`].
 ///
 /// ```
@@ -64,6 +68,16 @@ impl JobId {
     #[must_use]
     pub const fn timestamp_ms(self) -> u64 {
         self.0 >> Self::TIMESTAMP_SHIFT
+    }
+
+    /// Lets `Display` write ids with `f` instead of `ƒ` in this process, for a locale that has no `ƒ`.
+    ///
+    /// This is a setting of the process, as the locale is: texts with ids are made in many places, such as the
+    /// log, notes of exceptions and reasons of drained nodes, and all of them follow the locale. A manager
+    /// calls it first of all.
+    pub fn display_plain() {
+        // Relaxed: nothing else is published by it.
+        DISPLAY_PLAIN.store(true, Ordering::Relaxed);
     }
 
     /// The text of this id in `encoding`.
@@ -113,7 +127,8 @@ impl From<JobId> for u64 {
 
 impl fmt::Display for JobId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.encode(Encoding::F58))
+        let plain = DISPLAY_PLAIN.load(Ordering::Relaxed);
+        f.pad(&self.encode(if plain { Encoding::F58Plain } else { Encoding::F58 }))
     }
 }
 

@@ -153,6 +153,19 @@ impl ResourceSet {
         self.nodes.hosts.ranks_on(hosts).intersection(&self.ranks())
     }
 
+    /// The hosts of `hosts` that no node of the set has, in their order.
+    #[must_use]
+    pub fn unknown_hosts(&self, hosts: &Hostlist) -> Hostlist {
+        let is_known =
+            |host: &String| host.parse().is_ok_and(|host| !self.ranks_on(&host).is_empty());
+        let mut unknown = Hostlist::new();
+        for host in hosts.iter().filter(|host| !is_known(host)) {
+            // A single host of a list is a valid list.
+            let _ = unknown.push(&host);
+        }
+        unknown
+    }
+
     /// The resources of one rank; `None` if the rank isn't in the set.
     #[must_use]
     pub fn rank(&self, rank: u32) -> Option<RankResources<'_>> {

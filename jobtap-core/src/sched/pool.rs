@@ -67,6 +67,11 @@ impl Pool {
         self.changes
     }
 
+    /// All resources, including those of excluded nodes.
+    pub fn inventory(&self) -> &ResourceSet {
+        &self.inventory
+    }
+
     /// All resources except those of excluded nodes.
     pub fn all(&self) -> &ResourceSet {
         &self.all

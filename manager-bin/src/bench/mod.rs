@@ -100,7 +100,10 @@ fn jobspec(run_duration: f64, cores: u64, number: u64) -> Result<Jobspec, Jobspe
         .cwd("/home/user/project/runs");
     let mut value = builder.to_value();
     if let Some(system) = value.pointer_mut("/attributes/system").and_then(Value::as_object_mut) {
-        system.insert("exec".to_owned(), json!({ "test": { "run_duration": run_duration } }));
+        system.insert(
+            "exec".to_owned(),
+            json!({ "test": { "run_duration": format!("{run_duration}s") } }),
+        );
         let environment =
             (0..40).map(|n| (format!("VARIABLE_{n}"), "/a/value/of/usual/length".into()));
         system.insert("environment".to_owned(), Value::Object(environment.collect()));

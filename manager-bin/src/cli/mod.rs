@@ -8,6 +8,7 @@ mod bulksubmit;
 mod cancel;
 mod config;
 mod dmesg;
+mod escapes;
 mod exec_override;
 mod format;
 mod fsck;
@@ -39,6 +40,9 @@ mod when;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use ids::IdStyle;
+use jobtap_core::job::JobId;
 
 use crate::exec::{SHEPHERD_ARGUMENT, shepherd_main};
 use crate::limited;
@@ -130,6 +134,9 @@ const COMPILED: &[&str] = &[
 
 /// Runs the command line of the program. The `main` of a manager calls it.
 pub fn main() -> ExitCode {
+    if IdStyle::current() == IdStyle::Ascii {
+        JobId::display_plain();
+    }
     let mut arguments = std::env::args_os().skip(1);
     // The manager starts itself with these first arguments as a process of another kind.
     match arguments.next() {

@@ -6,12 +6,13 @@ use std::process::ExitCode;
 use jobtap_core::job::JobId;
 use regex::Regex;
 
-use super::format::{RenderOptions, Template, render};
+use super::format::{RenderOptions, render};
 use super::ids::show_id;
 use super::job::EventStream;
 use super::jobs::fetch::fetch;
 use super::jobs::options::{FORMATS as JOB_FORMATS, JobsArgs, Setting};
 use super::jobs::row::JobRow;
+use super::jobs::template;
 use super::message::{CliError, Prog, Streams, plural};
 use super::session;
 use super::usage::Family;
@@ -124,8 +125,7 @@ pub(crate) fn grep(args: PgrepArgs) -> ExitCode {
     session::run(PGREP, Family::Script, async {
         let setting = setting()?;
         let chosen = args.format.as_deref().unwrap_or("default");
-        let template = Template::parse::<JobRow<'_>>(setting.formats.resolve(chosen)?)
-            .map_err(CliError::failure)?;
+        let template = template(setting.formats.resolve(chosen)?)?;
         let wanted = Wanted::parse(&args.selection.expressions)?;
         let client = Client::connect().await?;
         let jobs = find(&args.selection, &wanted, &setting, &client).await?;

@@ -41,11 +41,13 @@ async fn submit_and_attach(args: RunCommand) -> Result<u8, CliError> {
     let input_tasks = args.job.input.take_if(|input| is_task_set(input));
     let stdin_ranks = input_tasks.as_deref().map_or(Ok(Vec::new()), tasks)?;
     let mut request = submission(&args.job, &Caller::current()?)?.request;
-    let input = request.jobspec.as_mut().is_some_and(forward_input);
     if args.job.dry_run {
+        // Printed without a source of standard input, as Flux does: scripts edit this jobspec and submit it,
+        // and the tasks of such a job must not wait for the input of this command.
         print_jobspec(&request)?;
         return Ok(0);
     }
+    let input = request.jobspec.as_mut().is_some_and(forward_input);
     let client = Client::connect().await?;
     let id = client.call(request).await?.id;
     let typed = show_id(id);

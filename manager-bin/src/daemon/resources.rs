@@ -4,6 +4,8 @@
 //! checked; those of other hosts are not.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
 
 use jobtap_core::resource::{Children, Hostlist, HostlistError, Idset, ResourceSet};
 use serde::Deserialize;
@@ -26,6 +28,14 @@ pub enum ResourceError {
         have: String,
         /// Cores configured.
         want: String,
+    },
+    /// The file with R cannot be used.
+    #[error("resource.path: {}: {reason}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
     },
     /// `--test-hosts` does not agree with `--test-size`.
     #[error("--test-hosts: {0}")]
@@ -58,6 +68,7 @@ pub struct Inventory {
 struct ResourceTable {
     noverify: bool,
     norestrict: bool,
+    path: Option<PathBuf>,
     config: Option<Value>,
 }
 
@@ -81,7 +92,8 @@ pub fn hostname() -> String {
 /// Whether a manager that runs as a job uses the resources of that job: it does unless the configuration or
 /// `--test-size` says which ones it has.
 pub fn takes_given(config: &Value, test: &TestSize) -> bool {
-    test.size.is_none() && config.pointer("/resource/config").is_none()
+    let named = |key: &str| config.pointer(&format!("/resource/{key}")).is_some();
+    test.size.is_none() && !named("config") && !named("path")
 }
 
 /// The resources according to the configuration, this host and `--test-size`. Without any of them, those that
@@ -104,9 +116,11 @@ pub fn discover(
     }
     let here = hostname();
     let cores = available_cores(table.norestrict)?;
-    let resources = match &table.config {
-        None => this_host(&here, cores, test)?,
-        Some(entries) => {
+    let resources = match (&table.config, &table.path) {
+        (None, None) => this_host(&here, cores, test)?,
+        (None, Some(path)) => of_file(path)?,
+        // As in Flux, the configuration wins over the file.
+        (Some(entries), _) => {
             let hosts = configured(entries)?;
             if hosts.names.is_empty() {
                 this_host(&here, cores, test)?
@@ -120,6 +134,20 @@ pub fn discover(
     };
     let local = local_ranks(&resources, &here, test);
     Ok(Inventory { resources, local })
+}
+
+/// The resources in a file with R (RFC 20).
+fn of_file(path: &Path) -> Result<ResourceSet, ResourceError> {
+    let wrong = |error: &dyn Display| ResourceError::File {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
+    let resources: ResourceSet = text.parse().map_err(|error| wrong(&error))?;
+    match resources.is_empty() {
+        true => Err(wrong(&"R has no resources")),
+        false => Ok(resources),
+    }
 }
 
 /// The part of another instance's resources with ranks that begin at 0.
@@ -337,6 +365,24 @@ mod tests {
         assert_eq!(set.summary(), summary);
         assert_eq!(set.properties()["fast"].to_string(), "0-1");
         assert_eq!(set.properties()["gpu"].to_string(), "1-2");
+    }
+
+    #[test]
+    fn resources_of_a_file_are_used_and_a_missing_file_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("R");
+        let with_file = || found(json!({"resource": {"path": file, "noverify": true}}));
+        let refused = with_file().unwrap_err();
+        assert!(refused.starts_with(&format!("resource.path: {}: ", file.display())), "{refused}");
+        let hosts: Hostlist = "n[0-1]".parse().unwrap();
+        let set = ResourceSet::uniform(0, &hosts, Children::new(Idset::from(0..=2), Idset::new()));
+        std::fs::write(&file, set.to_json()).unwrap();
+        assert_eq!(with_file().unwrap().summary(), "rank[0-1]/core[0-2]");
+        let both = json!({"resource": {"path": file, "config": [{"hosts": "a", "cores": "0"}]}});
+        assert_eq!(found(both).unwrap().nodelist().to_string(), "a");
+        std::fs::write(&file, "{}").unwrap();
+        assert!(with_file().unwrap_err().contains("version"));
+        assert!(!takes_given(&json!({"resource": {"path": "x"}}), &TestSize::default()));
     }
 
     #[test]

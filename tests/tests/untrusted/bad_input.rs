@@ -48,7 +48,11 @@ fn commands_refuse_unknown_options_and_arguments() {
         1,
         "jobtap-submit: ERROR: task count must be a integer >= 1",
     );
-    refused(m.jobtap("jobs -o {nosuch}"), 1, "jobtap-jobs: ERROR: Unknown format field: nosuch");
+    refused(
+        m.jobtap("jobs -o {nosuch}"),
+        1,
+        "jobtap-jobs: ERROR: Error in user format: Unknown format field: nosuch",
+    );
 }
 
 #[test]

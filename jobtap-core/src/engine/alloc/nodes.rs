@@ -89,17 +89,15 @@ impl Nodes {
             return match (ranks.is_empty(), unknown.is_empty()) {
                 (true, _) => Err("no targets".to_owned()),
                 (_, true) => Ok(ranks),
-                (_, false) => Err(format!("{} {unknown} not found", rank_word(&unknown))),
+                (_, false) => Err("idset is out of range".to_owned()),
             };
         }
         let hosts: Hostlist =
-            text.parse().map_err(|error| format!("invalid target {text:?}: {error}"))?;
-        let unknown = hosts.iter().find(|host| {
-            host.parse().map_or(true, |host| self.inventory.ranks_on(&host).is_empty())
-        });
-        match unknown {
-            Some(host) => Err(format!("host {host} not found")),
-            None => Ok(self.inventory.ranks_on(&hosts)),
+            text.parse().map_err(|error| format!("invalid targets: {text:?}: {error}"))?;
+        let unknown = self.inventory.unknown_hosts(&hosts);
+        match unknown.is_empty() {
+            false => Err(format!("invalid targets: invalid hosts: {unknown}")),
+            true => Ok(self.inventory.ranks_on(&hosts)),
         }
     }
 

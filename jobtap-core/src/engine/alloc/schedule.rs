@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use serde_json::json;
+
 use super::alloc_queues::AllocQueues;
 use super::in_use;
 use crate::engine::api::Level;
 use crate::engine::core::Core;
 use crate::engine::events;
-use crate::engine::jobs::Record;
+use crate::engine::jobs::{Record, annotations};
 use crate::host::JobFlag;
 use crate::job::{JobId, State};
 use crate::queue::Queues;
@@ -82,11 +84,12 @@ fn grant(core: &mut Core, id: JobId, resources: ResourceSet) {
     // In one commit with `alloc`, which is posted below: a restarted manager can't replay `alloc` without R.
     core.put(id, "R", resources.to_json());
     core.alloc.allocated_jobs.insert(id);
-    let summary = resources.summary();
-    if let Some(record) = core.jobs.get_mut(id) {
-        *record.job.resources = Some(Arc::new(resources));
-    }
-    core.post(id, events::alloc(core.clock.now, &summary));
+    let Some(record) = core.jobs.get_mut(id) else { return };
+    let mut annotations = record.job.annotations().clone();
+    let sched = [("sched".to_owned(), json!({"resource_summary": resources.summary()}))];
+    annotations::merge(&mut annotations, &sched.into_iter().collect());
+    *record.job.resources = Some(Arc::new(resources));
+    core.post(id, events::alloc(core.clock.now, annotations));
 }
 
 /// Gives a job the resources that a plugin returned from `job.state.sched`. They are the plugin's own

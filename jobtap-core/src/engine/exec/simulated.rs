@@ -11,6 +11,7 @@
 
 use std::sync::Arc;
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::finish;
@@ -25,6 +26,7 @@ use crate::job::{Fsd, JobId, Timestamp};
 use crate::jobspec::Jobspec;
 
 /// What the jobspec asks for.
+#[derive(Debug, Default)]
 struct Script {
     run_duration: f64,
     wait_status: i32,
@@ -33,31 +35,48 @@ struct Script {
     reattach_finish: bool,
 }
 
+/// The attribute as it is written. As in Flux, other keys are ignored.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, expecting = "an object")]
+struct Attribute {
+    run_duration: Option<String>,
+    wait_status: u32,
+    mock_exception: Option<String>,
+    r#override: i64,
+    reattach_finish: i64,
+}
+
 impl Script {
     /// Reads the attribute. The second value is a complaint about it, for the log.
-    fn read(jobspec: &Jobspec) -> (Self, Option<String>) {
-        let get = |key: &str| jobspec.attribute(&format!("exec.test.{key}"));
-        let int = |key: &str| get(key).and_then(Value::as_i64);
-        let mut complaint = None;
-        let run_duration = match get("run_duration") {
-            None => jobspec.duration(),
-            Some(value) => serde_json::from_value::<Fsd>(value.clone()).map_or_else(
-                |_| {
-                    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-                    complaint = Some(format!("Unable to parse run duration: {text}"));
-                    jobspec.duration()
-                },
-                Fsd::as_secs,
-            ),
+    ///
+    /// # Errors
+    /// A value has the wrong type.
+    fn read(jobspec: &Jobspec) -> Result<(Self, Option<String>), String> {
+        let Some(value) = jobspec.attribute("exec.test") else {
+            return Ok((Self::default(), None));
         };
+        // serde would accept an array as well.
+        if !value.is_object() {
+            return Err(format!("exec.test must be an object, not {value}"));
+        }
+        let attribute = Attribute::deserialize(value).map_err(|error| error.to_string())?;
+        let wait_status = i32::try_from(attribute.wait_status)
+            .map_err(|_| format!("wait_status {} is out of range", attribute.wait_status))?;
+        let (mut run_duration, mut complaint) = (jobspec.duration(), None);
+        if let Some(text) = &attribute.run_duration {
+            match text.parse::<Fsd>() {
+                Ok(duration) => run_duration = duration.as_secs(),
+                Err(_) => complaint = Some(format!("Unable to parse run duration: {text}")),
+            }
+        }
         let script = Self {
             run_duration,
-            wait_status: int("wait_status").and_then(|s| i32::try_from(s).ok()).unwrap_or(0),
-            mock_exception: get("mock_exception").and_then(Value::as_str).map(str::to_owned),
-            overridden: int("override") == Some(1),
-            reattach_finish: int("reattach_finish") == Some(1),
+            wait_status,
+            mock_exception: attribute.mock_exception,
+            overridden: attribute.r#override == 1,
+            reattach_finish: attribute.reattach_finish == 1,
         };
-        (script, complaint)
+        Ok((script, complaint))
     }
 }
 
@@ -66,7 +85,9 @@ pub(super) fn start(core: &mut Core, id: JobId, reattach: bool) {
     let Some(record) = core.jobs.get_mut(id) else {
         return;
     };
-    let (script, complaint) = Script::read(&record.job.jobspec);
+    let read = Script::read(&record.job.jobspec);
+    let fault = read.as_ref().err().map(|text| format!("failed to initialize testconf: {text}"));
+    let (script, complaint) = read.unwrap_or_default();
     let allowed = record.job.userid == core.owner || core.exec.guests_simulate;
     let started = record.has_event("start");
     let since = record.job.times.start.get();
@@ -84,6 +105,9 @@ pub(super) fn start(core: &mut Core, id: JobId, reattach: bool) {
     }
     if !allowed {
         return fail(core, id, "guests may not use test exec implementation");
+    }
+    if let Some(note) = fault {
+        return fail(core, id, &note);
     }
     if script.mock_exception.as_deref() == Some("init") {
         return fail(core, id, "mock initialization exception generated");
@@ -160,7 +184,7 @@ pub(crate) fn override_job(
         ("start", true) => return invalid("Job already running"),
         ("finish", false) => return invalid("Job not running"),
         ("start", false) => {
-            let (script, _) = Script::read(&record.job.jobspec);
+            let (script, _) = Script::read(&record.job.jobspec).unwrap_or_default();
             begin(core, id);
             run(core, id, &script, core.clock.now);
         }

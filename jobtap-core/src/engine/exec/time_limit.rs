@@ -46,7 +46,25 @@ pub(crate) fn arm(core: &mut Core, id: JobId, started: Timestamp) {
     }
 }
 
-/// Sets the timer anew, since the end has moved.
+/// Sets the timer anew, since the end has moved. A job for whose warning the moment has thereby passed is warned
+/// at once.
+pub(crate) fn move_end(core: &mut Core, id: JobId) {
+    rearm(core, id);
+    let Some(record) = core.jobs.get(id) else {
+        return;
+    };
+    let now = core.clock.now;
+    let passed = || {
+        let end = end_of(record, core.exec, record.job.times.start.get()?)?;
+        let (signum, before) = warning(&record.job.jobspec)?;
+        (end + -before <= now && now < end).then_some(signum)
+    };
+    if let Some(signum) = passed() {
+        signal(&core.jobs, &mut core.effects, id, signum);
+    }
+}
+
+/// Sets the timer anew.
 pub(crate) fn rearm(core: &mut Core, id: JobId) {
     let Some(record) = core.jobs.get_mut(id) else {
         return;

@@ -74,7 +74,7 @@ fn follow(core: &mut Core, id: JobId, entry: &Arc<EventEntry>, applied: Applied)
     }
     match &*entry.name {
         "release" => exec::follow_release(core, id, entry),
-        "resource-update" => exec::time_limit::rearm(core, id),
+        "resource-update" => exec::time_limit::move_end(core, id),
         "jobspec-update" => {
             core.notify(TopicId::JobUpdate, id, Cause::Updates(Arc::clone(entry)));
         }

@@ -10,6 +10,7 @@ use crate::host::errno::EPERM;
 use crate::job::{Flags, JobId};
 use crate::jobspec::Jobspec;
 use crate::queue::Queues;
+use crate::resource::{Constraint, ResourceSet};
 use crate::sched::Pool;
 use crate::settings::setting;
 use crate::suggest::nearest;
@@ -39,6 +40,8 @@ impl Submissions {
 pub(crate) struct Ingest {
     defaults: bool,
     constraints: bool,
+    /// The hosts of constraints must exist.
+    hosts: bool,
     feasibility: bool,
     require_instance: Option<RequireInstance>,
 }
@@ -46,7 +49,7 @@ pub(crate) struct Ingest {
 impl Default for Ingest {
     fn default() -> Self {
         let (feasibility, require_instance) = Default::default();
-        Self { defaults: true, constraints: true, feasibility, require_instance }
+        Self { defaults: true, constraints: true, hosts: true, feasibility, require_instance }
     }
 }
 
@@ -106,6 +109,7 @@ impl Ingest {
         Ok(Self {
             defaults: has(&changes, "defaults"),
             constraints: has(&changes, "constraints"),
+            hosts: has(&checks, "jobspec"),
             feasibility: has(&checks, "feasibility"),
             require_instance: require,
         })
@@ -134,6 +138,22 @@ fn is_instance(jobspec: &Jobspec) -> bool {
     let program = word(0).rsplit('/').next().unwrap_or_default();
     let starts = ["jobtap", "flux"].contains(&program) && ["start", "broker"].contains(&word(1));
     starts || jobspec.attribute("batch").is_some()
+}
+
+/// Refuses a constraint that names hosts which the instance doesn't have: most likely they are misspelt.
+fn hosts_exist(all: &ResourceSet, jobspec: &Jobspec) -> Result<(), String> {
+    // A malformed constraint is refused with its own reason when the jobspec is decoded.
+    let Some(Ok(constraint)) = jobspec.constraints().map(Constraint::from_value) else {
+        return Ok(());
+    };
+    let unknown = all.unknown_hosts(&constraint.hosts());
+    let plural = if unknown.len() == 1 { "" } else { "s" };
+    match unknown.is_empty() {
+        true => Ok(()),
+        false => Err(format!(
+            "host constraint contains invalid hosts: host{plural} '{unknown}' not found"
+        )),
+    }
 }
 
 /// Takes a jobspec through the frobnicator and the validator, and into its queue. Returns it with the
@@ -179,6 +199,10 @@ impl Ingest {
         }
         self.require_instance
             .map_or(Ok(()), |require| require.check(jobspec))
+            .and_then(|()| match self.hosts {
+                true => hosts_exist(pool.inventory(), jobspec),
+                false => Ok(()),
+            })
             .and_then(|()| match self.feasibility {
                 true => pool.feasible(jobspec),
                 false => Ok(()),

@@ -118,6 +118,19 @@ impl Constraint {
         }
     }
 
+    /// All hosts that the constraint names, in the order in which they are written.
+    pub(crate) fn hosts(&self) -> Hostlist {
+        let mut all = Hostlist::new();
+        match self {
+            Self::Hostlist(lists) => lists.iter().for_each(|list| all.append(list)),
+            Self::And(inner) | Self::Or(inner) | Self::Not(inner) => {
+                inner.iter().for_each(|inner| all.append(&inner.hosts()));
+            }
+            Self::Always | Self::Properties(_) | Self::Ranks(_) => {}
+        }
+        all
+    }
+
     /// How deep `and`, `or` and `not` are nested.
     fn depth(&self) -> usize {
         match self {

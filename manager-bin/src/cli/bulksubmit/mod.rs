@@ -11,6 +11,7 @@ use std::process::ExitCode;
 
 use self::inputs::Inputs;
 use self::replace::{Fields, ReplaceError};
+use super::escapes::unescaped;
 use super::message::CliError;
 use super::session;
 use super::submit::args::{CopyArgs, SubmitArgs};
@@ -77,7 +78,7 @@ pub(crate) fn run(args: BulkSubmitCommand) -> ExitCode {
 /// The options of each job, with the fields in braces replaced.
 fn jobs(args: &BulkSubmitCommand) -> Result<Vec<(SubmitArgs, CopyArgs)>, CliError> {
     let caller = Caller::current()?;
-    let inputs = Inputs::parse(&args.job.command, &args.sep, |name| match name {
+    let inputs = Inputs::parse(&args.job.command, &unescaped(&args.sep), |name| match name {
         "-" => io::read_to_string(io::stdin().lock()),
         name => std::fs::read_to_string(caller.file(name)),
     })?;
@@ -119,23 +120,13 @@ fn copies(template: &CopyArgs, fields: &Fields<'_>) -> Result<CopyArgs, ReplaceE
     Ok(CopyArgs { cc, bcc, log, log_stderr, ..template.clone() })
 }
 
-/// The options and the command as a command line for a shell.
+/// The options and the command, joined by spaces. Words aren't quoted: the line is for people.
 fn command_line(mut job: SubmitArgs) -> String {
     let mut words = Vec::new();
     let texts = job.texts();
-    words
-        .extend(texts.single.into_iter().map(|(option, text)| format!("{option}{}", quoted(text))));
+    words.extend(texts.single.into_iter().map(|(option, text)| format!("{option}{text}")));
     for (option, list) in texts.lists {
-        words.extend(list.iter().map(|text| format!("{option}{}", quoted(text))));
+        words.extend(list.iter().map(|text| format!("{option}{text}")));
     }
     words.join(" ")
-}
-
-/// Quotes a word for a shell, if necessary.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "@%+=:,./-_".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\"'\"'")),
-    }
 }

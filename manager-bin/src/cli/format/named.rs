@@ -75,7 +75,7 @@ impl NamedFormats {
     }
 
     fn add_directory(&mut self, directory: &Path) -> Result<(), CliError> {
-        for extension in ["toml", "json"] {
+        for extension in ["toml", "yaml", "json"] {
             let path = directory.join(format!("flux-{}.{extension}", self.command));
             // Files are optional, and those of other users may be unreadable.
             let Ok(text) = std::fs::read_to_string(&path) else {
@@ -86,6 +86,7 @@ impl NamedFormats {
             };
             let config: Value = match extension {
                 "toml" => toml::from_str(&text).map_err(|error| refuse(&error))?,
+                "yaml" => serde_norway::from_str(&text).map_err(|error| refuse(&error))?,
                 _ => serde_json::from_str(&text).map_err(|error| refuse(&error))?,
             };
             let config = match self.subcommand {
@@ -203,9 +204,17 @@ mod tests {
 
     /// The formats with a configuration file in the user's directory, whose text is `text`.
     fn configured(text: &str, extra: &[(&str, &str)]) -> Result<NamedFormats, String> {
+        configured_in("flux-jobs.toml", text, extra)
+    }
+
+    fn configured_in(
+        file: &str,
+        text: &str,
+        extra: &[(&str, &str)],
+    ) -> Result<NamedFormats, String> {
         let home = tempfile::tempdir().unwrap();
         std::fs::create_dir(home.path().join("flux")).unwrap();
-        std::fs::write(home.path().join("flux/flux-jobs.toml"), text).unwrap();
+        std::fs::write(home.path().join("flux").join(file), text).unwrap();
         let loaded = formats().with_environment(|name| match name {
             "XDG_CONFIG_HOME" => Some(home.path().into()),
             "XDG_CONFIG_DIRS" => Some(home.path().join("none").into()),
@@ -232,6 +241,18 @@ mod tests {
         let help = formats.help("flux-jobs");
         assert!(help.contains("\n  default  The default\n"));
         assert!(help.contains("\n  mine     Mine\n"));
+    }
+
+    #[test]
+    fn a_configuration_file_may_be_yaml_or_json() {
+        for (file, text) in [
+            ("flux-jobs.yaml", "formats:\n  mine:\n    description: Mine\n    format: '{name}'\n"),
+            ("flux-jobs.json", r#"{"formats": {"mine": {"format": "{name}"}}}"#),
+        ] {
+            assert_eq!(configured_in(file, text, &[]).unwrap().resolve("mine").unwrap(), "{name}");
+        }
+        let error = configured_in("flux-jobs.yaml", "formats: [", &[]).unwrap_err();
+        assert!(error.starts_with("flux-jobs.yaml: "), "{error}");
     }
 
     #[test]

@@ -48,6 +48,13 @@ impl Template {
         self.columns.iter().any(|column| column.field == field)
     }
 
+    /// Returns true if the format shows a field `PREFIX.NAME`.
+    pub(crate) fn has_part_of(&self, prefix: &str) -> bool {
+        let is_part =
+            |field: &str| field.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('.'));
+        self.columns.iter().any(|column| is_part(&column.field))
+    }
+
     /// The keys of the prefix `sort:`.
     pub(crate) fn sort_keys(&self) -> &[SortKey] {
         &self.sort

@@ -38,26 +38,19 @@ pub(crate) fn render<R: Row>(
 ) -> Result<Table, FormatError> {
     let mut lines = vec![String::new(); rows.len()];
     let mut header = String::new();
-    let mut first_omitted = false;
-    for (i, column) in template.columns.iter().enumerate() {
+    for column in &template.columns {
         let values = column_values(column, rows, &options.zone)?;
         // A count of 0, such as the number of GPUs, counts as empty here, though not for the suffix `h`.
         let empty = |value: &FieldValue| is_empty(value) || *value == FieldValue::Int(0);
         if column.collapse && values.iter().all(empty) {
-            first_omitted |= i == 0;
             continue;
         }
         let heading = R::heading(&column.field).unwrap_or_default();
         let spec = column_spec(column, &values, &heading, options)?;
-        // If the first column is omitted, so are the spaces between it and the next one.
-        let text = match header.is_empty() && first_omitted {
-            true => column.text.trim_start(),
-            false => &column.text,
-        };
-        header += text;
+        header += &column.text;
         header += &spec.heading().apply(&FieldValue::Text(heading.into_owned()))?;
         for (line, value) in lines.iter_mut().zip(&values) {
-            *line += text;
+            *line += &column.text;
             *line += &spec.apply(value)?;
         }
     }

@@ -84,7 +84,7 @@ fn doubled_braces_print_single_braces() {
 fn a_collapsed_column_omits_the_text_before_it() {
     assert_eq!(show("{count} ?:{nothing:>9} {name}")[1], "10 sleep");
     assert_eq!(show("{count} ?:{queue:>6} {name}")[1], "10        sleep");
-    assert_eq!(show("?:{nothing:>9} {name}")[1], "sleep");
+    assert_eq!(show("?:{nothing:>9} {name}")[1], " sleep");
     let idle = [Item { name: "x", queue: "", count: 0, seconds: 0.0 }];
     assert_eq!(lines("{name} ?:{seconds!F:>6h}|", &idle, false).unwrap(), ["x|"]);
     assert_eq!(lines("{name} ?:{count}|", &idle, false).unwrap(), ["x|"]);
@@ -107,7 +107,7 @@ fn both_prefixes_can_be_combined() {
 
 #[test]
 fn without_rows_only_the_header_is_printed() {
-    assert_eq!(lines("?:{queue:>8} {name:<8}|", &[], true).unwrap(), ["NAME    |"]);
+    assert_eq!(lines("?:{queue:>8} {name:<8}|", &[], true).unwrap(), [" NAME    |"]);
 }
 
 #[test]

@@ -24,7 +24,7 @@ impl FieldValue {
     }
 
     /// Converts a JSON value: scalars keep their type, `null` becomes empty, arrays and objects become
-    /// compact JSON.
+    /// their text in Python, as in Flux.
     pub(crate) fn from_json(value: &Value) -> Self {
         match value {
             Value::Null => FieldValue::empty(),
@@ -35,7 +35,7 @@ impl FieldValue {
                 (None, None) => FieldValue::Float(n.as_f64().unwrap_or(f64::NAN)),
             },
             Value::String(s) => FieldValue::Text(s.clone()),
-            Value::Array(_) | Value::Object(_) => FieldValue::Text(value.to_string()),
+            Value::Array(_) | Value::Object(_) => FieldValue::Text(python(value)),
         }
     }
 
@@ -72,6 +72,40 @@ impl FieldValue {
             (SortClass::Text(a), SortClass::Text(b)) => a.cmp(b),
             (a, b) => a.rank().cmp(&b.rank()),
         }
+    }
+}
+
+/// The text of a JSON value in Python: `{'a': [1, True, None]}`.
+fn python(value: &Value) -> String {
+    match value {
+        Value::Null => "None".to_owned(),
+        Value::String(text) => {
+            let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
+            let mut quoted = String::from(quote);
+            for c in text.chars() {
+                match c {
+                    '\n' => quoted.push_str("\\n"),
+                    '\r' => quoted.push_str("\\r"),
+                    '\t' => quoted.push_str("\\t"),
+                    '\\' => quoted.push_str("\\\\"),
+                    c if c == quote => quoted.extend(['\\', c]),
+                    c => quoted.push(c),
+                }
+            }
+            quoted.push(quote);
+            quoted
+        }
+        Value::Array(values) => {
+            let values: Vec<String> = values.iter().map(python).collect();
+            format!("[{}]", values.join(", "))
+        }
+        Value::Object(members) => {
+            let member = |(key, value): (&String, &Value)| {
+                format!("{}: {}", python(&Value::String(key.clone())), python(value))
+            };
+            format!("{{{}}}", members.iter().map(member).collect::<Vec<_>>().join(", "))
+        }
+        Value::Bool(_) | Value::Number(_) => FieldValue::from_json(value).text(),
     }
 }
 
@@ -150,7 +184,11 @@ mod tests {
         assert_eq!(FieldValue::from_json(&json!(300.0)).text(), "300.0");
         assert_eq!(FieldValue::from_json(&json!("a b")).text(), "a b");
         assert_eq!(FieldValue::from_json(&json!(null)).text(), "");
-        assert_eq!(FieldValue::from_json(&json!({"a": [1, 2]})).text(), r#"{"a":[1,2]}"#);
+        let nested = json!({"a": [1, 2.5, true, null, "it's", "say \"it's\""]});
+        assert_eq!(
+            FieldValue::from_json(&nested).text(),
+            r#"{'a': [1, 2.5, True, None, "it's", 'say "it\'s"']}"#
+        );
         let largest = FieldValue::from_json(&json!(u64::MAX));
         assert_eq!(largest.text(), "18446744073709551615");
     }

@@ -4,7 +4,7 @@
 use jobtap_core::job::{Signal, State, StateSet, signal_text};
 
 use super::print_message;
-use crate::cli::message::{CliError, plural};
+use crate::cli::message::CliError;
 use crate::client::Client;
 use crate::rpc::services::job_manager::{ALL_USERS, KillAll, Matched, RaiseAll};
 use crate::users::Users;
@@ -83,11 +83,11 @@ pub(super) async fn killall(client: &Client, args: &KillallArgs) -> Result<u8, C
 /// The message with the number of jobs.
 fn summary(matched: Matched, force: bool, done: &str) -> String {
     let Matched { count, errors } = matched;
-    let jobs = plural(count, "job");
+    // Always in the plural, as scripts that read these lines from Flux expect.
     match (count, force) {
         (0, _) => "Command matched 0 jobs".to_owned(),
-        (_, false) => format!("Command matched {jobs} (-f to confirm)"),
-        (_, true) => format!("{done} {jobs} ({})", plural(errors, "error")),
+        (_, false) => format!("Command matched {count} jobs (-f to confirm)"),
+        (_, true) => format!("{done} {count} jobs ({errors} errors)"),
     }
 }
 
@@ -132,7 +132,9 @@ mod tests {
     fn summary_asks_to_confirm_without_force() {
         let three = Matched { count: 3, errors: 1 };
         assert_eq!(summary(three, false, "Hangup"), "Command matched 3 jobs (-f to confirm)");
-        assert_eq!(summary(three, true, "Hangup"), "Hangup 3 jobs (1 error)");
+        assert_eq!(summary(three, true, "Hangup"), "Hangup 3 jobs (1 errors)");
+        let one = Matched { count: 1, errors: 0 };
+        assert_eq!(summary(one, true, "Hangup"), "Hangup 1 jobs (0 errors)");
         let none = Matched::default();
         assert_eq!(summary(none, true, "Hangup"), "Command matched 0 jobs");
     }

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::event_stream::EventStream;
 use super::taskmap::{self, Hosts};
 use super::wait_event::{next, parse_timeout};
+use crate::cli::escapes::unescaped;
 use crate::cli::ids::Target;
 use crate::cli::message::CliError;
 use crate::cli::session;
@@ -20,7 +21,7 @@ use crate::rpc::services::job_list::ListId;
 /// Options and arguments of `job hostpids`.
 #[derive(Debug, clap::Args)]
 pub(super) struct HostpidsArgs {
-    /// Separator between the entries
+    /// Separator between the entries; \n, \t and \r are read as escapes
     #[arg(short = 'd', long, value_name = "STRING", default_value = ",")]
     delimiter: String,
     /// Print these task ranks only
@@ -50,7 +51,7 @@ pub(super) async fn run(client: &Client, args: &HostpidsArgs) -> Result<u8, CliE
             pairs.push(format!("{host}:{pid}"));
         }
     }
-    session::print(&format!("{}\n", pairs.join(&args.delimiter)))?;
+    session::print(&format!("{}\n", pairs.join(&unescaped(&args.delimiter))))?;
     Ok(0)
 }
 

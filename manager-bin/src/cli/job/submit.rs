@@ -37,7 +37,7 @@ pub(super) struct JobSubmitArgs {
 pub(super) async fn run(client: &Client, args: &JobSubmitArgs) -> Result<u8, CliError> {
     let (flags, signed) = flags(&args.flags)?;
     let text = read(args.file.as_deref())?;
-    if text.trim().is_empty() {
+    if text.is_empty() {
         return Err(CliError::failure("required jobspec is empty"));
     }
     let (signed, jobspec) = if signed { (Some(text), None) } else { (None, Some(text.into())) };

@@ -1,15 +1,16 @@
-//! `job timeleft`: prints the time until a running job expires.
+//! `job timeleft`: prints the time until a job expires, or until the instance does.
 
-use std::time::SystemTime;
-
-use jobtap_core::job::Fsd;
+use jobtap_core::job::{Fsd, State};
 use serde_json::Value;
 
 use crate::cli::ids::Target;
 use crate::cli::message::CliError;
+use crate::cli::resource::resources;
 use crate::cli::session;
+use crate::cli::when::now;
 use crate::client::Client;
 use crate::rpc::services::job_list::ListId;
+use crate::rpc::services::resource::GetSchedStatus;
 
 /// The number that stands for a job without time limit, as in Flux.
 const UNLIMITED: u32 = u32::MAX;
@@ -20,7 +21,7 @@ pub(super) struct TimeleftArgs {
     /// Print the time with a unit (FSD)
     #[arg(short = 'H', long)]
     human: bool,
-    /// Job id; by default the job that this command is part of
+    /// Job id; by default the job that this command is part of, or else the instance
     #[arg(value_name = "JOBID")]
     id: Option<String>,
 }
@@ -31,7 +32,7 @@ pub(super) async fn run(client: &Client, args: &TimeleftArgs) -> Result<u8, CliE
     let own = || std::env::var("JOBTAP_JOB_ID").or_else(|_| std::env::var("FLUX_JOB_ID")).ok();
     let left = match args.id.clone().or_else(own) {
         Some(id) => of_job(client, &Target::parse(&id)?).await?,
-        None => None,
+        None => of_instance(client).await?,
     };
     let text = match (left, args.human) {
         (None, true) => "infinity".to_owned(),
@@ -51,10 +52,27 @@ async fn of_job(client: &Client, target: &Target) -> Result<Option<f64>, CliErro
     let response =
         response.map_err(|error| CliError::failure(format!("{}: {error}", target.typed)))?;
     let number = |key| response.job.get(key).and_then(Value::as_f64);
-    if number("state") != Some(f64::from(jobtap_core::job::State::Run.value())) {
-        return Err(CliError::failure(format!("{}: job is not running", target.typed)));
+    let is_in = |state: State| number("state") == Some(f64::from(state.value()));
+    if is_in(State::Cleanup) || is_in(State::Inactive) {
+        return Ok(Some(0.0));
     }
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let expiration = number("expiration").filter(|expiration| *expiration > 0.0);
-    Ok(expiration.map(|expiration| (expiration - now.as_secs_f64()).max(0.0)))
+    if !is_in(State::Run) {
+        return Err(CliError::failure("job has not started"));
+    }
+    match number("expiration").filter(|expiration| *expiration > 0.0) {
+        Some(expiration) => Ok(Some(until(expiration))),
+        // A job without time limit of its own ends with the instance.
+        None => of_instance(client).await,
+    }
+}
+
+/// The time until the resources of the instance expire, which are those of a job of another instance.
+async fn of_instance(client: &Client) -> Result<Option<f64>, CliError> {
+    let status = client.call(GetSchedStatus {}).await?;
+    Ok(resources("all", &status.all)?.expiration().map(until))
+}
+
+/// The time until a point in time, in seconds. 0 if it has passed.
+fn until(time: f64) -> f64 {
+    (time - now()).max(0.0)
 }

@@ -19,9 +19,9 @@ pub(super) struct WaitEventArgs {
     /// Fail if no event is posted for this long
     #[arg(short = 't', long, value_name = "FSD")]
     timeout: Option<String>,
-    /// Print all events before the one that is waited for
-    #[arg(short = 'v', long)]
-    verbose: bool,
+    /// Print all events before the one that is waited for (repeatable, without further effect)
+    #[arg(short = 'v', long, action = clap::ArgAction::Count)]
+    verbose: u8,
     /// Print nothing
     #[arg(short = 'q', long)]
     quiet: bool,
@@ -83,7 +83,7 @@ pub(super) async fn run(client: &Client, args: &WaitEventArgs) -> Result<u8, Cli
             }
         };
         let found = wanted.found(&event);
-        if !args.quiet && (found || args.verbose) {
+        if !args.quiet && (found || args.verbose > 0) {
             printer.print(&event)?;
         } else {
             printer.skip(&event);

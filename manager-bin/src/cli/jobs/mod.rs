@@ -1,6 +1,7 @@
 //! `jobs`: lists jobs.
 
 pub(super) mod fetch;
+mod instance;
 pub(super) mod options;
 pub(super) mod query;
 mod recursive;
@@ -15,11 +16,12 @@ use std::process::ExitCode;
 use serde_json::Value;
 
 use self::fetch::{JobSource, fetch, print_stats, read_rows};
+use self::instance::add_instances;
 use self::options::{COMMAND, FORMATS, JobsArgs, Setting};
 use self::recursive::Recursion;
 use self::row::JobRow;
 use self::table::{sort, table_text};
-use crate::cli::format::Template;
+use crate::cli::format::{FormatError, Template};
 use crate::cli::message::{CliError, Streams};
 use crate::cli::session;
 use crate::cli::usage::Family;
@@ -56,8 +58,7 @@ pub(super) async fn execute<S: JobSource>(
     if args.json && (args.stats || args.stats_only) {
         return Err(CliError::failure("--json incompatible with --stats or --stats-only"));
     }
-    let template = Template::parse::<JobRow<'_>>(setting.formats.resolve(chosen)?)
-        .map_err(CliError::failure)?;
+    let template = template(setting.formats.resolve(chosen)?)?;
     if args.from_stdin {
         let mut rows = read_rows(streams.input, &setting.display)?;
         sort(args, &template, &mut rows)?;
@@ -80,16 +81,28 @@ pub(super) async fn execute<S: JobSource>(
     }
     let fetched = fetch(args, setting, &source, streams).await?;
     let mut rows = fetched.rows;
+    if !args.json {
+        add_instances(args, setting, &template, &source, &mut rows).await;
+    }
     sort(args, &template, &mut rows)?;
     let recursion = Recursion { args, setting, template: &template };
     if args.json {
         let jobs = recursion.nested_json(&source, &rows, &[], streams).await?;
         streams.print(&shown::lines(&json_text(args, jobs)))?;
-    } else {
+    } else if !fetched.none_found {
         streams.print(&table_text(args, setting, &template, &rows)?)?;
         recursion.print_inner(&source, &rows, "", &[], streams).await?;
     }
     Ok(u8::from(fetched.none_found))
+}
+
+/// Parses a format for jobs. Unlike those of other listings, its error about an unknown field begins with
+/// words that tell from where the format is, as in Flux.
+pub(super) fn template(format: &str) -> Result<Template, CliError> {
+    Template::parse::<JobRow<'_>>(format).map_err(|error| match error {
+        FormatError::UnknownField(_) => CliError::failure(format!("Error in user format: {error}")),
+        error => CliError::failure(error),
+    })
 }
 
 /// The text that `-o help` and `-o get-config=NAME` print.

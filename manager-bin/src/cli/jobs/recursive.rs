@@ -6,6 +6,7 @@ use std::pin::Pin;
 use serde_json::Value;
 
 use super::fetch::{JobSource, fetch, print_stats};
+use super::instance::add_instances;
 use super::options::{JobsArgs, Setting};
 use super::row::JobRow;
 use super::table::{sort, table_text};
@@ -88,6 +89,9 @@ impl Recursion<'_> {
         streams: &mut Streams<'_>,
     ) -> Result<Vec<JobRow<'_>>, CliError> {
         let mut rows = fetch(args, self.setting, source, streams).await?.rows;
+        if !args.json {
+            add_instances(args, self.setting, self.template, source, &mut rows).await;
+        }
         sort(args, self.template, &mut rows)?;
         Ok(rows)
     }

@@ -319,7 +319,7 @@ fn invalid_options_are_refused_with_a_message() {
         (vec!["--filter=nosuch"], 1, "Invalid filter specified: nosuch"),
         (vec!["-f", "run,"], 1, "Invalid filter specified: "),
         (vec!["-u", "nosuchuser"], 1, "Invalid user nosuchuser specified"),
-        (vec!["-o", "{nope}"], 1, "Unknown format field: nope"),
+        (vec!["-o", "{nope}"], 1, "Error in user format: Unknown format field: nope"),
         (vec!["-o", "{id"], 1, "Error in user format: expected '}' before end of string"),
         (vec!["-o", "nope"], 1, "--format: No such format nope (Did you mean '{nope}'?)"),
         (vec!["--sort=nope"], 1, "Invalid sort key: nope"),

@@ -38,6 +38,8 @@ fn unknown(name: &str, among: Among, plugins: &Plugins) -> String {
         Among::Linked => &plugins.linked,
     };
     match nearest(wanted, known.iter().map(String::as_str)) {
+        // With `load --remove=OTHER`, it is OTHER that is unknown.
+        Some(meant) if meant == wanted => format!("{name} not found"),
         Some(meant) => format!("{name} not found; did you mean {meant:?}?"),
         None => format!("{name} not found"),
     }
@@ -59,6 +61,7 @@ mod tests {
             unknown("deadlin.so", Among::Linked, &plugins),
             "deadlin.so not found; did you mean \"deadline\"?"
         );
+        assert_eq!(unknown("probe.so", Among::Linked, &plugins), "probe.so not found");
         assert_eq!(unknown("prob", Among::Loaded, &plugins), "prob not found");
         assert_eq!(unknown("probe", Among::Loaded, &plugins), "probe not found");
         assert_eq!(unknown("x", Among::Linked, &Plugins::default()), "x not found");

@@ -104,6 +104,7 @@ pub(super) async fn run(client: &Client, args: &DrainArgs) -> Result<u8, CliErro
 pub(super) async fn undrain(client: &Client, args: &UndrainArgs) -> Result<u8, CliError> {
     let mode = (args.force || args.update).then(|| Undrain::FORCE.to_owned());
     let (targets, reason) = (args.targets.clone(), joined(&args.reason));
-    client.call(Undrain { targets, reason, mode }).await.map_err(|error| refused(&error))?;
+    // Without errno, unlike `drain`: scripts compare these texts with those of Flux.
+    client.call(Undrain { targets, reason, mode }).await.map_err(CliError::failure)?;
     Ok(0)
 }

@@ -75,6 +75,18 @@ impl ListingArgs {
 }
 
 impl Listing {
+    /// A listing with this format.
+    #[cfg(test)]
+    pub(super) fn of<R: Row>(format: &str) -> Self {
+        let template = Template::parse::<R>(format).unwrap_or_else(|error| panic!("{error}"));
+        Self { template, header: false, color: false }
+    }
+
+    #[cfg(test)]
+    pub(super) fn template(&self) -> &Template {
+        &self.template
+    }
+
     /// Returns true if the format shows the field.
     pub(super) fn shows(&self, field: &str) -> bool {
         self.template.has(field)
@@ -87,7 +99,7 @@ impl Listing {
         let table = render(&self.template, &rows, &options).map_err(CliError::failure)?;
         let mut text = String::new();
         for line in table.header.iter().chain(&table.lines) {
-            text += line.trim_end();
+            text += line;
             text.push('\n');
         }
         // The rendered fields have been escaped already, except for the colours.

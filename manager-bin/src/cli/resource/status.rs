@@ -63,6 +63,25 @@ const STATES: [&str; 13] = [
     "all",
 ];
 
+/// The states that can be lines, in the order of the lines.
+const LINES: [&str; 11] = [
+    "all",
+    "avail",
+    "offline",
+    "exclude",
+    "allocated",
+    "housekeeping",
+    "torpid",
+    "draining",
+    "drained",
+    "maintenance",
+    "reserved",
+];
+
+/// The states whose nodes are in another state as well. `online` selects the lines of all other states.
+const OVERLAPPING: [&str; 6] =
+    ["all", "allocated", "housekeeping", "torpid", "maintenance", "reserved"];
+
 /// The states that are listed without `--states`.
 const DEFAULT_STATES: &str = "avail,offline,exclude,torpid,draining,drained,maintenance,reserved";
 
@@ -120,7 +139,6 @@ impl Nodes {
     fn ranks_in(&self, state: &str) -> Idset {
         match state {
             "avail" => self.online.difference(&all_ranks(&self.drained)).difference(&self.excluded),
-            "online" => self.online.clone(),
             "offline" => self.offline.clone(),
             "exclude" => self.excluded.clone(),
             "allocated" => self.allocated.clone(),
@@ -136,7 +154,7 @@ impl Nodes {
         match state {
             "maintenance" => Some(in_state("maintenance", &self.maintenance.current)),
             "reserved" => Some(in_state("reserved", &self.maintenance.planned)),
-            "drain" | "drained" | "draining" => {
+            "drained" | "draining" => {
                 let parts = self.drained.iter().flat_map(|group| {
                     let (idle, busy) = (
                         group.ranks.difference(&self.allocated),
@@ -144,11 +162,36 @@ impl Nodes {
                     );
                     [("drained", idle, group), ("draining", busy, group)]
                 });
-                let wanted = |name: &str| state == "drain" || state == name;
-                Some(parts.filter(|(name, ..)| wanted(name)).collect())
+                Some(parts.filter(|(name, ..)| *name == state).collect())
             }
             _ => None,
         }
+    }
+
+    /// The rows of these states, in the order of [`LINES`]. `show_empty` says which states have a row without
+    /// nodes.
+    fn listed(
+        &self,
+        states: &[&str],
+        show_empty: impl Fn(&str) -> bool,
+        listing: &Listing,
+    ) -> Vec<StatusRow> {
+        let mut listed = Vec::new();
+        for state in LINES {
+            let drain = states.contains(&"drain") && matches!(state, "draining" | "drained");
+            let mut rows = self.rows(state, listing);
+            if states.contains(&state) || drain {
+                if rows.is_empty() && show_empty(state) {
+                    rows.push(self.row(state, Idset::new(), None, listing));
+                }
+            } else if states.contains(&"online") && !OVERLAPPING.contains(&state) {
+                rows.retain(|row| row.up);
+            } else {
+                continue;
+            }
+            listed.extend(rows);
+        }
+        listed
     }
 
     /// The rows of a state.
@@ -170,10 +213,7 @@ impl Nodes {
                     continue;
                 }
                 let row = self.row(name, ranks, reasons.then_some(group), listing);
-                match rows.iter_mut().find(|known| known.differs_only_in_nodes(&row)) {
-                    Some(known) => known.add(&row, &self.all),
-                    None => rows.push(row),
-                }
+                merge(&mut rows, row, &self.all);
             }
         }
         rows
@@ -199,16 +239,23 @@ impl Nodes {
         }
     }
 
-    /// The rows of drained nodes, in the order in which they were drained.
+    /// The rows of drained nodes: those with running jobs first, then by rank. Nodes of one state and reason
+    /// are on the same line, unless the listing shows that they were drained at different times.
     pub(super) fn drain_rows(&self, listing: &Listing) -> Vec<StatusRow> {
-        let mut rows = Vec::new();
-        for (state, ranks, group) in self.unavailable("drain").into_iter().flatten() {
+        let groups =
+            ["draining", "drained"].into_iter().filter_map(|state| self.unavailable(state));
+        let mut rows: Vec<StatusRow> = Vec::new();
+        for (state, ranks, group) in groups.flatten() {
             let ranks = ranks.intersection(&self.selected);
-            if !ranks.is_empty() {
-                rows.push(self.row(state, ranks, Some(group), listing));
+            if ranks.is_empty() {
+                continue;
             }
+            let mut row = self.row(state, ranks, Some(group), listing);
+            if !listing.shows("timestamp") {
+                row.timestamp = 0.0;
+            }
+            merge(&mut rows, row, &self.all);
         }
-        rows.sort_by(|a, b| a.timestamp.total_cmp(&b.timestamp));
         rows
     }
 }
@@ -227,20 +274,23 @@ pub(super) async fn run(client: &Client, args: &StatusArgs) -> Result<u8, CliErr
         return Ok(0);
     };
     let nodes = Nodes::fetch(client, &args.nodes).await?;
-    let mut rows = Vec::new();
-    for state in states.split(',').map(str::trim) {
-        let state_rows = nodes.rows(state, &listing);
+    let states: Vec<&str> = states.split(',').map(str::trim).collect();
+    let show_empty = |state: &str| {
         let planned = state == "maintenance" || state == "reserved";
-        let show_empty = (args.empty.no_skip_empty && !planned)
+        (args.empty.no_skip_empty && !planned)
             || (chosen && !args.empty.skip_empty)
-            || state == "avail";
-        if state_rows.is_empty() && show_empty {
-            rows.push(nodes.row(state, Idset::new(), None, &listing));
-        }
-        rows.extend(state_rows);
-    }
-    listing.print(rows)?;
+            || state == "avail"
+    };
+    listing.print(nodes.listed(&states, show_empty, &listing))?;
     Ok(0)
+}
+
+/// Adds a row to those that differ from each other in more than their nodes.
+fn merge(rows: &mut Vec<StatusRow>, row: StatusRow, all: &ResourceSet) {
+    match rows.iter_mut().find(|known| known.differs_only_in_nodes(&row)) {
+        Some(known) => known.add(&row, all),
+        None => rows.push(row),
+    }
 }
 
 /// A line of `resource status` or `resource drain`.
@@ -300,5 +350,73 @@ impl Row for StatusRow {
             "userid" => self.userid.map(|userid| FieldValue::Int(userid.into())),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jobtap_core::resource::{Children, Hostlist};
+
+    use super::*;
+    use crate::cli::format::{RenderOptions, render};
+
+    /// Four nodes: 0 is free, 1 to 3 are drained, and 3 still runs a job.
+    fn nodes() -> Nodes {
+        let set = |text: &str| text.parse::<Idset>().unwrap();
+        let hosts: Hostlist = "n[0-3]".parse().unwrap();
+        let all = ResourceSet::uniform(0, &hosts, Children::new(set("0"), Idset::new()));
+        let drained = |ranks: &str, reason: &str, timestamp: f64| Unavailable {
+            ranks: set(ranks),
+            reason: reason.to_owned(),
+            timestamp,
+            userid: None,
+        };
+        Nodes {
+            selected: all.ranks(),
+            online: all.ranks(),
+            offline: Idset::new(),
+            excluded: Idset::new(),
+            allocated: set("3"),
+            housekeeping: Idset::new(),
+            drained: vec![
+                drained("1", "disk", 9.0),
+                drained("2", "fan", 1.0),
+                drained("3", "fan", 2.0),
+            ],
+            maintenance: Maintenance::default(),
+            all,
+        }
+    }
+
+    fn lines(rows: &[StatusRow], listing: &Listing) -> Vec<String> {
+        let options = RenderOptions { header: false, zone: TimeZone::UTC };
+        render(listing.template(), rows, &options).unwrap().lines
+    }
+
+    #[test]
+    fn status_lines_have_their_own_order() {
+        let listing = Listing::of::<StatusRow>("{state} {nnodes} {ranks}");
+        let listed =
+            |states: &[&str], empty| lines(&nodes().listed(states, |_| empty, &listing), &listing);
+        assert_eq!(listed(&["drained", "avail"], false), ["avail 1 0", "drained 2 1-2"]);
+        assert_eq!(
+            listed(&["drain", "online", "offline"], true),
+            ["avail 1 0", "offline 0 ", "draining 1 3", "drained 2 1-2"]
+        );
+    }
+
+    #[test]
+    fn drained_nodes_of_one_reason_are_on_one_line() {
+        let mut nodes = nodes();
+        let drained = |nodes: &Nodes, format: &str| {
+            let listing = Listing::of::<StatusRow>(format);
+            lines(&nodes.drain_rows(&listing), &listing)
+        };
+        let format = "{state} {ranks} {reason}";
+        assert_eq!(drained(&nodes, format), ["draining 3 fan", "drained 1 disk", "drained 2 fan"]);
+        nodes.allocated = Idset::new();
+        assert_eq!(drained(&nodes, format), ["drained 1 disk", "drained 2-3 fan"]);
+        // Their times are shown.
+        assert_eq!(drained(&nodes, "{ranks} {timestamp!d:%S}"), ["1 09", "2 01", "3 02"]);
     }
 }

@@ -29,6 +29,9 @@ const MEMO_TIMEOUT: Duration = Duration::from_secs(2);
 /// The event from which the time limit of a job counts.
 const START: &str = "start";
 
+/// The event of the first exit of a task in the log of the execution.
+const TASK_EXIT: &str = "shell.task-exit";
+
 /// The event that changes the expiration of a job.
 const UPDATE: &str = "resource-update";
 
@@ -47,7 +50,8 @@ pub(super) fn variables() -> impl Iterator<Item = String> {
 /// The job of which this process is a task.
 pub(super) struct Enclosing {
     id: JobId,
-    tasks: u32,
+    /// The rank of this process among the tasks of the job.
+    rank: u32,
     manager: Result<PathBuf, ClientError>,
 }
 
@@ -57,17 +61,40 @@ impl Enclosing {
     pub(super) fn from_environment() -> Option<Self> {
         let variable = |name| std::env::var(name).ok();
         let id = variable("JOBTAP_JOB_ID")?.parse().ok()?;
-        let tasks = variable("JOBTAP_JOB_SIZE")?.parse().ok()?;
+        let rank = variable("JOBTAP_TASK_RANK").map_or(Some(0), |rank| rank.parse().ok())?;
         match Client::socket() {
             Err(ClientError::NoUri) => None,
-            manager => Some(Self { id, tasks, manager }),
+            manager => Some(Self { id, rank, manager }),
         }
     }
 
-    /// Returns true if this process is the only task of the job, so that it may use all of the job's
-    /// resources.
-    pub(super) const fn is_only_task(&self) -> bool {
-        self.tasks == 1
+    /// Returns true if this process is the first task of the job. It runs the instance, with all resources of
+    /// the job; the other tasks only wait for its end.
+    pub(super) const fn is_first_task(&self) -> bool {
+        self.rank == 0
+    }
+
+    /// Waits until the first task of the job exits.
+    pub(super) async fn first_task_exits(&self) {
+        // The connection is lost when the manager of the job restarts.
+        while self.watch_tasks().await.is_err() {
+            tokio::time::sleep(RETRY).await;
+        }
+    }
+
+    /// Returns when the first task has exited, or when the job is inactive.
+    async fn watch_tasks(&self) -> Result<(), CliError> {
+        let manager = self.connect().await?;
+        let mut events = EventStream::open(&manager, self.id, "guest.exec.eventlog", true).await?;
+        while let Some(event) = events.next().await {
+            let event = event?;
+            // Only the first exit is logged, and the first failure. The other tasks wait, so that the first
+            // exit is that of the first task, unless one of them was killed: then the job ends.
+            if event.name == TASK_EXIT {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// The resources of the job.
@@ -213,7 +240,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let refusal = |name: &str| {
             let manager = Ok(directory.path().join(name));
-            let job = Enclosing { id: "f3".parse().unwrap(), tasks: 1, manager };
+            let job = Enclosing { id: "f3".parse().unwrap(), rank: 0, manager };
             runtime.block_on(job.resources_within(Duration::from_millis(1))).unwrap_err().text
         };
         let dead = refusal("dead");

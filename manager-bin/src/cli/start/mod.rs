@@ -121,7 +121,20 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
     }
     let plan = Plan::new(args)?;
     let enclosing = Enclosing::from_environment();
-    let given = match enclosing.as_ref().filter(|job| job.is_only_task()) {
+    if let Some(job) = enclosing.as_ref().filter(|job| !job.is_first_task())
+        && plan.test_size.size.is_none()
+    {
+        // A job of several tasks is one instance. Its other tasks last as long, since a task that exits earlier
+        // can end a job.
+        let mut signals = Signals::new()?;
+        return tokio::select! {
+            () = job.first_task_exits() => Ok(0),
+            _ = signals.terminate.recv() => Ok(0),
+            _ = signals.alarm.recv() => Ok(0),
+            _ = signals.interrupt.recv() => Ok(0),
+        };
+    }
+    let given = match &enclosing {
         Some(job) if takes_given(&plan.config, &plan.test_size) => Some(job.resources().await?),
         _ => None,
     };

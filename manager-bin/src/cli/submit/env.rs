@@ -97,7 +97,8 @@ fn apply_rule(
         if nesting == MAX_NESTING {
             return Err(refuse("files name each other too deeply".to_owned()));
         }
-        let text = fs::read_to_string(caller.file(file)).map_err(|e| ArgError::file(file, &e))?;
+        let text =
+            fs::read_to_string(caller.file(file)).map_err(|e| ArgError::env_file(file, &e))?;
         for line in text.lines().map(str::trim) {
             if !line.is_empty() && !line.starts_with('#') {
                 apply_rule(line, caller, env, nesting + 1)?;
@@ -234,7 +235,7 @@ mod tests {
         assert_eq!(pairs, ["A=1", "B=11"]);
         assert_eq!(
             environment(&["^nosuch"], &caller).unwrap_err(),
-            "No such file or directory: 'nosuch'"
+            "--env: [Errno 2] No such file or directory: 'nosuch'"
         );
         assert!(environment(&["^loop"], &caller).unwrap_err().contains("too deeply"));
     }

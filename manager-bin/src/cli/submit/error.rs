@@ -5,6 +5,7 @@ use jobtap_core::resource::QueryError;
 use thiserror::Error;
 
 use crate::cli::message::system_text;
+use crate::rpc::errno::EINVAL;
 
 /// The reason why the options don't make a jobspec. Its text is printed after `PROG-COMMAND: ERROR: `.
 #[derive(Debug, Clone, PartialEq, Error)]
@@ -39,9 +40,11 @@ pub(crate) enum ArgError {
     EnvUnset { name: String, rule: String },
     #[error("--env: {text} in {rule}")]
     EnvRule { rule: String, text: String },
+    #[error("--env: [Errno {errno}] {text}: '{name}'")]
+    EnvFile { name: String, errno: i32, text: String },
     #[error("--rlimit: {text} in {rule}")]
     Rlimit { rule: String, text: String },
-    #[error("--requires={query}: {error}")]
+    #[error("--requires='{query}': {error}")]
     Requires { query: String, error: Box<QueryError> },
     #[error("failed to set {key} to {value}")]
     SetAttr { key: String, value: String },
@@ -54,6 +57,12 @@ pub(crate) enum ArgError {
 }
 
 impl ArgError {
+    /// The error that the file `name` with rules for the environment can't be read.
+    pub(crate) fn env_file(name: &str, error: &std::io::Error) -> Self {
+        let errno = error.raw_os_error().unwrap_or(EINVAL);
+        Self::EnvFile { name: name.to_owned(), errno, text: system_text(error) }
+    }
+
     /// The error that the file `name` can't be read.
     pub(crate) fn file(name: &str, error: &std::io::Error) -> Self {
         Self::File { name: name.to_owned(), text: system_text(error) }

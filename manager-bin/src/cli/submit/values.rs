@@ -30,6 +30,8 @@ pub(crate) fn time_limit(text: &str) -> Result<f64, ArgError> {
     let minutes = text.parse::<f64>().ok().filter(|_| !text.starts_with('+'));
     let limit = match minutes {
         Some(minutes) if minutes < 0.0 => return Err(ArgError::NegativeDuration),
+        // Flux accepts NaN as a number and refuses it for its value.
+        Some(minutes) if minutes.is_nan() => return Err(ArgError::InfiniteDuration),
         Some(minutes) if minutes.is_finite() => Fsd::from_secs(minutes * MINUTE),
         _ => text.parse::<Fsd>(),
     };

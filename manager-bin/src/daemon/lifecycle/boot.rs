@@ -224,8 +224,9 @@ fn restored(
     recovery: bool,
 ) -> Result<(Engine, Turn), StartError> {
     let mut engine = Engine::new(crate::clock::now(), setup)?;
-    if let Some(checkpoint) = restore::checkpoint(store)? {
-        engine.restore_checkpoint(&checkpoint)?;
+    match restore::checkpoint(store)? {
+        Some(checkpoint) => engine.restore_checkpoint(&checkpoint)?,
+        None => log.write(Level::Info, "restart: checkpoint.job-manager not found"),
     }
     if recovery {
         engine.stop_queues_for_this_run("the manager was started for recovery");

@@ -141,6 +141,8 @@ pub(in crate::cli) async fn attach(
         options,
         first: None,
         finish: Finish::default(),
+        started: false,
+        no_output: false,
         skip,
     };
     attached.run().await
@@ -199,6 +201,10 @@ struct Attached {
     /// The time of the job's first event, from which times are shown.
     first: Option<Timestamp>,
     finish: Finish,
+    /// Whether the tasks were started.
+    started: bool,
+    /// Whether the job has no output log, as a simulated job.
+    no_output: bool,
     /// How many more lines of output are skipped because of `--tail`.
     skip: usize,
 }
@@ -237,9 +243,8 @@ impl Attached {
             }
         }
         self.status.clear();
-        if let Some(text) = self.finish.status.map(|status| status.text()).filter(|t| !t.is_empty())
-        {
-            print_message(text);
+        if self.started && self.no_output {
+            print_message("No job output found");
         }
         Ok(self.exit_code())
     }
@@ -254,7 +259,10 @@ impl Attached {
             Input::Exec(_) => self.exec = None,
             Input::Out(Some(Ok(event))) => self.output(&event)?,
             // The tasks of a simulated job print nothing, so that there is no output log.
-            Input::Out(Some(Err(error))) if error.errno == ENOENT => self.out = None,
+            Input::Out(Some(Err(error))) if error.errno == ENOENT => {
+                self.out = None;
+                self.no_output = true;
+            }
             Input::Out(Some(Err(error))) => {
                 self.out = None;
                 print_message(format!("output: {error}"));
@@ -270,6 +278,11 @@ impl Attached {
         self.first.get_or_insert(event.timestamp);
         self.finish.update(event);
         self.status.update(event);
+        match &*event.name {
+            "start" => self.started = true,
+            "finish" => self.show_failure(),
+            _ => {}
+        }
         if event.name == "exception" {
             self.status.clear();
             let text = show_exception(event);
@@ -292,6 +305,15 @@ impl Attached {
             return Ok(Flow::Exit(if self.finish.status.is_some() { self.exit_code() } else { 0 }));
         }
         Ok(Flow::Continue)
+    }
+
+    /// Prints how the tasks have failed, if they did.
+    fn show_failure(&mut self) {
+        let status = self.finish.status.map(|status| status.text());
+        if let Some(text) = status.filter(|text| !text.is_empty()) {
+            self.status.clear();
+            print_message(text);
+        }
     }
 
     fn output(&mut self, event: &EventEntry) -> Result<(), CliError> {

@@ -73,7 +73,7 @@ const HEADINGS: &[(&str, &str)] = &[
     ("sched.resource_summary", "RESOURCES"),
 ];
 
-/// Fields of inner managers, below `instance.`. They parse, so that Flux's formats work, and are empty.
+/// Fields of inner managers, below `instance.`. They are empty for jobs that aren't managers.
 const INSTANCE_HEADINGS: &[(&str, &str)] = &[
     ("stats.total", "NJOBS"),
     ("utilization", "CORE%"),
@@ -133,6 +133,13 @@ impl Row for JobRow<'_> {
             Some("uri") => self.annotation("user.uri").map(FieldValue::from_json),
             Some("id") => self.id_field(name),
             Some("exception") => self.exception_field(name),
+            Some("instance") => {
+                let path = name.split('.').skip(1);
+                let instance = self.attributes.get("instance")?;
+                path.into_iter()
+                    .try_fold(instance, |value, key| value.get(key))
+                    .map(FieldValue::from_json)
+            }
             _ => self
                 .time_field(name)
                 .or_else(|| self.state_field(name))

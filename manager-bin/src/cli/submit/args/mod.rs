@@ -341,7 +341,8 @@ impl SubmitArgs {
             builder = builder
                 .shell_option("output.stdout.buffer.type", json!("none"))?
                 .shell_option("output.stderr.buffer.type", json!("none"))?
-                .shell_option("output.batch-timeout", json!(0))?;
+                .shell_option("input.batch-timeout", json!(0))?
+                .shell_option("output.batch-timeout", json!(0.05))?;
         }
         Ok(builder)
     }

@@ -138,11 +138,13 @@ fn a_time_limit_without_a_unit_is_in_minutes() {
     assert_eq!(seconds("1h"), 3600.0);
     assert_eq!(seconds("0"), 0.0);
     assert!(seconds("-0").is_sign_positive());
-    for text in ["1x", "", "1h30m", "foo", "NaN", "+5", "1e400"] {
+    for text in ["1x", "", "1h30m", "foo", "+5", "1e400"] {
         assert_eq!(refused(&["-t", text, "a"]), "invalid Flux standard duration", "{text}");
     }
     assert_eq!(refused(&["-t", "-5", "a"]), "duration must not be negative");
-    assert_eq!(refused(&["-t", "inf", "a"]), "duration must be a normal, finite value");
+    for text in ["inf", "nan"] {
+        assert_eq!(refused(&["-t", text, "a"]), "duration must be a normal, finite value");
+    }
 }
 
 #[test]
@@ -199,7 +201,7 @@ fn requires_becomes_a_constraint() {
     );
     assert_eq!(
         refused(&["--requires=a", "--requires=(b", "app"]),
-        "--requires=(b: Unclosed parenthesis in position 0"
+        "--requires='(b': Unclosed parenthesis in position 0"
     );
     let copy = parse(&["--requires=rank:{cc}", "a"]).args.copy_for("7", Copies::Cc);
     assert_eq!(copy.requires, ["rank:7"]);
@@ -223,13 +225,13 @@ fn input_and_output_become_shell_options() {
     assert_eq!(
         options(&words),
         json!({
-            "input": {"stdin": {"type": "file", "path": "in.txt"}},
+            "input": {"stdin": {"type": "file", "path": "in.txt"}, "batch-timeout": 0},
             "output": {
                 "stdout": {"type": "file", "path": "out-{{id}}.txt", "label": true,
                     "buffer": {"type": "none"}},
                 "stderr": {"type": "file", "path": "e", "label": true,
                     "buffer": {"type": "none"}},
-                "batch-timeout": 0,
+                "batch-timeout": 0.05,
             },
         })
     );
