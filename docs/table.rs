@@ -35,6 +35,7 @@ pub const CAPABILITIES: &[(&str, Means)] = &[
     ("HasUpdateRequest", Takes("`&UpdateRequest`")),
     ("HasMember", Takes("`JobTopic`")),
     ("HasConf", Takes("`InstanceConf<C>`")),
+    ("HasOwnConf", Takes("`Conf<C>`")),
     ("ReturnsUnit", Returns("`()`")),
     ("ReturnsPriority", Returns("`Priority`")),
     ("ReturnsAnnotations", Returns("`Annotations`")),

@@ -216,3 +216,70 @@ fn a_budget_that_is_no_time_is_refused() {
     let error = TestManager::new().config(config).try_start().err().unwrap();
     assert!(error.contains("job-manager.plugin-time-budget"), "{error}");
 }
+
+mod own_table {
+    use super::*;
+
+    #[derive(Debug, Clone, Copy, Default, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    struct Table {
+        limit: u64,
+        grace: u64,
+    }
+
+    /// Follows its table and keeps what it has counted.
+    #[derive(Default)]
+    struct Follows {
+        table: Table,
+        queries: u64,
+    }
+
+    #[jobtap_plugin(name = "follows")]
+    impl Follows {
+        #[on("conf.update")]
+        fn update(&mut self, table: Conf<Table>) {
+            self.table = *table;
+        }
+
+        #[on("plugin.query")]
+        fn query(&mut self) -> QueryData {
+            self.queries += 1;
+            let Table { limit, grace } = self.table;
+            QueryData::new().with("now", json!([limit, grace, self.queries]))
+        }
+    }
+
+    /// Has its settings from its start.
+    struct Stays;
+
+    #[jobtap_plugin(name = "stays")]
+    impl Stays {
+        #[init]
+        fn new(_table: Conf<Table>) -> Self {
+            Self
+        }
+    }
+
+    fn now(m: &mut TestManager) -> Value {
+        m.query_plugin("follows").unwrap()["now"].clone()
+    }
+
+    #[test]
+    fn a_plugin_follows_its_table_and_keeps_its_state() {
+        let config = |limit: u64| json!({"plugins": {"follows": {"limit": limit, "grace": 1}, "stays": {"limit": limit}}});
+        let builder = TestManager::new().plugin::<Follows>().plugin::<Stays>();
+        let mut m = builder.config(config(1)).start();
+        assert_eq!(now(&mut m), json!([1, 1, 1]));
+        m.configure(config(2)).unwrap();
+        assert_eq!(now(&mut m), json!([2, 1, 2]));
+        m.assert_logged("follows: conf.update has accepted the new [plugins.follows]");
+        m.assert_logged("stays: [plugins.stays] has changed, and takes effect with `jobtap plugin reload stays`");
+        let refused = m.configure(json!({"plugins": {"follows": {"limt": 3}}})).unwrap_err();
+        assert_eq!(refused, "[plugins.follows]: unknown key \"limt\"; did you mean \"limit\"?");
+        assert_eq!(now(&mut m), json!([2, 1, 3]));
+        // What an administrator gives goes before the table, also at later changes of it.
+        m.reload_plugin("follows", json!({"grace": 9})).unwrap();
+        m.configure(config(4)).unwrap();
+        assert_eq!(now(&mut m), json!([4, 9, 1]));
+    }
+}

@@ -32,7 +32,7 @@ macro_rules! topics {
         topics {
             /// `conf.update`: the instance's configuration, once when the plugin is loaded and at each
             /// change. A refusal fails the load, or the reload, which leaves the old configuration in effect.
-            ConfUpdate = "conf.update", Reject: HasConf ReturnsConf ReturnsUnit;
+            ConfUpdate = "conf.update", Reject: HasConf HasOwnConf ReturnsConf ReturnsUnit;
 
             /// `job.create`: a job was submitted, before it is checked. Also called for existing jobs after
             /// a restart or when the plugin is loaded, where a refusal is only logged. Use it to set up

@@ -49,8 +49,15 @@ pub enum Detail<'a> {
     /// Nothing.
     #[default]
     None,
-    /// `conf.update`: the instance's configuration.
-    Conf(&'a Value),
+    /// `conf.update`: the configuration.
+    Conf {
+        /// That of the instance.
+        instance: &'a Value,
+        /// The plugin's own table, with what was given when the plugin was loaded.
+        own: &'a Value,
+        /// The plugin's name, for messages.
+        name: &'a str,
+    },
     /// `job.dependency.SCHEME`: the dependency that the user requested.
     Dependency(&'a Dependency),
     /// `job.state.*`: the previous state, and the event that changed it. Both are `None` when a plugin that

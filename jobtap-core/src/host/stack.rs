@@ -12,6 +12,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::callback::Args;
 use super::command::work_description;
 use super::descriptor::{HandlerEntry, HandlerFn, PluginDescriptor};
@@ -31,6 +33,8 @@ pub struct LoadedPlugin {
     /// Borrowed while a handler runs, since a plugin is not called while it is being called.
     slot: RefCell<Box<dyn Any>>,
     remote: RemoteHandle,
+    /// The configuration that was given when it was loaded.
+    given: Option<Value>,
     meters: Vec<Rc<Meter>>,
     /// Of the calls outside of any topic: timers, and work that has come back.
     later: Meter,
@@ -53,6 +57,7 @@ impl LoadedPlugin {
             descriptor,
             slot: RefCell::new(plugin),
             remote,
+            given: None,
             meters: descriptor.handlers.iter().map(|_| Rc::new(Meter::new())).collect(),
             later: Meter::new(),
             faulted: Cell::new(false),
@@ -73,6 +78,17 @@ impl LoadedPlugin {
     /// The name by which it was loaded, as lists show it. Like in Flux it may be that of a file.
     pub fn listed_as(&self) -> &str {
         &self.listed
+    }
+
+    /// The same plugin, with the configuration that was given when it was loaded.
+    #[must_use]
+    pub fn with_given(self, given: Option<Value>) -> Self {
+        Self { given, ..self }
+    }
+
+    /// The configuration that was given when it was loaded, which goes before the plugin's table.
+    pub fn given(&self) -> Option<&Value> {
+        self.given.as_ref()
     }
 
     /// The plugin's descriptor.

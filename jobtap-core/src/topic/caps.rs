@@ -99,8 +99,8 @@ capabilities! {
     /// The topic carries the plugin's own table: `Conf<C>` can be taken. No topic has this capability.
     HasOwnConf:
         "there is no configuration of the plugin's own in `{Self}`",
-        "`Conf` is a parameter of `#[init]`",
-        "take it in `#[init]` and keep it in a field; `conf.update` has the configuration of the instance: `InstanceConf<C>`";
+        "`Conf` is a parameter of `#[init]` and of `conf.update`",
+        "take it in `#[init]` and keep it in a field; handle `conf.update` to follow its changes";
 
     /// The topic's job can be taken by value. No topic has this capability.
     HasOwned:

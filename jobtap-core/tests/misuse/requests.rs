@@ -171,7 +171,10 @@ fn what_is_not_loaded_can_be_neither_removed_nor_asked() {
     assert_eq!(text, "Failed to find plugin to remove");
     m.remove_plugin("all").unwrap();
     m.remove_plugin("all").unwrap();
-    assert_eq!(m.query_plugin("strict").unwrap_err(), "strict: plugin not found");
+    assert_eq!(
+        m.query_plugin("strict").unwrap_err(),
+        "strict: plugin not found: it is linked and not loaded"
+    );
 }
 
 #[test]

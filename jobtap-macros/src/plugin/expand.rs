@@ -10,8 +10,8 @@ use syn::spanned::Spanned;
 use syn::{Path, Token, Type};
 
 use super::model::{
-    Build, Clash, Handler, Init, IntroductionOrder, Load, OnKind, OnRestart, OnTopic, Plugin, Role,
-    both, respan,
+    Build, Clash, Handler, Init, IntroductionOrder, Load, Methods, OnKind, OnRestart, OnTopic,
+    Plugin, Role, both, respan,
 };
 use super::signature;
 
@@ -130,7 +130,7 @@ fn descriptor(plugin: &Plugin, own: &[&Path], krate: &TokenStream, p: &TokenStre
         IntroductionOrder::StateReversed => quote!(StateReversed),
     };
     let new = new(&plugin.methods.init, &plugin.self_ty, p);
-    let schema = schema(&plugin.methods.init, p);
+    let schema = schema(&plugin.methods, p);
     let handlers = &plugin.methods.handlers;
     let entries = handlers.iter().map(|handler| entries(handler, own, krate, p));
     let entries = quote!(&[#(#entries)*]);
@@ -168,13 +168,17 @@ fn keeps(data: &Type, kind: &str, self_ty: &Type, p: &TokenStream) -> TokenStrea
 }
 
 /// Returns the closure that returns the schema of the plugin's own configuration.
-fn schema(init: &Init, p: &TokenStream) -> TokenStream {
-    let params = match init {
+fn schema(methods: &Methods, p: &TokenStream) -> TokenStream {
+    let built = match &methods.init {
         Init::Function(build) => build.params.as_slice(),
         _ => &[],
     };
+    // A plugin that is built by `Default` may take its table in `conf.update` only.
+    let updated = methods.handlers.iter().filter(|handler| handler.conditions.is_empty());
+    let updated = updated.flat_map(|handler| &handler.params);
+    let params = built.iter().chain(updated.filter(|param| signature::is_named(param, "Conf")));
     // Two references: see `SchemaProbe`.
-    let tries = params.iter().map(|param| {
+    let tries = params.map(|param| {
         quote_spanned! {param.span()=>
             __schemas.push((&&#p::SchemaProbe::<#param>(#p::PhantomData)).schema());
         }

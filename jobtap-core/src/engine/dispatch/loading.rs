@@ -273,6 +273,7 @@ pub(crate) fn build(
     let name: Arc<str> = Arc::from(descriptor.name);
     let sink = Arc::clone(&core.plugins.sink);
     let remote = RemoteHandle::new(key, Arc::clone(&name), sink);
+    let given = conf.clone();
     let conf = merged_conf(&core.config, descriptor.name, conf)?;
     let first_key = |conf: &Value| conf.as_object()?.keys().next().cloned();
     if let Some(key) = first_key(&conf).filter(|_| (descriptor.schema)().is_none()) {
@@ -290,7 +291,7 @@ pub(crate) fn build(
     let instance = catch_unwind(AssertUnwindSafe(|| (descriptor.new)(&args)))
         .map_err(|panic| format!("#[init] panicked: {}", panic_text(&*panic)))?
         .map_err(|error| error.text().to_owned())?;
-    Ok(LoadedPlugin::new(descriptor, listed, instance, remote))
+    Ok(LoadedPlugin::new(descriptor, listed, instance, remote).with_given(given))
 }
 
 /// A plugin's configuration: the `conf` that was given at load over `[plugins.NAME]`.
@@ -316,10 +317,11 @@ pub(crate) fn show_config(core: &mut Core, key: PluginKey) -> Result<(), String>
     let Some(bound) = handlers.and_then(|list| list.iter().find(own)).cloned() else {
         return Ok(());
     };
-    let config = core.config.clone();
-    let Called { result, commands } =
-        call_one(core, &bound, TopicId::ConfUpdate, Detail::Conf(&config));
     let name = bound.instance().name();
+    let instance = core.config.clone();
+    let own = merged_conf(&instance, name, bound.instance().given().cloned())?;
+    let detail = Detail::Conf { instance: &instance, own: &own, name };
+    let Called { result, commands } = call_one(core, &bound, TopicId::ConfUpdate, detail);
     match result {
         Ok(_) => {
             core.agenda.push_commands(TopicId::ConfUpdate.name(), commands);
@@ -332,6 +334,29 @@ pub(crate) fn show_config(core: &mut Core, key: PluginKey) -> Result<(), String>
         // Not counted by `faulted`: the configuration is refused, so an administrator reads of it at once.
         Err(Fault::Panic(text)) => Err(format!("conf.update panicked: {text}")),
     }
+}
+
+/// Logs which plugins have a new table, and whether they follow it: a plugin that doesn't handle `conf.update`
+/// keeps its settings until it is reloaded.
+pub(crate) fn log_changed_tables(core: &mut Core, before: &Value) {
+    let table = |config: &Value, name: &str| -> Option<Value> {
+        config.get("plugins").and_then(|plugins| plugins.get(name)).cloned()
+    };
+    let mut lines = Vec::new();
+    for plugin in core.plugins.stack.plugins() {
+        let name = plugin.name();
+        if table(before, name) == table(&core.config, name) {
+            continue;
+        }
+        let mut entries = plugin.descriptor().handlers.iter();
+        lines.push(match entries.any(|entry| entry.id == TopicId::ConfUpdate) {
+            true => format!("{name}: conf.update has accepted the new [plugins.{name}]"),
+            false => format!(
+                "{name}: [plugins.{name}] has changed, and takes effect with `jobtap plugin reload {name}`"
+            ),
+        });
+    }
+    lines.into_iter().for_each(|line| core.log(Level::Info, line));
 }
 
 /// The service name under which clients reach a method of a plugin.

@@ -152,6 +152,7 @@ pub(super) fn configure(core: &mut Core, config: Value) -> Result<(), RequestErr
             return Err(invalid(text));
         }
     };
+    loading::log_changed_tables(core, &before);
     core.submissions.ingest = ingest;
     core.alloc.queues.reconfigure(queues);
     core.alloc.alloc_queues.replace(alloc_queues);

@@ -19,8 +19,11 @@ use self::read::UnknownKeys;
 use super::remote::handle::{Remote, SamePlugin};
 use crate::host::{ConfError, InitArgs};
 
-/// A plugin's own configuration, as a parameter of `#[init]`: the table `[plugins.NAME]`, overridden key by
-/// key by the `conf` that is given when the plugin is loaded.
+/// A plugin's own configuration, as a parameter of `#[init]` and of handlers of `conf.update`: the table
+/// `[plugins.NAME]`, overridden key by key by the `conf` that is given when the plugin is loaded or reloaded.
+///
+/// A handler of `conf.update` takes it to follow a `config reload` while it keeps its state. Without one, a
+/// plugin keeps the settings of `#[init]` until `jobtap plugin reload`, and the manager's log says so.
 ///
 /// `C` is any type that is `Deserialize`. A key that a struct doesn't have is refused, and each error
 /// names its place:
@@ -262,9 +265,14 @@ pub trait FromInit<P>: Sized {
 
 impl<P, C: ConfTable> FromInit<P> for Conf<C> {
     fn from_init(args: &InitArgs<'_>) -> Result<Self, ConfError> {
-        C::read(args.conf)
-            .map(Conf)
-            .map_err(|error| error.in_table(&format!("plugins.{}", args.name)))
+        Conf::read(args.conf, args.name)
+    }
+}
+
+impl<C: ConfTable> Conf<C> {
+    /// Reads the table of the plugin of this name.
+    pub(crate) fn read(table: &Value, name: &str) -> Result<Self, ConfError> {
+        C::read(table).map(Conf).map_err(|error| error.in_table(&format!("plugins.{name}")))
     }
 }
 

@@ -28,7 +28,7 @@ use crate::topic::{
 /// | `&UpdateRequest` | `job.update.KEY` |
 /// | `Updates` | `job.update` |
 /// | [`JobTopic`] | the wildcards `job.state.*` and `job.*` |
-/// | `InstanceConf<C>` | `conf.update` |
+/// | `Conf<C>`, `InstanceConf<C>` | `conf.update` |
 /// | `Request<Q>`, `Caller`, `Responder<R>` | `#[service]` |
 /// | `&MyTopic` | `#[on(MyTopic)]`: an author's own topic is its payload |
 /// | `Cx<'_, T>`, `Remote<Self>` | everywhere |
@@ -39,7 +39,7 @@ use crate::topic::{
     message = "a handler of `{T}` can't take `{Self}`",
     label = "not a parameter of this topic",
     note = "id, user, state and result of the job are methods of `&Job`; other jobs are looked up with `cx.job(id)`",
-    note = "where the topic has them, a handler takes `&Job`, `&Jobspec`, `&ResourceSet`, `PrevState`, `&EventEntry`, `&Dependency`, `Updates`, `&UpdateRequest`, `InstanceConf<C>`, `Data<'_, D>`, `JobsData<'_, D>`, `InstanceData<'_, D>`, `Remote<Self>`, and `Cx<'_, T>` with `T` as in `#[on]`; a service takes `Request<Q>`, `Caller` and `Responder<R>`; a type of your own that has one of these names is not the one of the SDK"
+    note = "where the topic has them, a handler takes `&Job`, `&Jobspec`, `&ResourceSet`, `PrevState`, `&EventEntry`, `&Dependency`, `Updates`, `&UpdateRequest`, `Conf<C>`, `InstanceConf<C>`, `Data<'_, D>`, `JobsData<'_, D>`, `InstanceData<'_, D>`, `Remote<Self>`, and `Cx<'_, T>` with `T` as in `#[on]`; a service takes `Request<Q>`, `Caller` and `Responder<R>`; a type of your own that has one of these names is not the one of the SDK"
 )]
 pub trait FromTopic<'a, P, T: TopicSet>: Sized {
     /// Takes the parameter from a call.
@@ -234,10 +234,10 @@ impl<'a, P, T: HasMember> FromTopic<'a, P, T> for JobTopic<'a> {
 
 impl<'a, P, T: HasConf, C: ConfTable> FromTopic<'a, P, T> for InstanceConf<C> {
     fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
-        let Detail::Conf(conf) = call.args.detail else {
+        let Detail::Conf { instance, .. } = call.args.detail else {
             return Err(Failure::Input("the host gave no configuration"));
         };
-        InstanceConf::read(conf).map_err(|error| Failure::Reject(error.text().to_owned()))
+        InstanceConf::read(instance).map_err(|error| Failure::Reject(error.text().to_owned()))
     }
 }
 
@@ -253,10 +253,12 @@ macro_rules! borrowed {
 }
 borrowed!(Job Jobspec EventEntry UpdateRequest);
 
-/// For the compile error that its bound gives: only `#[init]` takes a `Conf`.
 impl<'a, P, T: HasOwnConf, C: ConfTable> FromTopic<'a, P, T> for Conf<C> {
-    fn from_topic(_: &Call<'a, T>) -> Result<Self, Failure> {
-        Err(Failure::Input("a topic has no `Conf`"))
+    fn from_topic(call: &Call<'a, T>) -> Result<Self, Failure> {
+        let Detail::Conf { own, name, .. } = call.args.detail else {
+            return Err(Failure::Input("the host gave no configuration"));
+        };
+        Conf::read(own, name).map_err(|error| Failure::Reject(error.text().to_owned()))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The plugin's own table comes with `#[init]`.
+//! The plugin's own table comes with `#[init]` and `conf.update`.
 use jobtap_core::prelude::*;
 
 #[derive(Deserialize)]
@@ -11,8 +11,8 @@ struct Site;
 
 #[jobtap_plugin(name = "site")]
 impl Site {
-    #[on("conf.update")]
-    fn update(&mut self, conf: Conf<Settings>) {
+    #[on("job.new")]
+    fn new_job(&self, conf: Conf<Settings>) {
         let _ = conf.limit;
     }
 }
