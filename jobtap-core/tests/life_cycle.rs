@@ -237,6 +237,19 @@ fn a_second_fatal_exception_is_only_logged() {
     assert_eq!(m.job(id).end_event().unwrap().context.as_ref().unwrap()["type"], "first");
 }
 
+#[test]
+fn a_job_that_is_canceled_during_its_epilog_keeps_its_result() {
+    let mut m = with_epilog();
+    for (status, result) in [(0, JobResult::Completed), (1, JobResult::Failed)] {
+        let id = m.submit(TestJob::new()).unwrap();
+        m.finish(id, status);
+        m.cancel(id).unwrap();
+        m.advance(EPILOG);
+        assert_eq!(m.job(id).result(), Some(result));
+        assert_eq!(m.listed(id)["result"], result.value());
+    }
+}
+
 fn warned(option: Value) -> TestJob {
     TestJob::new().duration(600.0).attribute("shell.options.signal", option)
 }

@@ -80,8 +80,8 @@ mod submission {
         assert_eq!(told(to("debug").duration(60.0)), ("debug".into(), 60.0, None));
         let own = to("day").attribute("constraints", json!({"properties": ["^slow", "^gpu"]}));
         assert_eq!(told(own).2, properties(json!(["^slow", "^gpu"])));
-        let own = to("day").attribute("constraints", json!({"not": [{"hostlist": ["testhost"]}]}));
-        let both = json!({"and": [{"not": [{"hostlist": ["testhost"]}]}, {"properties": ["^gpu"]}]});
+        let own = to("day").attribute("constraints", json!({"not": [{"ranks": ["7"]}]}));
+        let both = json!({"and": [{"not": [{"ranks": ["7"]}]}, {"properties": ["^gpu"]}]});
         assert_eq!(told(own).2, Some(both));
     }
 }

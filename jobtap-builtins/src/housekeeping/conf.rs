@@ -80,7 +80,9 @@ impl Script {
         if command.is_empty() {
             return Err(ConfError::new("error creating housekeeping command"));
         }
-        let release = match keys.release_after.map(Fsd::deserialize) {
+        // As in Flux, a number isn't accepted: whether it means seconds or minutes would be a guess.
+        let duration = |value: Value| value.as_str().map(str::parse::<Fsd>).and_then(Result::ok);
+        let release = match keys.release_after.map(|value| duration(value).ok_or(())) {
             None => Release::Together,
             Some(Ok(after)) if after.as_secs() == 0.0 => Release::Each,
             Some(Ok(after)) if after.as_secs().is_finite() => Release::After(after.as_secs()),
@@ -136,7 +138,6 @@ mod tests {
         for (value, release) in [
             (Value::Null, Release::Together),
             (json!("infinity"), Release::Together),
-            (json!(0), Release::Each),
             (json!("0s"), Release::Each),
             (json!("2m"), Release::After(120.0)),
         ] {
@@ -164,7 +165,7 @@ mod tests {
                 "job-manager.housekeeping.release-after FSD parse error",
             ),
             (
-                json!({"command": ["true"], "release-after": -1}),
+                json!({"command": ["true"], "release-after": 5}),
                 "job-manager.housekeeping.release-after FSD parse error",
             ),
             (json!(5), "job-manager.housekeeping: invalid type: integer `5`, expected a table"),

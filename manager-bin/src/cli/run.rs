@@ -63,6 +63,7 @@ async fn submit_and_attach(args: RunCommand) -> Result<u8, CliError> {
         read_only: false,
         input,
         stdin_ranks,
+        close_others: true,
         tail: None,
         interrupt: Interrupt::CancelFirst,
     };

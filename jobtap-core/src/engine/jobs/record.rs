@@ -11,7 +11,6 @@ use super::async_work::AsyncWork;
 use super::execution::Execution;
 use super::perilogs::Perilogs;
 use crate::engine::api::{Effect, Write};
-use crate::engine::events::field;
 use crate::eventlog::EventEntry;
 use crate::host::PluginKey;
 use crate::job::{Flags, Job, JobId, JobResult, State, Timestamp, Uid, Unread, Urgency};
@@ -203,18 +202,9 @@ impl Record {
 
     /// How the job came out; `None` until it is inactive.
     pub(crate) fn result(&self) -> Option<JobResult> {
-        if self.job.state != State::Inactive {
-            return None;
-        }
-        let severity = |e: &EventEntry| field(e, "severity").and_then(Value::as_i64);
-        let fatal = self.exception.as_deref().filter(|e| severity(e) == Some(0));
-        if self.wait_status == Some(0) && fatal.is_none() {
-            return Some(JobResult::Completed);
-        }
-        Some(match fatal.and_then(|e| field(e, "type")).and_then(Value::as_str) {
-            Some("cancel") => JobResult::Canceled,
-            Some("timeout") => JobResult::Timeout,
-            _ => JobResult::Failed,
-        })
+        // What happens after the event that has ended the job doesn't change its result: a job that is canceled
+        // while its epilog runs has completed.
+        let ended = self.job.state == State::Inactive;
+        ended.then(|| self.job.result().unwrap_or(JobResult::Failed))
     }
 }

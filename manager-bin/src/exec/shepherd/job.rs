@@ -2,6 +2,8 @@
 //!
 //! It retains every event, so that a restarted manager gets those that it has not seen.
 
+use std::time::Duration;
+
 use jobtap_core::engine::{Exception, ExecEvent};
 use jobtap_core::eventlog::EventEntry;
 use jobtap_core::job::JobId;
@@ -13,6 +15,7 @@ use tokio::task::AbortHandle;
 
 use super::input::JobInput;
 use super::jobdir::JobDir;
+use super::options::ExitOptions;
 use super::placement::place;
 use super::taskio::JobIo;
 use crate::clock::now;
@@ -92,6 +95,10 @@ pub(super) struct Job {
     pub(super) input: Option<JobInput>,
     pub(super) dir: Option<JobDir>,
     pub(super) cancel: Option<Cancel>,
+    /// What the end of one task means for the others.
+    pub(super) exit_options: ExitOptions,
+    /// The first task that has exited, and whether the time for the others runs already.
+    first_exit: Option<(u32, bool)>,
     /// How the job is killed when the shepherd ends it without a manager.
     pub(super) kill: KillPolicy,
     /// Whether a manager has acknowledged it; then no manager will request it again, not even when it
@@ -121,6 +128,8 @@ impl Job {
             input: None,
             dir: None,
             cancel: None,
+            exit_options: ExitOptions::default(),
+            first_exit: None,
             kill: job.kill,
             acknowledged: false,
             status: 0,
@@ -311,6 +320,35 @@ impl Job {
             context.insert("wait_status".to_owned(), status.as_raw().into());
             context.insert("signaled".to_owned(), signal.unwrap_or(0).into());
         });
+        self.first_exit.get_or_insert((rank, false));
+        if code != 0 && self.exit_options.on_error {
+            self.fail_others(rank, "failed and exit-on-error is set");
+        }
+    }
+
+    /// How long the other tasks may go on. `Some` once, after the first exit.
+    pub(super) fn take_exit_timeout(&mut self) -> Option<Duration> {
+        let (timeout, (_, timed)) = (self.exit_options.timeout?, self.first_exit.as_mut()?);
+        (!std::mem::replace(timed, true)).then_some(timeout)
+    }
+
+    /// Fails the job if other tasks still run when their time after the first exit is over.
+    pub(super) fn exit_timed_out(&mut self) {
+        if let (Some((rank, _)), Some(timeout)) = (self.first_exit, self.exit_options.timeout) {
+            let seconds = timeout.as_secs_f64();
+            self.fail_others(rank, &format!("exited and exit-timeout={seconds}s has expired"));
+        }
+    }
+
+    /// Raises a fatal exception, with which the manager ends the tasks that still run.
+    fn fail_others(&mut self, rank: u32, what: &str) {
+        if self.ended || self.failed || self.cancel.is_some() || self.running.is_empty() {
+            return;
+        }
+        // Once is enough.
+        self.exit_options = ExitOptions::default();
+        let (id, kind, note) = (self.id, "exec".to_owned(), format!("task {rank} {what}"));
+        self.emit(ExecEvent::Exception { id, exception: Exception { kind, severity: 0, note } });
     }
 
     /// Records that the job's command can't be run: the job starts and fails at once, with the exit code

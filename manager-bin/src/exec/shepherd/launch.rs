@@ -16,7 +16,7 @@ use super::claims::Claimed;
 use super::input::JobInput;
 use super::job::{Job, Launch, Stage};
 use super::message::Message;
-use super::options::{Input, IoOptions};
+use super::options::{ExitOptions, Input, IoOptions};
 use super::reap::kill_group;
 use super::spawn::{Launcher, SpawnError, Spawned};
 use super::state::Shepherd;
@@ -79,6 +79,7 @@ impl Shepherd {
         if IoOptions::parse(&start.shell_options)?.input == Input::Service {
             job.input = Some(self.make_input(start)?);
         }
+        job.exit_options = ExitOptions::parse(&start.shell_options)?;
         self.claims.claim(start.id)
     }
 
@@ -227,6 +228,7 @@ impl Shepherd {
         for signal in signals.into_iter().flatten() {
             self.signal(id, signal);
         }
+        self.time_first_exit(id);
         self.end_if_done(id);
     }
 

@@ -22,6 +22,8 @@ pub(super) enum Message {
     OutputLost { id: JobId, note: String },
     /// The pause before the next kill signal to a canceled job is over.
     KillRound { id: JobId },
+    /// The time for which the other tasks may go on after the first has exited is over.
+    ExitTimeout { id: JobId },
     /// The time limit for killing a job (`exec.max-kill-timeout`) is exceeded.
     GiveUp { id: JobId },
 }

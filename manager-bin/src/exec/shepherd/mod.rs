@@ -194,6 +194,11 @@ impl Shepherd {
                 }
             }
             Message::KillRound { id } => self.kill_round(id),
+            Message::ExitTimeout { id } => {
+                if let Some(job) = self.jobs.get_mut(&id) {
+                    job.exit_timed_out();
+                }
+            }
             Message::GiveUp { id } => self.give_up(id),
         }
     }

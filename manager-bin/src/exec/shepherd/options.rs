@@ -1,6 +1,10 @@
 //! The shell options (`attributes.system.shell.options`) for the source of a job's input and the target
 //! of its output.
 
+use std::time::Duration;
+
+use jobtap_core::job::Fsd;
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::template::is_per_task;
@@ -78,6 +82,31 @@ impl IoOptions {
             Stream::Stdout => &self.stdout,
             Stream::Stderr => &self.stderr,
         }
+    }
+}
+
+/// What the end of one task means for the other tasks of the job (`exit-timeout`, `exit-on-error`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct ExitOptions {
+    /// How long the other tasks may go on after the first has exited; `None` for as long as they like.
+    pub(super) timeout: Option<Duration>,
+    /// Whether the job fails as soon as a task fails.
+    pub(super) on_error: bool,
+}
+
+impl ExitOptions {
+    /// Parses the options. The error is for the user.
+    pub(super) fn parse(options: &Value) -> Result<Self, String> {
+        let timeout = match options.get("exit-timeout") {
+            None => None,
+            Some(value) if value == "none" => None,
+            Some(value) => {
+                let duration = Fsd::deserialize(value)
+                    .map_err(|_| format!("exit-timeout: {value} is neither a duration nor none"))?;
+                duration.to_duration()
+            }
+        };
+        Ok(Self { timeout, on_error: flag(options, "/exit-on-error") })
     }
 }
 
@@ -198,6 +227,25 @@ mod tests {
             let options = json!({"output": {"stdout": {"label": value}}});
             assert_eq!(IoOptions::parse(&options).unwrap().stdout.label, expected, "{options}");
         }
+    }
+
+    #[test]
+    fn options_for_the_exit_of_tasks_are_parsed() {
+        let parsed = |options| ExitOptions::parse(&options);
+        let after = |seconds: f64| ExitOptions {
+            timeout: Some(Duration::from_secs_f64(seconds)),
+            on_error: false,
+        };
+        assert_eq!(parsed(json!({})), Ok(ExitOptions::default()));
+        assert_eq!(parsed(json!({"exit-timeout": "1.5s"})), Ok(after(1.5)));
+        assert_eq!(parsed(json!({"exit-timeout": 30})), Ok(after(30.0)));
+        for never in ["none", "inf"] {
+            assert_eq!(parsed(json!({"exit-timeout": never})), Ok(ExitOptions::default()));
+        }
+        let on_error = ExitOptions { timeout: None, on_error: true };
+        assert_eq!(parsed(json!({"exit-on-error": 1})), Ok(on_error));
+        let text = "exit-timeout: \"x\" is neither a duration nor none";
+        assert_eq!(parsed(json!({"exit-timeout": "x"})), Err(text.to_owned()));
     }
 
     #[test]

@@ -52,7 +52,21 @@ impl Shepherd {
             // `kill_leftovers` may have missed it.
             self.sweep_soon();
         }
+        self.time_first_exit(id);
         self.end_if_done(id);
+    }
+
+    /// Starts the time for which the other tasks of a job may go on, if its first task has exited just now.
+    pub(super) fn time_first_exit(&mut self, id: JobId) {
+        let due = self.jobs.get_mut(&id).and_then(Job::take_exit_timeout);
+        if let Some(timeout) = due {
+            let inbox = self.inbox.clone();
+            tokio::spawn(async move {
+                tokio::time::sleep(timeout).await;
+                // Fails only if the shepherd has ended.
+                let _ = inbox.send(Message::ExitTimeout { id });
+            });
+        }
     }
 
     /// Ends a job that has no tasks and streams left, and kills the processes that it left behind.

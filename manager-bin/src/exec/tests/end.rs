@@ -22,6 +22,43 @@ fn cancel_ends_a_job_by_the_first_signal() {
 }
 
 #[test]
+fn the_exit_of_a_task_can_end_the_others() {
+    let site = Site::new();
+    let manager = site.manager();
+    for (id, options, first, expected) in [
+        (
+            1,
+            json!({"exit-timeout": "0.01s"}),
+            "exit 0",
+            "EXCEPTION 0 task 0 exited and exit-timeout=0.01s has expired",
+        ),
+        (
+            2,
+            json!({"exit-on-error": true}),
+            "exit 3",
+            "EXCEPTION 0 task 0 failed and exit-on-error is set",
+        ),
+    ] {
+        let script = format!("[ $FLUX_TASK_RANK = 0 ] && {first}; exec sleep 600");
+        let job = site.job(id, 2, &script);
+        manager.executor.start(StartJob { shell_options: options, ..job });
+        let events = manager.until(id, |event| matches!(event, ExecEvent::Exception { .. }));
+        assert_eq!(events.last().unwrap(), expected);
+        manager.executor.cancel(JobId::new(id), SIGTERM);
+        manager.to_end(id);
+        manager.executor.ack(JobId::new(id));
+    }
+    // Tasks that exit normally in time are no reason, nor is the failure of the last one.
+    let options = json!({"exit-on-error": true, "exit-timeout": "1h"});
+    for (id, ntasks, script) in [(3, 2, "true"), (4, 1, "false")] {
+        let job = site.job(id, ntasks, script);
+        let events = manager.run(StartJob { shell_options: options.clone(), ..job });
+        assert!(!events.iter().any(|event| event.starts_with("EXCEPTION")), "{events:?}");
+    }
+    manager.end();
+}
+
+#[test]
 fn a_signal_reaches_a_task_that_left_the_process_group() {
     let site = Site::new();
     let manager = site.manager();

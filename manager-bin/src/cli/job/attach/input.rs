@@ -3,13 +3,29 @@
 use std::io::Read;
 
 use jobtap_core::job::JobId;
+use serde_json::Value;
 use tokio::sync::mpsc::channel;
 
 use crate::client::Client;
 use crate::rpc::services::job_exec::Stdin;
+use crate::rpc::services::job_list::ListId;
 
 /// The maximum number of bytes in one request.
 const CHUNK: usize = 32 * 1024;
+
+/// Lets all tasks of a job but `ranks` read end of file.
+pub(super) async fn close_others(client: &Client, id: JobId, ranks: &[u32]) {
+    let Ok(response) = client.call(ListId { id, attrs: &["ntasks"] }).await else { return };
+    let ntasks = response.job.get("ntasks").and_then(Value::as_u64).unwrap_or_default();
+    let tasks = 0..u32::try_from(ntasks).unwrap_or(u32::MAX);
+    for rank in tasks.filter(|rank| !ranks.contains(rank)) {
+        let end = Stdin { id, data: Vec::new(), eof: true, rank: Some(rank) };
+        // Refused: the tasks have exited.
+        if client.call(end).await.is_err() {
+            return;
+        }
+    }
+}
 
 /// Forwards standard input to the tasks `ranks`, or to all tasks if `ranks` is empty, until end of file.
 ///

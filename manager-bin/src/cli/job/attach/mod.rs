@@ -88,6 +88,8 @@ pub(in crate::cli) struct AttachOptions {
     pub(in crate::cli) input: bool,
     /// The tasks that receive standard input; empty for all.
     pub(in crate::cli) stdin_ranks: Vec<u32>,
+    /// Let the other tasks read end of file.
+    pub(in crate::cli) close_others: bool,
     pub(in crate::cli) tail: Option<usize>,
     pub(in crate::cli) interrupt: Interrupt,
 }
@@ -109,6 +111,8 @@ pub(super) async fn run(client: &Client, args: AttachArgs) -> Result<u8, CliErro
         read_only: args.read_only,
         input: !args.read_only && wants_input(client, &target).await,
         stdin_ranks,
+        // Other clients may serve them.
+        close_others: false,
         tail: tail.map_err(|_| CliError::failure("invalid tail argument"))?,
         interrupt: Interrupt::WarnFirst,
     };
@@ -297,6 +301,10 @@ impl Attached {
         // Before `start` there are no tasks, and the manager would refuse their input.
         if event.name == "start" && self.options.input {
             let ranks = std::mem::take(&mut self.options.stdin_ranks);
+            if self.options.close_others && !ranks.is_empty() {
+                let (client, id, ranks) = (self.client.clone(), self.target.id, ranks.clone());
+                tokio::spawn(async move { input::close_others(&client, id, &ranks).await });
+            }
             input::forward(self.client.clone(), self.target.id, ranks)?;
         }
         let reached = event.name == *self.options.wait_event;
