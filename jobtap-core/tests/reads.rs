@@ -257,3 +257,32 @@ mod volatile_data {
         assert_eq!(said(&m), ["0"]);
     }
 }
+
+mod resources {
+    use super::*;
+    use jobtap_core::resource::Children;
+
+    #[derive(Default)]
+    struct Reads;
+
+    #[jobtap_plugin(name = "reads")]
+    impl Reads {
+        #[on("job.state.run")]
+        fn run(&self, r: &ResourceSet, cx: Cx<'_, JobStateRun>) {
+            cx.log(Level::Info, format!("{} {:?}", r.nnodes(), r.scheduling()));
+        }
+    }
+
+    #[test]
+    fn the_schedulers_part_of_r_is_not_shown() {
+        let cores = Children::new(Idset::from(0..=3), Idset::new());
+        let mut all = ResourceSet::uniform(0, &"node[0-1]".parse().unwrap(), cores);
+        all.set_scheduling(Some(serde_json::json!({"graph": [1, 2, 3]})));
+        let builder = TestManager::new().plugin::<ByUrgency>().plugin::<Reads>().resources(all);
+        let mut m = builder.start();
+        let id = m.submit(TestJob::new()).unwrap();
+        m.assert_logged("reads: 1 None");
+        m.crash_and_restart();
+        assert_eq!(m.job(id).resources().and_then(ResourceSet::scheduling), None);
+    }
+}

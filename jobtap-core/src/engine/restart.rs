@@ -24,7 +24,6 @@ use crate::eventlog::decode_log;
 use crate::host::{BoundHandler, OnRestart, Perilog};
 use crate::job::{JobId, State};
 use crate::jobspec::Jobspec;
-use crate::resource::ResourceSet;
 use crate::topic::TopicId;
 
 /// Why a stored job cannot be restored. It is set aside; other jobs are not affected.
@@ -93,18 +92,14 @@ fn replay(stored: StoredJob) -> Result<Record, RestoreError> {
     let refuse = |text: String| RestoreError(text);
     let jobspec = Jobspec::stored(stored.jobspec)
         .map_err(|error| refuse(format!("failed to decode jobspec: {}", error.text())))?;
-    let resources = match &stored.resources {
-        None => None,
-        Some(text) => {
-            let set: ResourceSet =
-                text.parse().map_err(|error| refuse(format!("failed to decode R: {error}")))?;
-            Some(Arc::new(set))
-        }
-    };
     let entries = decode_log(&stored.eventlog)
         .map_err(|error| refuse(format!("failed to decode eventlog: {error}")))?;
     let mut record = Record::stored(stored.id, jobspec);
-    *record.job.resources = resources;
+    if let Some(text) = &stored.resources {
+        let resources =
+            text.parse().map_err(|error| refuse(format!("failed to decode R: {error}")))?;
+        record.job.set_resources(resources);
+    }
     record.lines.exec = stored.exec_lines;
     *record.data = stored.data;
     for entry in entries {

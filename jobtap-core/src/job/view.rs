@@ -180,9 +180,16 @@ impl Job {
     }
 
     /// The resources that are allocated to the job, from its `alloc` event on. They stay available when
-    /// the job is inactive.
+    /// the job is inactive. R's `scheduling` key is not among them.
     pub fn resources(&self) -> Option<&ResourceSet> {
         self.resources.as_deref()
+    }
+
+    /// Takes over R without its `scheduling` key, which is the scheduler's own and can be large; R as it is stored
+    /// keeps it. Flux shows plugins the same part.
+    pub(crate) fn set_resources(&mut self, mut resources: ResourceSet) {
+        resources.set_scheduling(None);
+        *self.resources = Some(Arc::new(resources));
     }
 
     /// The event that moved the job to CLEANUP: `finish`, or the first fatal `exception`.

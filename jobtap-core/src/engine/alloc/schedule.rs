@@ -1,7 +1,5 @@
 //! The decisions of the schedulers, carried out.
 
-use std::sync::Arc;
-
 use serde_json::json;
 
 use super::alloc_queues::AllocQueues;
@@ -88,7 +86,7 @@ fn grant(core: &mut Core, id: JobId, resources: ResourceSet) {
     let mut annotations = record.job.annotations().clone();
     let sched = [("sched".to_owned(), json!({"resource_summary": resources.summary()}))];
     annotations::merge(&mut annotations, &sched.into_iter().collect());
-    *record.job.resources = Some(Arc::new(resources));
+    record.job.set_resources(resources);
     core.post(id, events::alloc(core.clock.now, annotations));
 }
 
@@ -101,7 +99,7 @@ pub(crate) fn force_resources(core: &mut Core, id: JobId, resources: ResourceSet
     let refusal = match (record.job.state, &*record.job.resources) {
         (State::Sched, None) => None,
         // The same answer, when the plugin is asked again after a restart.
-        (State::Sched, Some(present)) if **present == resources => return,
+        (State::Sched, Some(present)) if **present == without_scheduling(&resources) => return,
         (State::Sched, Some(_)) => Some("R is already set"),
         _ => Some("R may only be set in SCHED state"),
     };
@@ -110,12 +108,19 @@ pub(crate) fn force_resources(core: &mut Core, id: JobId, resources: ResourceSet
     }
     core.put(id, "R", resources.to_json());
     if let Some(record) = core.jobs.get_mut(id) {
-        *record.job.resources = Some(Arc::new(resources));
+        record.job.set_resources(resources);
         if !record.set_flags.alloc_bypass && !record.pending_events.contains("set-flags") {
             let flag = JobFlag::AllocBypass.name();
             core.post(id, events::set_flags(core.clock.now, flag));
         }
     }
+}
+
+/// R as a job shows it.
+fn without_scheduling(resources: &ResourceSet) -> ResourceSet {
+    let mut shown = resources.clone();
+    shown.set_scheduling(None);
+    shown
 }
 
 /// Puts a job in SCHED into its alloc queue, or takes it out: a job waits for resources while it has
