@@ -41,6 +41,7 @@ chapters! {
     resources = "resources.md";
     records = "records.md";
     trust = "trust.md";
+    flux_commands = "flux-commands.md";
     custom_managers = "custom-managers.md";
     from_c = "from-c.md";
     misuse_table = "misuse.md";

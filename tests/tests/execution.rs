@@ -274,6 +274,18 @@ fn the_taskmap_follows_the_nodes() {
     assert_eq!(map(&format!("--to=raw {id}")).ok(), "0-1;2-3");
     assert_eq!(map(&format!("--to=pmi {id}")).ok(), "(vector,(0,2,2))");
     assert_eq!(map(&format!("--hostname=2 {id}")).ok(), "n1");
+    let script = "echo $FLUX_TASK_LOCAL_ID";
+    let cyclic = m.submit_args(&["-N2", "-n4", "--taskmap=cyclic", "sh", "-c", script]);
+    m.wait(&cyclic, "clean");
+    assert_eq!(map(&cyclic).ok(), "[[0,2,1,2]]");
+    assert_eq!(map(&format!("--hostname=2 {cyclic}")).ok(), "n0");
+    let output = m.jobtap(&format!("job attach -l {cyclic}")).ok();
+    let mut lines: Vec<&str> = output.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["0: 0", "1: 0", "2: 1", "3: 1"]);
+    let bad = m.jobtap("run -N2 -n4 --taskmap=manual:0;1 true");
+    let note = "failed to map tasks with manual:0;1: got 2 total tasks, expected 4";
+    assert!(bad.code == 1 && bad.stderr.contains(note), "{bad:?}");
     assert_eq!(map("--taskids=1 0,2;1,3").ok(), "1,3");
     assert_eq!(map("--ntasks=1 0,2;1,3").ok(), "2");
     assert_eq!(map("--nodeid=2 0,2;1,3").ok(), "0");

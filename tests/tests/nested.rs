@@ -82,6 +82,33 @@ fn a_nested_manager_whose_job_started_late_ends_later() {
 }
 
 #[test]
+fn listings_and_times_tell_of_a_nested_manager() {
+    let m = Manager::start(jobtap());
+    let directory = temporary();
+    let id = submit_manager(&m, &["-t10m"], &directory.path().join("inner"));
+    let inner = inside(&m, &id);
+    let job = inner("submit sleep 600").ok();
+    inner(&format!("job wait-event -q -t 60s {job} start")).ok();
+    inner("submit true").ok();
+    let fields = "{instance.stats.total} {instance.progress!P} {instance.utilization!P} \
+                  {instance.resources.free.ncores}|{instance.gpu_utilization}";
+    let listed = m.jobtap_args(&["jobs", "-no", fields, &id]).ok();
+    assert_eq!(listed, "2 0.00% 100.0% 0|");
+    // Neither the job nor the instance lasts for ever.
+    for left in [inner("job timeleft"), inner(&format!("job timeleft {job}"))] {
+        let left: u32 = left.ok().parse().unwrap();
+        assert!((1..=600).contains(&left), "{left}");
+    }
+    let left = m.jobtap("job timeleft -H");
+    assert_eq!(left.ok(), "infinity");
+    let held = m.submit("--urgency=hold true");
+    m.jobtap(&format!("job timeleft {held}")).says(1, "jobtap-job: job has not started");
+    m.jobtap(&format!("cancel {held}")).ok();
+    m.wait(&held, "clean");
+    assert_eq!(m.jobtap(&format!("job timeleft {held}")).ok(), "0");
+}
+
+#[test]
 fn a_nested_manager_follows_the_end_time_of_its_job() {
     let m = Manager::start(jobtap());
     let directory = temporary();

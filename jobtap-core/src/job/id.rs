@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use super::emoji;
 use super::number_or_text::NumberOrText;
 
 /// The digits of RFC 19's base 58, without `0`, `O`, `I` and `l`, which are easily confused.
@@ -91,6 +92,7 @@ impl JobId {
             Encoding::F58 => self.base58(F58_PREFIX),
             Encoding::F58Plain => self.base58(F58_PLAIN_PREFIX),
             Encoding::Words => mnemonic::to_string(self.0.to_le_bytes()),
+            Encoding::Emoji => emoji::encode(self.0),
         }
     }
 
@@ -143,6 +145,8 @@ impl FromStr for JobId {
             parse_dothex(bare)
         } else if bare.contains('-') {
             parse_words(bare)
+        } else if emoji::is_emoji(bare) {
+            parse_emoji(bare)
         } else if let Some(digits) = bare.strip_prefix([F58_PREFIX, F58_PLAIN_PREFIX]) {
             parse_base58(digits)
         } else if let Some(digits) = bare.strip_prefix("0x") {
@@ -217,6 +221,11 @@ fn parse_base58(digits: &str) -> Result<u64, Fault> {
     u64::try_from(value).map_err(|_| Fault::TooLarge)
 }
 
+fn parse_emoji(text: &str) -> Result<u64, Fault> {
+    let value = emoji::decode(text).ok_or(Fault::Malformed)?;
+    u64::try_from(value).map_err(|_| Fault::TooLarge)
+}
+
 fn parse_radix(digits: &str, radix: u32) -> Result<u64, Fault> {
     // `from_str_radix` would accept a sign.
     if !digits.chars().all(|digit| digit.is_digit(radix)) {
@@ -257,10 +266,12 @@ pub enum Encoding {
     F58Plain,
     /// Six words, for spoken communication: `acrobat-academy-academy--academy-academy-academy`.
     Words,
+    /// Base 576 in emoji: `👩💅📓😸👑🚓`.
+    Emoji,
 }
 
 impl Encoding {
-    const NAMES: [(Self, &'static str); 7] = [
+    const NAMES: [(Self, &'static str); 8] = [
         (Self::Dec, "dec"),
         (Self::Hex, "hex"),
         (Self::DotHex, "dothex"),
@@ -268,6 +279,7 @@ impl Encoding {
         (Self::F58, "f58"),
         (Self::F58Plain, "f58plain"),
         (Self::Words, "words"),
+        (Self::Emoji, "emoji"),
     ];
 }
 
@@ -285,7 +297,7 @@ impl FromStr for Encoding {
 
 /// A name that no [`Encoding`] has (`EPROTO`).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown job id encoding `{0}`: use dec, hex, dothex, kvs, f58, f58plain or words")]
+#[error("unknown job id encoding `{0}`: use dec, hex, dothex, kvs, f58, f58plain, words or emoji")]
 pub struct UnknownEncoding(pub String);
 
 #[cfg(test)]
@@ -392,6 +404,8 @@ mod tests {
             "f1111111111111",
             "fƒ1",
             "😀😀",
+            "😃x",
+            "😃😃😃😃😃😃😃😃",
         ] {
             assert_eq!(text.parse::<JobId>(), Err(JobIdError::Invalid(text.to_owned())));
         }
@@ -399,8 +413,13 @@ mod tests {
 
     #[test]
     fn more_than_64_bits_are_out_of_range() {
-        for text in ["18446744073709551616", "0x1ffffffffffffffff", "fjpXCZedGfVR", "fzzzzzzzzzzzz"]
-        {
+        for text in [
+            "18446744073709551616",
+            "0x1ffffffffffffffff",
+            "fjpXCZedGfVR",
+            "fzzzzzzzzzzzz",
+            "🚹💗💧👗😷📷📓",
+        ] {
             assert_eq!(text.parse::<JobId>(), Err(JobIdError::Range(text.to_owned())));
         }
     }
@@ -449,6 +468,20 @@ mod tests {
         }
         let long = "acrobat-academy-academy--academy-academy-academy--acrobat-academy-academy";
         assert_eq!(long.parse::<JobId>(), Err(JobIdError::Range(long.to_owned())));
+    }
+
+    #[test]
+    fn emoji_are_an_id() {
+        for (value, text) in [
+            (0, "😃"),
+            (575, "🎌"),
+            (6731191091817518, "👩💅📓😸👑🚓"),
+            (6787342413402046, "👴😱🔚🎮🕙🚩"),
+            (u64::MAX, "🚹💗💧👗😷📷📚"),
+        ] {
+            assert_eq!(JobId::new(value).encode(Encoding::Emoji), text);
+            assert_eq!(text.parse(), Ok(JobId::new(value)));
+        }
     }
 
     proptest! {

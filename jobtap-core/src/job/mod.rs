@@ -3,6 +3,7 @@
 
 mod asked;
 mod duration;
+mod emoji;
 mod flags;
 mod generator;
 mod id;

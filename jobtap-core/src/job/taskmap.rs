@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::resource::Idset;
 
@@ -43,7 +43,78 @@ pub struct TaskMap {
     blocks: Vec<Block>,
 }
 
+impl Block {
+    /// The number of tasks.
+    fn ntasks(&self) -> u64 {
+        self.nodes.saturating_mul(self.tasks).saturating_mul(self.repeat)
+    }
+
+    /// The number of tasks on a node.
+    fn on_node(&self, node: u64) -> u64 {
+        let index = node.checked_sub(self.node);
+        let has = index.is_some_and(|index| index < self.nodes);
+        if has { self.tasks.saturating_mul(self.repeat) } else { 0 }
+    }
+}
+
 impl TaskMap {
+    /// The map in which tasks are numbered node by node; `counts` are the numbers of tasks on the nodes.
+    ///
+    /// ```
+    /// use jobtap_core::job::TaskMap;
+    ///
+    /// assert_eq!(TaskMap::block(&[2, 2, 1]).to_raw(), "0-1;2-3;4");
+    /// ```
+    #[must_use]
+    pub fn block(counts: &[u32]) -> Self {
+        let mut map = Self::default();
+        for (node, tasks) in (0..).zip(counts) {
+            if *tasks > 0 {
+                map.push(node, 1, (*tasks).into());
+            }
+        }
+        map
+    }
+
+    /// The map in which the nodes take turns, and each gets the next `stride` tasks in its turn until it has
+    /// its number of `counts`. A stride of 0 means 1.
+    ///
+    /// ```
+    /// use jobtap_core::job::TaskMap;
+    ///
+    /// assert_eq!(TaskMap::cyclic(&[2, 2, 1], 1).to_raw(), "0,3;1,4;2");
+    /// ```
+    #[must_use]
+    pub fn cyclic(counts: &[u32], stride: u32) -> Self {
+        let mut map = Self::default();
+        let mut left = counts.to_vec();
+        while left.iter().any(|left| *left > 0) {
+            for (node, left) in (0..).zip(&mut left) {
+                let turn = stride.max(1).min(*left);
+                *left -= turn;
+                if turn > 0 {
+                    map.push(node, 1, turn.into());
+                }
+            }
+        }
+        map
+    }
+
+    /// The map in which the first task runs on the first of these nodes, and so on.
+    ///
+    /// ```
+    /// use jobtap_core::job::TaskMap;
+    ///
+    /// assert_eq!(TaskMap::of_nodes([1, 0, 0]).to_raw(), "1-2;0");
+    /// ```
+    pub fn of_nodes(nodes: impl IntoIterator<Item = u64>) -> Self {
+        let mut map = Self::default();
+        for node in nodes {
+            map.push(node, 1, 1);
+        }
+        map
+    }
+
     /// Reads `[[node, nodes, tasks, repeat], ..]`, or an object of version 1 with that as `map`.
     ///
     /// # Errors
@@ -105,9 +176,7 @@ impl TaskMap {
 
     /// Number of tasks.
     pub fn ntasks(&self) -> u64 {
-        let tasks =
-            |block: &Block| block.nodes.saturating_mul(block.tasks).saturating_mul(block.repeat);
-        self.blocks.iter().map(tasks).fold(0, u64::saturating_add)
+        self.blocks.iter().map(Block::ntasks).fold(0, u64::saturating_add)
     }
 
     /// The tasks of each node, by the number of the node.
@@ -125,8 +194,28 @@ impl TaskMap {
 
     /// The node that runs a task.
     pub fn node_of(&self, task: u64) -> Option<u64> {
-        let mut runs = self.runs();
-        runs.find(|(_, first, count)| (*first..first + count).contains(&task)).map(|run| run.0)
+        self.place_of(task).map(|(node, _)| node)
+    }
+
+    /// The node that runs a task, and the index of the task among those of the node.
+    pub fn place_of(&self, task: u64) -> Option<(u64, u64)> {
+        let mut index = task;
+        for (at, block) in self.blocks.iter().enumerate() {
+            let Some(behind) = index.checked_sub(block.ntasks()) else {
+                // The number of tasks of a map is limited, so this can't overflow.
+                let (round, within) = (index / (block.nodes * block.tasks), index % block.tasks);
+                let node = block.node + index / block.tasks % block.nodes;
+                let earlier: u64 = self.blocks.iter().take(at).map(|b| b.on_node(node)).sum();
+                return Some((node, earlier + round * block.tasks + within));
+            };
+            index = behind;
+        }
+        None
+    }
+
+    /// The blocks as JSON, which is also the text of `Display`.
+    pub fn to_value(&self) -> Value {
+        self.blocks.iter().map(|b| json!([b.node, b.nodes, b.tasks, b.repeat])).collect()
     }
 
     /// Node, first task and number of tasks, in the order of tasks.
@@ -272,8 +361,7 @@ impl FromStr for TaskMap {
 impl fmt::Display for TaskMap {
     /// Writes a JSON array of blocks.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let block = |b: &Block| format!("[{},{},{},{}]", b.node, b.nodes, b.tasks, b.repeat);
-        write!(f, "[{}]", self.blocks.iter().map(block).collect::<Vec<_>>().join(","))
+        self.to_value().fmt(f)
     }
 }
 
@@ -335,6 +423,26 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_cyclic_map_fills_each_node_to_its_number() {
+        for (counts, stride, blocks) in [
+            (&[2, 2][..], 1, "[[0,2,1,2]]"),
+            (&[4, 4], 2, "[[0,2,2,2]]"),
+            (&[4, 4], 0, "[[0,2,1,4]]"),
+            (&[3, 1, 0, 2], 1, "[[0,2,1,1],[3,1,1,1],[0,1,1,1],[3,1,1,1],[0,1,1,1]]"),
+            (&[2, 2], 9, "[[0,2,2,1]]"),
+            (&[], 1, "[]"),
+        ] {
+            assert_eq!(TaskMap::cyclic(counts, stride).to_string(), blocks, "{counts:?} {stride}");
+        }
+    }
+
+    #[test]
+    fn a_block_map_skips_nodes_without_tasks() {
+        assert_eq!(TaskMap::block(&[2, 2, 0, 1]).to_string(), "[[0,2,2,1],[3,1,1,1]]");
+        assert_eq!(TaskMap::of_nodes([0, 1, 0, 1]).to_string(), "[[0,2,1,2]]");
+    }
+
     proptest! {
         #[test]
         fn all_forms_are_equivalent(
@@ -349,10 +457,11 @@ mod tests {
                 prop_assert_eq!(again.ntasks(), map.ntasks());
             }
             for (node, tasks) in (0..).zip(map.tasks()) {
-                for task in tasks.iter() {
-                    prop_assert_eq!(map.node_of(task.into()), Some(node));
+                for (local, task) in (0..).zip(tasks.iter()) {
+                    prop_assert_eq!(map.place_of(task.into()), Some((node, local)));
                 }
             }
+            prop_assert_eq!(map.place_of(map.ntasks()), None);
         }
 
         #[test]

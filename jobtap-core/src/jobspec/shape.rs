@@ -69,6 +69,12 @@ pub enum ShapeError {
 }
 
 impl Shape {
+    /// The shape of a `resources` section, which is checked only as part of a jobspec.
+    #[must_use]
+    pub fn from_resources(resources: Vec<Value>) -> Self {
+        Self(resources)
+    }
+
     /// The `resources` section of a jobspec (RFC 14, RFC 25).
     #[must_use]
     pub fn resources(&self) -> &[Value] {

@@ -2,6 +2,7 @@
 //! executed in simulation, until they are inactive.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{BenchError, config, cpu_seconds, jobspec};
@@ -123,6 +124,7 @@ impl Manager {
             given: None,
             dump: None,
             recovery: false,
+            attributes: Arc::default(),
         })?;
         let client = Client::connect_to(path).await?;
         Ok(Self { daemon, client })

@@ -1,6 +1,7 @@
 //! The commands: a file or a folder for each, and the modules that several of them use (`format`, `ids`,
-//! `message`, `optional_values`, `session`, `usage`, `when`).
+//! `message`, `optional_values`, `progress`, `session`, `usage`, `when`).
 
+mod attr;
 mod audit;
 mod bench;
 mod build;
@@ -8,10 +9,12 @@ mod bulksubmit;
 mod cancel;
 mod config;
 mod dmesg;
+mod env;
 mod escapes;
 mod exec_override;
 mod format;
 mod fsck;
+mod hostlist;
 mod housekeeping;
 mod ids;
 mod job;
@@ -24,14 +27,19 @@ mod optional_values;
 mod pgrep;
 mod plugin;
 mod post_event;
+mod progress;
+mod pstree;
 mod queue;
 mod resource;
+mod rset;
 mod run;
 mod session;
+mod shutdown;
 mod start;
 mod submit;
 mod update;
 mod uptime;
+mod uri;
 mod usage;
 mod version;
 mod watch;
@@ -81,6 +89,8 @@ enum Command {
     Cancel(cancel::CancelArgs),
     /// Find jobs by name or in a range of ids
     Pgrep(pgrep::PgrepArgs),
+    /// Show running jobs as a tree
+    Pstree(pstree::PstreeArgs),
     /// Cancel jobs by name or in a range of ids
     Pkill(pgrep::PkillArgs),
     /// Print the output of jobs until they are inactive
@@ -108,7 +118,7 @@ enum Command {
     Dump(kvs::DumpArgs),
     /// Check the store of a manager that isn't running
     Fsck(fsck::FsckArgs),
-    /// Restart the manager, or print its statistics
+    /// List, load, remove and reload plugins by Flux's names, or restart the manager
     Module(module::ModuleArgs),
     /// Print the manager's log
     Dmesg(dmesg::DmesgArgs),
@@ -118,6 +128,25 @@ enum Command {
     Startlog(audit::StartlogArgs),
     /// Show manager uptime
     Uptime(uptime::UptimeArgs),
+    /// End the manager
+    Shutdown(shutdown::ShutdownArgs),
+    /// Print the address of a manager
+    Uri(uri::UriArgs),
+    /// Combine lists of hosts
+    Hostlist(hostlist::HostlistArgs),
+    /// Read, make and combine resource sets (RFC 20)
+    #[command(name = "R")]
+    Rset(rset::RsetArgs),
+    /// Print the value of an attribute of the manager
+    Getattr(attr::GetArgs),
+    /// Set an attribute of the manager
+    Setattr(attr::SetArgs),
+    /// List the attributes of the manager
+    Lsattr(attr::ListArgs),
+    /// Print the environment of commands, or run a command in it
+    Env(env::EnvArgs),
+    /// Print the versions of the commands and of the manager
+    Version(version::VersionArgs),
     /// Measure the memory and time that jobs take on this machine
     Bench(bench::BenchArgs),
     /// Build a manager with chosen plugins
@@ -129,7 +158,7 @@ enum Command {
 /// The commands that report usage errors as Flux's compiled commands do; see [`Family`].
 const COMPILED: &[&str] = &[
     "start", "job", "config", "dmesg", "dump", "fsck", "kvs", "module", "audit", "startlog",
-    "uptime",
+    "uptime", "getattr", "setattr", "lsattr", "env", "version", "R", "shutdown",
 ];
 
 /// Runs the command line of the program. The `main` of a manager calls it.
@@ -176,6 +205,7 @@ fn dispatch(command: Command) -> ExitCode {
         Command::Job(args) => job::run(args),
         Command::Cancel(args) => cancel::run(args),
         Command::Pgrep(args) => pgrep::grep(args),
+        Command::Pstree(args) => pstree::run(args),
         Command::Pkill(args) => pgrep::kill(args),
         Command::Watch(args) => watch::run(args),
         Command::Queue(args) => queue::run(args),
@@ -194,6 +224,15 @@ fn dispatch(command: Command) -> ExitCode {
         Command::Audit(args) => audit::run(args),
         Command::Startlog(args) => audit::startlog(args),
         Command::Uptime(args) => uptime::run(args),
+        Command::Shutdown(args) => shutdown::run(args),
+        Command::Uri(args) => uri::run(args),
+        Command::Hostlist(args) => hostlist::run(args),
+        Command::Rset(args) => rset::run(args),
+        Command::Getattr(args) => attr::get(args),
+        Command::Setattr(args) => attr::set(args),
+        Command::Lsattr(args) => attr::list(args),
+        Command::Env(args) => env::run(args),
+        Command::Version(args) => version::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Build(args) => build::run(args),
         Command::New(args) => new::run(args),

@@ -1,5 +1,5 @@
-//! `module`: the operations on Flux's modules that this manager supports. Its parts aren't modules: they are
-//! restarted together.
+//! `module`: the operations on Flux's modules that this manager supports. Its parts have the names of Flux's
+//! modules, but are always loaded and restarted together. Plugins are loaded and removed like modules.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -8,10 +8,13 @@ use rustix::process::{Pid, test_kill_process};
 use serde_json::Value;
 
 use super::message::CliError;
+use super::plugin::{self, Among, explain};
 use super::session;
 use super::usage::Family;
 use crate::client::Client;
+use crate::rpc::errno::ENOENT;
 use crate::rpc::services::job_manager::{GetStats, GetUptime, Restart};
+use crate::rpc::services::plugin::{Jobtap, Loaded, Reload};
 
 const COMMAND: &str = "module";
 
@@ -41,10 +44,50 @@ pub(crate) struct ModuleArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum ModuleCommand {
-    /// Restart the manager, whose jobs continue: `module reload job-manager`
+    /// List the parts of the manager and the loaded plugins
+    List(ListArgs),
+    /// Load a plugin
+    Load(LoadArgs),
+    /// Remove a plugin
+    #[command(alias = "unload")]
+    Remove(RemoveArgs),
+    /// Restart the manager, whose jobs continue: `module reload job-manager`. Or reload a plugin
     Reload(ReloadArgs),
     /// Print the statistics of a module
     Stats(StatsArgs),
+}
+
+/// Options of `module list`.
+#[derive(Debug, clap::Args)]
+struct ListArgs {
+    /// Print the file or the crate of each module, too
+    #[arg(short = 'l', long)]
+    long: bool,
+}
+
+/// Arguments of `module load`.
+#[derive(Debug, clap::Args)]
+struct LoadArgs {
+    /// Name of a plugin
+    #[arg(value_name = "MODULE")]
+    module: String,
+    /// Configuration of the plugin; a dotted KEY nests, VAL is JSON or a string
+    #[arg(value_name = "KEY=VAL", trailing_var_arg = true)]
+    arguments: Vec<String>,
+}
+
+/// Options of `module remove`.
+#[derive(Debug, clap::Args)]
+struct RemoveArgs {
+    /// Don't fail if the plugin isn't loaded
+    #[arg(short = 'f', long)]
+    force: bool,
+    /// Accepted without effect: plugins are removed between two requests
+    #[arg(long)]
+    cancel: bool,
+    /// Name of a plugin
+    #[arg(value_name = "MODULE")]
+    module: String,
 }
 
 /// Options of `module stats`.
@@ -67,13 +110,13 @@ struct StatsArgs {
 /// Options of `module reload`.
 #[derive(Debug, clap::Args)]
 struct ReloadArgs {
-    /// Accepted without effect: all modules are loaded
+    /// Load the plugin if it isn't loaded
     #[arg(short = 'f', long)]
     force: bool,
-    /// Module: job-manager, which restarts the whole manager; nothing is done for other modules
+    /// Module: job-manager, which restarts the whole manager; a plugin; nothing is done for other parts
     #[arg(value_name = "MODULE")]
     module: String,
-    /// Arguments of the module, which aren't supported
+    /// KEY=VAL: configuration of the plugin. Parts of the manager have no arguments
     #[arg(value_name = "ARGS", trailing_var_arg = true)]
     arguments: Vec<String>,
 }
@@ -81,6 +124,9 @@ struct ReloadArgs {
 /// Runs the command.
 pub(crate) fn run(args: ModuleArgs) -> ExitCode {
     session::with_manager(COMMAND, Family::Compiled, async |client| match args.command {
+        ModuleCommand::List(args) => list(&client, &args).await,
+        ModuleCommand::Load(args) => load(&client, "load", &args.module, &args.arguments).await,
+        ModuleCommand::Remove(args) => remove(&client, &args).await,
         ModuleCommand::Reload(args) => reload(client, args).await,
         ModuleCommand::Stats(args) => stats(&client, &args).await,
     })
@@ -117,16 +163,93 @@ fn select(all: &Value, path: &str, args: &StatsArgs) -> Option<String> {
     })
 }
 
+/// Returns true for a part of the manager.
+fn is_part(name: &str) -> bool {
+    name == MANAGER || PARTS.contains(&name)
+}
+
+async fn list(client: &Client, args: &ListArgs) -> Result<u8, CliError> {
+    let parts = PARTS.iter().copied().chain([MANAGER]).map(|name| (name.to_owned(), None));
+    let mut modules: Vec<(String, Option<Loaded>)> = parts.collect();
+    let plugins = client.call(Jobtap::default()).await?.details;
+    modules.extend(plugins.into_iter().map(|plugin| (plugin.name.clone(), Some(plugin))));
+    let program = std::env::current_exe()?;
+    let mut text = format!("{:<24} {:>4}  S", "Module", "Idle");
+    text.push_str(if args.long { " Path\n" } else { " Service\n" });
+    for (name, plugin) in modules {
+        // The names of builtin plugins begin with a dot, those of their services don't.
+        let service = name.trim_start_matches('.');
+        let last = match (&plugin, args.long) {
+            (None, false) => name.clone(),
+            (Some(_), false) => format!("{MANAGER}.{service}"),
+            (None, true) => program.display().to_string(),
+            (Some(plugin), true) => format!("{} {}", plugin.crate_name, plugin.version),
+        };
+        // As in Flux, R is for a running module; F for one that is out of service after panics.
+        let state = if plugin.is_some_and(|plugin| plugin.faulted) { 'F' } else { 'R' };
+        text.push_str(&format!("{name:<24} {:>4}  {state} {last}\n", "-"));
+    }
+    session::print(&text)?;
+    Ok(0)
+}
+
+async fn load(
+    client: &Client,
+    verb: &str,
+    name: &str,
+    arguments: &[String],
+) -> Result<u8, CliError> {
+    let fail = |text: String| CliError::failure(format!("{verb} {name}: {text}"));
+    if is_part(name) {
+        return Err(fail("it is a part of the manager and is always loaded".to_owned()));
+    }
+    let conf = plugin::conf(arguments).map_err(|error| fail(error.text))?;
+    let request = Jobtap { load: Some(name.to_owned()), remove: None, conf };
+    match client.call_raw(request).await {
+        Ok(_) => Ok(0),
+        Err(error) => Err(fail(explain(client, error, name, Among::Linked).await.text)),
+    }
+}
+
+async fn remove(client: &Client, args: &RemoveArgs) -> Result<u8, CliError> {
+    let name = &*args.module;
+    let fail = |text: String| CliError::failure(format!("remove {name}: {text}"));
+    if is_part(name) {
+        return Err(fail("it is a part of the manager, which can't run without it".to_owned()));
+    }
+    // Patterns are for `plugin remove`.
+    let loaded = client.call(Jobtap::default()).await?.plugins;
+    let wanted = name.strip_suffix(".so").unwrap_or(name);
+    if args.force && !loaded.iter().any(|plugin| plugin == wanted) {
+        return Ok(0);
+    }
+    let request = Jobtap { remove: Some(name.to_owned()), ..Jobtap::default() };
+    match client.call_raw(request).await {
+        Ok(_) => Ok(0),
+        Err(error) => Err(fail(explain(client, error, name, Among::Loaded).await.text)),
+    }
+}
+
 async fn reload(client: Client, args: ReloadArgs) -> Result<u8, CliError> {
     let name = &*args.module;
-    let refuse = |text: &str| Err(CliError::failure(format!("reload {name}: {text}")));
-    if !args.arguments.is_empty() {
-        return refuse("modules have no arguments: use the configuration");
+    let fail = |text: String| CliError::failure(format!("reload {name}: {text}"));
+    if is_part(name) && !args.arguments.is_empty() {
+        return Err(fail(
+            "parts of the manager have no arguments: use the configuration".to_owned(),
+        ));
     }
     match name {
-        MANAGER => restart(client).await,
-        _ if PARTS.contains(&name) => Ok(0),
-        _ => refuse("there is no such module"),
+        MANAGER => return restart(client).await,
+        _ if is_part(name) => return Ok(0),
+        _ => {}
+    }
+    let conf = plugin::conf(&args.arguments).map_err(|error| fail(error.text))?;
+    match client.call(Reload { name: name.to_owned(), conf }).await {
+        Ok(_) => Ok(0),
+        Err(error) if error.errno == ENOENT && args.force => {
+            load(&client, "reload", name, &args.arguments).await
+        }
+        Err(error) => Err(fail(explain(&client, error, name, Among::Loaded).await.text)),
     }
 }
 

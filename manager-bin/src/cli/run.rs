@@ -12,7 +12,7 @@ use super::session;
 use super::submit::args::SubmitArgs;
 use super::submit::caller::Caller;
 use super::submit::values::is_task_set;
-use super::submit::{print_jobspec, submission};
+use super::submit::{list_plugins, print_jobspec, submission};
 use super::usage::Family;
 use crate::client::Client;
 
@@ -34,6 +34,9 @@ pub(crate) fn run(args: RunCommand) -> ExitCode {
 }
 
 async fn submit_and_attach(args: RunCommand) -> Result<u8, CliError> {
+    if args.job.list_plugins {
+        return list_plugins();
+    }
     for note in args.job.notes() {
         session::print_message(note);
     }

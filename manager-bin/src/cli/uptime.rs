@@ -11,6 +11,7 @@ use super::message::CliError;
 use super::session;
 use super::usage::Family;
 use crate::client::Client;
+use crate::rpc::services::attr;
 use crate::rpc::services::job_manager::{GetUptime, Uptime};
 use crate::rpc::services::queue::{GetOverview, Overview, Queue};
 use crate::rpc::services::resource::{GetStatus, Status};
@@ -30,7 +31,9 @@ async fn uptime(client: &Client) -> Result<u8, CliError> {
     let owner = Users::system().name(owner.as_u32());
     let nodes = Nodes::from_status(&client.call(GetStatus {}).await?);
     let now = crate::daemon::now();
-    session::print(&line(now, starttime, &owner, nodes, &TimeZone::system()))?;
+    let name = "instance-level".to_owned();
+    let depth = client.call(attr::Get { name }).await?.value;
+    session::print(&line(now, starttime, (&owner, &depth), nodes, &TimeZone::system()))?;
     session::print(&queue_state(&client.call(GetOverview {}).await?))?;
     Ok(0)
 }
@@ -52,7 +55,15 @@ impl Nodes {
     }
 }
 
-fn line(now: Timestamp, start: f64, owner: &str, nodes: Nodes, zone: &TimeZone) -> String {
+/// The line about the manager, which was started at the time `start`. `depth` is its level in the hierarchy of
+/// managers.
+fn line(
+    now: Timestamp,
+    start: f64,
+    (owner, depth): (&str, &str),
+    nodes: Nodes,
+    zone: &TimeZone,
+) -> String {
     let instant = Instant::from_second(now.as_secs() as i64).unwrap_or(Instant::UNIX_EPOCH);
     let clock = instant.to_zoned(zone.clone()).strftime("%H:%M:%S").to_string();
     let up = Fsd::from_secs((now.as_secs() - start).max(0.0));
@@ -60,9 +71,8 @@ fn line(now: Timestamp, start: f64, owner: &str, nodes: Nodes, zone: &TimeZone) 
     let Nodes { size, drained, offline } = nodes;
     let out = [(drained, "drained"), (offline, "offline")].into_iter();
     let out = out.filter(|(count, _)| *count > 0).map(|(count, what)| format!(",  {count} {what}"));
-    // The depth in the hierarchy of instances is always 0: this manager doesn't know it.
     let out = out.collect::<String>();
-    format!(" {clock} run {up},  owner {owner},  depth 0,  size {size}{out}\n")
+    format!(" {clock} run {up},  owner {owner},  depth {depth},  size {size}{out}\n")
 }
 
 /// The line that tells that all queues are disabled or stopped. Empty if neither is the case.
@@ -88,7 +98,7 @@ mod tests {
         let now = Timestamp::from_secs(3_723.0);
         let shown = |status: Value| {
             let nodes = Nodes::from_status(&serde_json::from_value(status).unwrap());
-            line(now, 3_723.0 - 5_400.0, "alice", nodes, &TimeZone::UTC)
+            line(now, 3_723.0 - 5_400.0, ("alice", "0"), nodes, &TimeZone::UTC)
         };
         let start = " 01:02:03 run 1.5h,  owner alice,  depth 0,  ";
         assert_eq!(shown(json!({"online": "0"})), format!("{start}size 1\n"));

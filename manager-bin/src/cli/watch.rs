@@ -10,6 +10,7 @@ use super::ids::Target;
 use super::jobs::options::{FORMATS, JobsArgs, Setting};
 use super::jobs::query::Query;
 use super::message::CliError;
+use super::progress::{Kind, ProgressArgs};
 use super::session;
 use super::submit::log::Sinks;
 use super::submit::wait::{Wait, wait_for};
@@ -46,6 +47,8 @@ pub(crate) struct WatchArgs {
     /// Print more messages on stderr (repeatable)
     #[arg(short = 'v', long, action = clap::ArgAction::Count)]
     verbose: u8,
+    #[command(flatten)]
+    progress: ProgressArgs,
     /// Watch these jobs
     #[arg(value_name = "JOBID")]
     jobids: Vec<Target>,
@@ -72,7 +75,9 @@ async fn watch(args: WatchArgs) -> Result<u8, CliError> {
         session::print_message(&setting.prog.info(COMMAND, "No matching jobs"));
         return Ok(0);
     }
-    let wait = Wait::with_output(args.verbose, args.label_io);
+    let bar = args.progress.start(COMMAND, Kind::Wait, ids.len());
+    let progress = bar.as_ref().map(|bar| bar.progress.clone());
+    let wait = Wait::with_output(args.verbose, args.label_io).with_progress(progress);
     let mut waits = JoinSet::new();
     for id in ids {
         waits.spawn(wait_for(client.clone(), id, wait.clone(), Sinks::default()));

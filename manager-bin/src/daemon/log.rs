@@ -58,7 +58,7 @@ impl Line {
 pub struct Log {
     ring: Mutex<Ring>,
     size: usize,
-    to_stderr: Level,
+    to_stderr: Mutex<Level>,
     /// Whether [`STDERR_DROPS`] was logged.
     said_dropped: AtomicBool,
 }
@@ -86,7 +86,7 @@ impl Log {
     /// A log that also writes lines of at least this severity to standard error.
     pub fn new(to_stderr: Level) -> Self {
         let (ring, said_dropped) = Default::default();
-        Self { ring, size: KEPT, to_stderr, said_dropped }
+        Self { ring, size: KEPT, to_stderr: Mutex::new(to_stderr), said_dropped }
     }
 
     /// The same, with this many lines in memory.
@@ -94,10 +94,20 @@ impl Log {
         Self { size, ..self }
     }
 
+    /// Writes lines of at least this severity to standard error from now on.
+    pub(super) fn set_stderr_level(&self, level: Level) {
+        *self.to_stderr.lock().unwrap_or_else(PoisonError::into_inner) = level;
+    }
+
+    /// The least severity of the lines on standard error.
+    pub(super) fn stderr_level(&self) -> Level {
+        *self.to_stderr.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Adds a message; several lines of text become several log lines.
     pub fn write(&self, level: Level, text: &str) {
         for text in text.lines() {
-            if level <= self.to_stderr {
+            if level <= self.stderr_level() {
                 stderr::line(&render(level, text));
             }
             self.keep(level, text);

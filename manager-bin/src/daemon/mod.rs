@@ -15,6 +15,7 @@
 //! One order keeps every promise: nothing is acknowledged before it is durable, and nothing that was
 //! acknowledged is lost.
 
+pub mod attributes;
 pub mod config;
 mod engine;
 mod execution;
@@ -60,4 +61,6 @@ pub struct Parts {
     reserve: Reserve,
     limits: execution::host_limits::HostLimits,
     restart: Notify,
+    shutdown: lifecycle::ShutdownRequest,
+    attributes: Arc<attributes::Attributes>,
 }

@@ -136,6 +136,19 @@ pub fn discover(
     Ok(Inventory { resources, local })
 }
 
+/// The resources that the configuration names, whether or not this host has them. `None` if it names none.
+///
+/// # Errors
+/// A malformed table, or an unusable file.
+pub fn configured_set(config: &Value) -> Result<Option<ResourceSet>, ResourceError> {
+    let key = |name| config.pointer("/resource").and_then(|table| table.get(name));
+    match (key("config"), key("path").and_then(Value::as_str)) {
+        (Some(entries), _) => configured(entries)?.build().map(Some),
+        (None, Some(path)) => of_file(Path::new(path)).map(Some),
+        (None, None) => Ok(None),
+    }
+}
+
 /// The resources in a file with R (RFC 20).
 fn of_file(path: &Path) -> Result<ResourceSet, ResourceError> {
     let wrong = |error: &dyn Display| ResourceError::File {
@@ -323,7 +336,7 @@ impl Hosts {
 
 /// The cores that this process may use, which may be a part of those of the host in a container or a job.
 /// With `norestrict`, all cores that are online.
-fn available_cores(norestrict: bool) -> Result<Idset, ResourceError> {
+pub fn available_cores(norestrict: bool) -> Result<Idset, ResourceError> {
     if norestrict {
         let text = std::fs::read_to_string("/sys/devices/system/cpu/online");
         let text = text.map_err(ResourceError::Discovery)?;

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use jobtap_core::engine::ExecEvent;
-use jobtap_core::job::JobId;
+use jobtap_core::job::{JobId, TaskMap};
 use serde::{Deserialize, Serialize};
 
 pub use kill::{KillPolicy, KillPolicyError};
@@ -68,8 +68,12 @@ pub struct StartJob {
     pub name: String,
     /// The allocated resources (R, RFC 20).
     pub resources: serde_json::Value,
-    /// The nodes in the order of ranks, with the tasks of each; tasks are ranked node by node.
+    /// The nodes in the order of ranks, with the tasks of each. Tasks are ranked node by node, unless the
+    /// shell option `taskmap` says otherwise.
     pub nodes: Vec<NodeTasks>,
+    /// Which node runs which task. Set by the execution target.
+    #[serde(skip)]
+    pub taskmap: TaskMap,
     /// Whether to reattach to the job and never to start it: see
     /// [`ExecCommand::Start`](jobtap_core::engine::ExecCommand::Start). A job that the executor doesn't know
     /// is lost then.
@@ -96,6 +100,7 @@ impl StartJob {
             name: String::new(),
             resources: serde_json::Value::Null,
             nodes: Vec::new(),
+            taskmap: TaskMap::default(),
             reattach: false,
             seen: Seen::default(),
             kill: KillPolicy::default(),

@@ -17,7 +17,7 @@ use super::session;
 use super::submit::args::{CopyArgs, SubmitArgs};
 use super::submit::caller::Caller;
 use super::submit::wait::Wait;
-use super::submit::{Submission, submissions, submit_all};
+use super::submit::{Submission, list_plugins, submissions, submit_all};
 use super::usage::Family;
 
 const COMMAND: &str = "bulksubmit";
@@ -56,6 +56,9 @@ impl From<ReplaceError> for CliError {
 /// Runs the command.
 pub(crate) fn run(args: BulkSubmitCommand) -> ExitCode {
     session::run(COMMAND, Family::Script, async {
+        if args.job.list_plugins {
+            return list_plugins();
+        }
         let jobs = jobs(&args)?;
         if args.job.dry_run {
             let lines = jobs.into_iter().map(|(job, copies)| {
@@ -71,7 +74,8 @@ pub(crate) fn run(args: BulkSubmitCommand) -> ExitCode {
             jobs.iter().map(|(job, copies)| submissions(job, copies, &caller)).collect();
         let requests = requests?.into_iter().flatten().collect();
         let wait = Wait::from_args(args.job.verbose, args.job.label_io, &args.copies);
-        submit_all(args.job.quiet, wait, requests).await
+        let progress = (COMMAND, &args.copies.progress);
+        submit_all(args.job.quiet, wait, requests, progress).await
     })
 }
 

@@ -11,7 +11,7 @@ use crate::cli::session;
 /// Options and arguments of `job id`.
 #[derive(Debug, clap::Args)]
 pub(super) struct IdArgs {
-    /// Encoding to print: dec, hex, dothex, kvs, f58, f58plain or words
+    /// Encoding to print: dec, hex, dothex, kvs, f58, f58plain, words or emoji
     #[arg(short = 't', long, value_name = "FORM", default_value = "dec")]
     to: String,
     /// Job ids; without any, the lines of standard input

@@ -16,7 +16,7 @@ use super::usage::Family;
 use crate::client::Client;
 use crate::daemon::config::{merge, nest};
 use crate::rpc::services::plugin::{Jobtap, Reload};
-use unknown::{Among, explain};
+pub(super) use unknown::{Among, explain};
 
 /// The name of the command in messages: Flux's, since scripts look for it.
 const COMMAND: &str = "jobtap";
@@ -131,7 +131,7 @@ async fn reload(client: &Client, args: &ReloadArgs) -> Result<u8, CliError> {
 }
 
 /// The configuration in the arguments. `None` without arguments, which means the configured one.
-fn conf(settings: &[String]) -> Result<Option<Value>, CliError> {
+pub(super) fn conf(settings: &[String]) -> Result<Option<Value>, CliError> {
     if settings.is_empty() {
         return Ok(None);
     }

@@ -9,7 +9,7 @@ use crate::rpc::services::plugin::{Jobtap, Plugins};
 
 /// The names among which a similar one is searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Among {
+pub(in crate::cli) enum Among {
     /// The names of the loaded plugins.
     Loaded,
     /// The names of all plugins that are linked into the manager.
@@ -17,7 +17,7 @@ pub(super) enum Among {
 }
 
 /// The message for an error of the manager. For an unknown name it is Flux's, followed by a suggestion.
-pub(super) async fn explain(
+pub(in crate::cli) async fn explain(
     client: &Client,
     error: RpcError,
     name: &str,

@@ -148,7 +148,7 @@ pub(super) async fn run(client: &Client, args: &ListArgs) -> Result<u8, CliError
     for state in states {
         let set = resources.in_state(state);
         if !set.is_empty() {
-            rows.extend(split(state, &set, &resources.queues, &listing));
+            rows.extend(split(state, &set, &resources.queues, &args.nodes, &listing));
         // Flux doesn't know the state maintenance: an empty line for it is printed only on request.
         } else if !args.empty.skip_empty && (state != "maintenance" || args.states.is_some()) {
             rows.push(ListRow::empty(state));
@@ -206,8 +206,14 @@ impl ListRow {
 }
 
 /// Splits the nodes in a state into lines. Nodes are on the same line if the displayed fields of their queues
-/// and properties are equal.
-fn split(state: &str, set: &ResourceSet, queues: &Queues, listing: &Listing) -> Vec<ListRow> {
+/// and properties are equal. Queues that `nodes` doesn't select aren't displayed.
+fn split(
+    state: &str,
+    set: &ResourceSet,
+    queues: &Queues,
+    nodes: &NodeArgs,
+    listing: &Listing,
+) -> Vec<ListRow> {
     let properties = set.properties();
     let shown = ["queue", "properties", "propertiesx"].map(|field| listing.shows(field));
     // Each property divides the groups of nodes into those with and those without it.
@@ -226,7 +232,9 @@ fn split(state: &str, set: &ResourceSet, queues: &Queues, listing: &Listing) -> 
     let mut rows: Vec<(ListRow, Idset)> = Vec::new();
     for (names, ranks) in groups {
         let plain: Vec<&str> = names.iter().copied().filter(|p| !queues.requires(p)).collect();
-        let texts = [queues.of(&names), names, plain].map(|texts| texts.join(","));
+        let mut selected = queues.of(&names);
+        selected.retain(|queue| nodes.has_queue(queue));
+        let texts = [selected, names, plain].map(|texts| texts.join(","));
         let [queue, properties, propertiesx] =
             [0, 1, 2].map(|at| texts.get(at).filter(|_| shown.get(at) == Some(&true)));
         let text = |text: Option<&String>| text.cloned().unwrap_or_default();

@@ -21,6 +21,11 @@ pub(super) struct NodeArgs {
 }
 
 impl NodeArgs {
+    /// Returns true if the options select the queue, or no queue in particular.
+    pub(super) fn has_queue(&self, name: &str) -> bool {
+        self.queue.as_ref().is_none_or(|names| names.split(',').any(|wanted| wanted == name))
+    }
+
     /// The selected ranks among those of `all`.
     pub(super) fn ranks(&self, all: &ResourceSet, queues: &Queues) -> Result<Idset, CliError> {
         let mut ranks = match &self.include {
@@ -101,6 +106,15 @@ impl Queues {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn without_the_option_all_queues_are_selected() {
+        let nodes =
+            |queue: Option<&str>| NodeArgs { include: None, queue: queue.map(str::to_owned) };
+        assert!(nodes(None).has_queue("a"));
+        assert!(nodes(Some("b,a")).has_queue("a"));
+        assert!(!nodes(Some("b,aa")).has_queue("a"));
+    }
 
     #[test]
     fn a_virtual_queue_has_the_nodes_of_its_parent() {

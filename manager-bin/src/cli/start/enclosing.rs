@@ -12,18 +12,22 @@ use jobtap_core::resource::ResourceSet;
 use serde_json::Map;
 use tokio::sync::watch;
 
+use crate::cli::ids::show_id;
 use crate::cli::job::EventStream;
 use crate::cli::message::CliError;
 use crate::client::{Client, ClientError, RpcError};
+use crate::rpc::services::attr::Get as Attribute;
 use crate::rpc::services::config::Get;
 use crate::rpc::services::job_info::Lookup;
 use crate::rpc::services::job_manager::Memo;
+use crate::rpc::uri;
 
 /// How long the manager of the enclosing job may take to respond with the job's resources. Without a response
 /// this manager doesn't start, since it would use resources that are allocated to other jobs.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long it may take to set the memo with the address, which only `jobs --recursive` needs.
+/// How long it may take to set the memo with the address, which only `jobs --recursive` needs, and to learn the
+/// level in the hierarchy, which only `uptime` and `getattr` show.
 const MEMO_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The event from which the time limit of a job counts.
@@ -95,6 +99,29 @@ impl Enclosing {
             }
         }
         Ok(())
+    }
+
+    /// The attributes of this manager that tell its place in the hierarchy of managers. If the manager of the
+    /// job doesn't respond, the level is 1.
+    pub(super) async fn attributes(&self) -> Vec<(&'static str, String)> {
+        let level = async {
+            let name = "instance-level".to_owned();
+            self.connect()
+                .await
+                .ok()?
+                .call(Attribute { name })
+                .await
+                .ok()?
+                .value
+                .parse::<u32>()
+                .ok()
+        };
+        let level = tokio::time::timeout(MEMO_TIMEOUT, level).await.ok().flatten();
+        let level = level.unwrap_or(0).saturating_add(1).to_string();
+        let mut attributes = vec![("instance-level", level), ("jobid", show_id(self.id))];
+        attributes
+            .extend(self.manager.as_ref().ok().map(|path| ("parent-uri", uri::of_path(path))));
+        attributes
     }
 
     /// The resources of the job.

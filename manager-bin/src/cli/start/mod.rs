@@ -10,6 +10,7 @@ use std::os::unix::fs::symlink;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
+use std::sync::Arc;
 
 use jobtap_core::engine::Level;
 use rustix::process::{Pid, Signal, kill_process};
@@ -23,6 +24,8 @@ use crate::archive;
 use crate::cli::message::{CliError, Prog, system_text};
 use crate::cli::session;
 use crate::cli::usage::Family;
+use crate::cli::version;
+use crate::daemon::attributes::{Attributes, STDERR_LEVEL, stderr_level};
 use crate::daemon::config::Source;
 use crate::daemon::resources::{TestSize, takes_given};
 use crate::daemon::statedir::{self, StateDir};
@@ -160,8 +163,27 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
     }
     let Plan { source, config, log_level, test_size, command, dump, recovery, .. } = plan;
     let known = given.as_ref().map(|job| job.expiration().unwrap_or(0.0));
-    let options =
-        Options { source, config, statedir, socket, log_level, test_size, given, dump, recovery };
+    let mut attributes = vec![
+        ("rundir", rundir.path.display().to_string()),
+        ("version", version::short().to_owned()),
+    ];
+    match &enclosing {
+        Some(job) => attributes.extend(job.attributes().await),
+        None => attributes.push(("instance-level", "0".to_owned())),
+    }
+    let attributes = Arc::new(Attributes::new(attributes));
+    let options = Options {
+        source,
+        config,
+        statedir,
+        socket,
+        log_level,
+        test_size,
+        given,
+        dump,
+        recovery,
+        attributes,
+    };
     let mut daemon = Daemon::start(options).map_err(CliError::failure)?;
     let mut signals = Signals::new()?;
     if let Some(job) = &enclosing {
@@ -260,18 +282,10 @@ impl Plan {
                 }
                 self.dump = Some(file);
             }
-            "log-stderr-level" => {
-                self.log_level = match value.parse() {
-                    Ok(0u8..=3) => Level::Error,
-                    Ok(4) => Level::Warning,
-                    Ok(5..=6) => Level::Info,
-                    Ok(7) => Level::Debug,
-                    _ => {
-                        return Err(CliError::failure(
-                            "log-stderr-level: use a number from 0 to 7",
-                        ));
-                    }
-                }
+            STDERR_LEVEL => {
+                self.log_level = stderr_level(value).ok_or_else(|| {
+                    CliError::failure(format!("{STDERR_LEVEL}: use a number from 0 to 7"))
+                })?;
             }
             _ => {
                 let text = format!("attribute {name} is not supported and ignored");
@@ -376,6 +390,7 @@ async fn serve(
             _ = signals.hangup.recv() => daemon.reload(),
             end = expiration.changed() => daemon.move_end(end),
             () = daemon.restart_asked() => return Ok(Stop::Restart),
+            () = daemon.shutdown_asked() => return Ok(Stop::Exit(0)),
             reason = daemon.failure() => return Err(failed(&reason)),
         }
     }
@@ -402,6 +417,8 @@ async fn supervise(
             status = child.wait() => return Ok(Stop::Exit(exit_code(status?))),
             end = expiration.changed() => daemon.move_end(end),
             () = daemon.restart_asked() => return Ok(Stop::Restart),
+            // As in Flux: the manager ends when the command has, whose exit code is then 129.
+            () = daemon.shutdown_asked() => send(child, Signal::HUP),
             reason = daemon.failure() => {
                 send(child, Signal::TERM);
                 return Err(failed(&reason));

@@ -14,14 +14,18 @@ pub(crate) enum ArgError {
     Int { option: &'static str, value: String },
     #[error("Per-resource options can't be used with per-task options. (See --help for details)")]
     PerResourceAndTask,
-    #[error("--shape can't be used with other resource options")]
-    ShapeAndCounts,
+    #[error("{0} can't be used with other resource options")]
+    ShapeAndCounts(&'static str),
+    #[error("--shape and --resources-json are mutually exclusive: use only one of them")]
+    ShapeAndFile,
     #[error("--shape={shape}: {error}")]
     Shape { shape: String, error: ShapeError },
     #[error("--urgency: invalid value '{0}': use 0 to 31, hold, default or expedite")]
     Urgency(String),
     #[error("--signal={option}: {text}")]
     Signal { option: String, text: String },
+    #[error("Invalid taskmap URI \"{0}\"")]
+    Taskmap(String),
     #[error("--flags: Unknown flag {0}")]
     Flag(String),
     #[error("specify only one of --cc or --bcc")]

@@ -25,6 +25,7 @@ use self::values::substitute_cc;
 use self::wait::{Wait, wait_for};
 use crate::cli::ids::show_id;
 use crate::cli::message::CliError;
+use crate::cli::progress::{Kind, ProgressArgs};
 use crate::cli::session;
 use crate::cli::usage::Family;
 use crate::client::{Client, RpcError};
@@ -59,6 +60,9 @@ pub(super) struct Submission {
 /// Runs the command.
 pub(crate) fn run(args: SubmitCommand) -> ExitCode {
     session::run(COMMAND, Family::Script, async {
+        if args.job.list_plugins {
+            return list_plugins();
+        }
         let submissions = submissions(&args.job, &args.copies, &Caller::current()?)?;
         if args.job.dry_run {
             // As in Flux, only the first copy is printed; the others differ in their id.
@@ -66,8 +70,18 @@ pub(crate) fn run(args: SubmitCommand) -> ExitCode {
             return Ok(0);
         }
         let wait = Wait::from_args(args.job.verbose, args.job.label_io, &args.copies);
-        submit_all(args.job.quiet, wait, submissions).await
+        let progress = (COMMAND, &args.copies.progress);
+        submit_all(args.job.quiet, wait, submissions, progress).await
     })
+}
+
+/// Prints the plugins of the command line, as `--list-plugins` does. Flux's are Python classes that add options
+/// to the commands; here plugins act in the manager, and there are none of the command line.
+pub(super) fn list_plugins() -> Result<u8, CliError> {
+    session::print(
+        "Options provided by plugins:\n  none: plugins act in the manager, see `plugin list`\n",
+    )?;
+    Ok(0)
 }
 
 /// Prints the jobspec of a request, as `--dry-run` does.
@@ -116,11 +130,12 @@ pub(super) fn submissions(
 type Response = JoinHandle<Result<Submitted, RpcError>>;
 
 /// Sends the requests, prints the job ids in their order, waits for the jobs if requested, and returns the
-/// exit code.
+/// exit code. Shows a progress bar if `command` has the options for it.
 pub(super) async fn submit_all(
     quiet: bool,
     wait: Option<Wait>,
     submissions: Vec<Submission>,
+    (command, progress): (&str, &ProgressArgs),
 ) -> Result<u8, CliError> {
     let client = Client::connect().await?;
     // Opened first: if a file can't be created, no job is submitted.
@@ -138,6 +153,10 @@ pub(super) async fn submit_all(
             (submission.label, sinks, tokio::spawn(response))
         })
         .collect();
+    let kind = if wait.is_some() { Kind::Wait } else { Kind::Submit };
+    let bar = progress.start(command, kind, sent.len());
+    let progress = bar.as_ref().map(|bar| bar.progress.clone());
+    let wait = wait.map(|wait| wait.with_progress(progress.clone()));
     let mut waiting = JoinSet::new();
     let mut highest = 0;
     for (label, sinks, response) in sent {
@@ -153,7 +172,13 @@ pub(super) async fn submit_all(
             Err(error) => {
                 sinks.print_message(&format!("{label}[Errno {}] {error}", error.errno));
                 highest = highest.max(1);
+                if let Some(progress) = progress.as_ref().filter(|_| kind == Kind::Wait) {
+                    progress.refused();
+                }
             }
+        }
+        if let Some(progress) = progress.as_ref().filter(|_| kind == Kind::Submit) {
+            progress.done();
         }
     }
     while let Some(code) = waiting.join_next().await {

@@ -56,6 +56,20 @@ pub(crate) fn warning(option: &str) -> Result<Value, ArgError> {
     Ok(json!({ "signum": signum, "timeleft": timeleft.as_secs() }))
 }
 
+/// Parses `SCHEME[:VALUE]` and returns the job shell option for it. The scheme itself is checked when the job
+/// starts, as in Flux, where plugins of the job shell can add schemes.
+///
+/// # Errors
+/// [`ArgError::Taskmap`] if the text has no scheme.
+pub(crate) fn taskmap(text: &str) -> Result<Value, ArgError> {
+    let (scheme, value) = text.split_once(':').unwrap_or((text, ""));
+    let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic());
+    if !is_scheme {
+        return Err(ArgError::Taskmap(text.to_owned()));
+    }
+    Ok(json!({ "scheme": scheme.to_lowercase(), "value": value }))
+}
+
 /// The dependency on a begin time, which is given in one of the forms of [`parse_when`].
 ///
 /// # Errors

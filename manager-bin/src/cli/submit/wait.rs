@@ -9,6 +9,7 @@ use super::log::Sinks;
 use crate::cli::ids::show_id;
 use crate::cli::job::{EventStream, Finish, Output, exit_code_of, show_exception};
 use crate::cli::message::CliError;
+use crate::cli::progress::Progress;
 use crate::client::Client;
 use crate::rpc::errno::ENOENT;
 
@@ -19,6 +20,8 @@ pub(in crate::cli) struct Wait {
     exec: bool,
     watch: Option<Output>,
     verbose: u8,
+    /// Where the events of the jobs are counted.
+    progress: Option<Progress>,
 }
 
 impl Wait {
@@ -34,13 +37,18 @@ impl Wait {
             None => (event, false),
         };
         let watch = args.watch.then_some(Output { label, quiet: false });
-        Some(Self { event, exec, watch, verbose })
+        Some(Self { event, exec, watch, verbose, progress: None })
     }
 
     /// Waits until the job is inactive, and copies its output.
     pub(in crate::cli) fn with_output(verbose: u8, label: bool) -> Self {
         let watch = Some(Output { label, quiet: false });
-        Self { event: "clean".to_owned(), exec: false, watch, verbose }
+        Self { event: "clean".to_owned(), exec: false, watch, verbose, progress: None }
+    }
+
+    /// The same, with a progress bar for the jobs.
+    pub(in crate::cli) fn with_progress(self, progress: Option<Progress>) -> Self {
+        Self { progress, ..self }
     }
 }
 
@@ -51,6 +59,9 @@ pub(in crate::cli) async fn wait_for(
     wait: Wait,
     sinks: Sinks,
 ) -> Result<u8, CliError> {
+    if let Some(progress) = &wait.progress {
+        progress.add(id);
+    }
     let output = async {
         match wait.watch {
             Some(output) => copy_output(&client, id, output, &sinks).await,
@@ -59,6 +70,9 @@ pub(in crate::cli) async fn wait_for(
     };
     // The output can end before or after the event: both are awaited.
     let (copied, code) = tokio::join!(output, wait_for_event(&client, id, &wait, &sinks));
+    if let Some(progress) = &wait.progress {
+        progress.done();
+    }
     copied?;
     code
 }
@@ -101,6 +115,9 @@ async fn wait_for_event(
         let event = event?;
         let first = *first.get_or_insert(event.timestamp);
         finish.update(&event);
+        if let Some(progress) = &wait.progress {
+            progress.update(id, &event);
+        }
         print_event(id, &event, first, wait.verbose, sinks);
         if event.name == *wait.event {
             // Before the event `finish` the exit code isn't known yet.

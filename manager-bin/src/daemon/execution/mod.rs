@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use jobtap_core::engine::{self, ExecCommand, Input, JobLog};
-use jobtap_core::job::{JobId, Uid};
+use jobtap_core::job::{JobId, TaskMap, Uid};
 use jobtap_core::jobspec::Jobspec;
 use jobtap_core::resource::{Idset, ResourceSet};
 use serde_json::Value;
@@ -228,6 +228,7 @@ fn start_job(
         shell_options,
         files: jobspec.attribute("system.files").cloned().unwrap_or(Value::Null),
         tmpdir: None,
+        taskmap: TaskMap::default(),
         name: jobspec.display_name().to_owned(),
         resources: serde_json::from_str(&resources)
             .map_err(|error| RpcError::proto(format!("the stored R is damaged: {error}")))?,

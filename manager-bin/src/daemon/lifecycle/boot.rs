@@ -12,7 +12,7 @@ use jobtap_core::resource::Idset;
 use tokio::sync::{Notify, oneshot};
 
 use super::restore;
-use super::{Options, StartError};
+use super::{Options, ShutdownRequest, StartError};
 use crate::daemon::config::current::{Configuration, warn_of_strangers};
 use crate::daemon::config::settings::Settings;
 use crate::daemon::engine::pulse::Pulse;
@@ -56,6 +56,8 @@ pub(super) fn start_threads(
     let inventory =
         resources::discover(&options.config, &options.test_size, options.given.as_ref())?;
     let registry = crate::build::linked::registry()?;
+    let size = inventory.resources.ranks().len().to_string();
+    let hosts = inventory.resources.nodelist().to_string();
     let linked: Vec<&'static str> = registry.plugins().map(|plugin| plugin.name).collect();
     let settings = Settings::read(&options.config)?;
     let log = Arc::new(Log::new(options.log_level).with_size(settings.ring_size));
@@ -102,6 +104,19 @@ pub(super) fn start_threads(
         &log,
         (linked, settings.private_mode, settings.max_jobspec),
     );
+    let attributes = options.attributes.with([
+        ("broker.pid", std::process::id().to_string()),
+        ("broker.starttime", crate::daemon::now().as_secs().to_string()),
+        ("hostlist", hosts),
+        ("hostname", resources::hostname()),
+        ("local-uri", uri.to_owned()),
+        // Flux has a broker for each rank. This one manager is rank 0, and acts for the others.
+        ("rank", "0".to_owned()),
+        ("security.owner", owner.as_u32().to_string()),
+        ("size", size),
+        ("statedir", state.display().to_string()),
+    ]);
+    let attributes = Arc::new(attributes);
     let reserve = Reserve::default();
     let audit = Audit::open(records.store().as_ref(), engine.clone(), settings.audited)?;
     audit.start(Cred { userid: owner, owner: true });
@@ -119,6 +134,8 @@ pub(super) fn start_threads(
         reserve,
         limits,
         restart: Notify::new(),
+        shutdown: ShutdownRequest::default(),
+        attributes,
     };
     Ok((thread, Arc::new(parts)))
 }

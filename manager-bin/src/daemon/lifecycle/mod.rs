@@ -9,7 +9,7 @@ mod restore;
 pub mod statedir;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -20,10 +20,11 @@ use jobtap_core::resource::ResourceSet;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde_json::Value;
 use tokio::net::UnixListener;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Notify, oneshot, watch};
 
 use self::boot::{PluginRuntime, plugin_runtime, start_threads};
 use self::statedir::StateDir;
+use super::attributes::Attributes;
 use super::config::Source;
 use super::config::current::ConfigCall;
 use super::config::settings::SettingsError;
@@ -67,6 +68,29 @@ pub struct Options {
     pub given: Option<ResourceSet>,
     /// Whether all queues are stopped at the start (`--recovery`).
     pub recovery: bool,
+    /// The attributes that only its starter knows, and those that clients have added.
+    pub attributes: Arc<Attributes>,
+}
+
+/// The request of a client that the manager ends.
+#[derive(Debug, Default)]
+pub(super) struct ShutdownRequest {
+    asked: Notify,
+    dump: Mutex<Option<PathBuf>>,
+}
+
+impl ShutdownRequest {
+    /// Asks the manager to end, and to write this archive then.
+    pub(super) fn ask(&self, dump: Option<PathBuf>) {
+        if dump.is_some() {
+            *self.dump.lock().unwrap_or_else(PoisonError::into_inner) = dump;
+        }
+        self.asked.notify_one();
+    }
+
+    fn dump(&self) -> Option<PathBuf> {
+        self.dump.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 /// Why the manager was not started.
@@ -216,6 +240,11 @@ impl Daemon {
         answered(running).await.unwrap_or_default()
     }
 
+    /// Waits until a client requests that the manager ends.
+    pub async fn shutdown_asked(&self) {
+        self.parts.shutdown.asked.notified().await;
+    }
+
     /// Waits until a client requests a restart.
     pub async fn restart_asked(&self) {
         self.parts.restart.notified().await;
@@ -233,6 +262,7 @@ impl Daemon {
             given.set_expiration(end).map_err(|error| ResourceError::Config(error.to_string()))?;
         }
         options.config = parts.configuration.current.lock().await.clone();
+        options.attributes = Arc::clone(&parts.attributes);
         if std::env::current_dir().is_err() {
             // The current directory was removed, and the store's engine needs one. Not `/`: a configuration
             // with a relative path must not be read from there.
@@ -255,12 +285,12 @@ impl Daemon {
     pub async fn shutdown(self) -> Result<(), ArchiveError> {
         let for_good = self.options.statedir.is_temporary();
         let (options, parts) = self.stop(for_good).await;
-        let Some(file) = &options.dump else {
+        let Some(file) = parts.shutdown.dump().or(options.dump) else {
             return Ok(());
         };
         let records = &parts.records;
         let newer = archive::Overrides::new();
-        archive::dump(records.store().as_ref(), records.files(), newer, file).map(drop)
+        archive::dump(records.store().as_ref(), records.files(), newer, &file).map(drop)
     }
 
     /// Stops everything. `for_good`: no manager will come back for the jobs.

@@ -3,17 +3,21 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Duration;
 
 use jobtap_core::engine::{Cred, Engine, Write};
 use jobtap_core::job::{Encoding, JobId};
+use tokio::sync::mpsc::{Sender, channel};
 
 use super::{Context, Handle, PendingResponse, owner, written};
 use crate::archive::{self, Overrides};
 use crate::daemon::engine::answered;
+use crate::daemon::engine::replies::shutting_down;
 use crate::daemon::records::{Records, unreadable};
+use crate::daemon::writes::hub::Commits;
 use crate::rpc::errno::{EINVAL, EIO, EISDIR, ENOENT, ENOTDIR};
 use crate::rpc::service::Service;
-use crate::rpc::services::kvs::{Dump, Dumped, Found, Keys, List, Lookup};
+use crate::rpc::services::kvs::{Dump, Dumped, Found, Keys, List, Lookup, Watch};
 use crate::rpc::{RpcError, RpcResult};
 use crate::store::{GuestFiles, Key};
 
@@ -21,6 +25,10 @@ use crate::store::{GuestFiles, Key};
 const JOB: &str = "job";
 /// How many components the directory of a job has: `job` and four groups of its id.
 const JOB_DEPTH: usize = 5;
+/// How often a file that grows outside of commits is read.
+const FILE_POLL: Duration = Duration::from_millis(100);
+/// The pause between two looks at a watched key, so that many commits are followed by few of them.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
 impl Handle for Lookup {
     fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
@@ -28,6 +36,57 @@ impl Handle for Lookup {
         PendingResponse::one(in_background(move || {
             written::<Self>(&lookup(&records, cred, &self.key)?)
         }))
+    }
+}
+
+impl Handle for Watch {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
+        if !context.streaming {
+            return Err(RpcError::proto("kvs.watch requires streaming RPC flag"));
+        }
+        let (records, cred) = (context.parts.records.clone(), context.cred);
+        // Before the first look, so that no commit is missed in between.
+        let commits = context.parts.hub.commits();
+        let (sender, receiver) = channel(1);
+        tokio::spawn(watch(records, cred, self, commits, sender));
+        Ok(PendingResponse::Feed(receiver))
+    }
+}
+
+/// Sends the value of a key, and each different one that follows, until the client leaves or the manager ends.
+async fn watch(
+    records: Records,
+    cred: Cred,
+    request: Watch,
+    mut commits: Commits,
+    sender: Sender<RpcResult>,
+) {
+    let in_file = GuestFiles::names().any(|name| request.key.ends_with(name));
+    let mut last = None;
+    loop {
+        let (records, key) = (records.clone(), request.key.clone());
+        let look = move || written::<Lookup>(&lookup(&records, cred, &key)?);
+        match in_background(look).await {
+            Ok(value) if last.as_ref() != Some(&value) => {
+                last = Some(value.clone());
+                if sender.send(Ok(value)).await.is_err() {
+                    return;
+                }
+            }
+            Ok(_) => {}
+            Err(error) if error.errno == ENOENT && request.waitcreate && last.is_none() => {}
+            Err(error) => return drop(sender.send(Err(error)).await),
+        }
+        tokio::select! {
+            more = commits.next() => if !more {
+                let _ = sender.try_send(Err(shutting_down()));
+                return;
+            },
+            // The output of a job is no part of a commit.
+            () = tokio::time::sleep(FILE_POLL), if in_file => {}
+            () = sender.closed() => return,
+        }
+        tokio::time::sleep(BETWEEN_LOOKS).await;
     }
 }
 

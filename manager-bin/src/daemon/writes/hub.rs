@@ -1,4 +1,5 @@
-//! The watchers of jobs: durable events go from the committing thread to the watchers of their job.
+//! The watchers of jobs: durable events go from the committing thread to the watchers of their job. Watchers of
+//! other keys are only told that something was committed.
 //!
 //! The number of events that wait for a slow watcher is bounded. A watcher that falls behind learns that
 //! it missed events, and reads them from the store.
@@ -11,6 +12,7 @@ use jobtap_core::job::JobId;
 use rustc_hash::FxHashMap;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{Receiver, Sender, channel};
+use tokio::sync::watch;
 
 /// How many events of a job wait for its slowest watcher. Most jobs have fewer events in all.
 const WAITING: usize = 16;
@@ -39,6 +41,19 @@ pub(in crate::daemon) enum Heard {
 #[derive(Debug, Default)]
 pub(in crate::daemon) struct Hub {
     jobs: Mutex<FxHashMap<JobId, Sender<Published>>>,
+    /// Whether the manager ends. It is sent again after each commit.
+    commits: watch::Sender<bool>,
+}
+
+/// What follows each commit. Commits between two calls count as one.
+#[derive(Debug)]
+pub(in crate::daemon) struct Commits(watch::Receiver<bool>);
+
+impl Commits {
+    /// Waits for a commit. Returns false if the manager ends.
+    pub(in crate::daemon) async fn next(&mut self) -> bool {
+        self.0.changed().await.is_ok() && !*self.0.borrow()
+    }
 }
 
 /// A watcher of one job. Dropping it removes it.
@@ -70,8 +85,19 @@ impl Hub {
         }
     }
 
+    /// Tells that writes are durable.
+    pub(in crate::daemon) fn committed(&self) {
+        self.commits.send_modify(|_| {});
+    }
+
+    /// The commits from now on.
+    pub(in crate::daemon) fn commits(&self) -> Commits {
+        Commits(self.commits.subscribe())
+    }
+
     /// Ends all watches, since the manager ends.
     pub(in crate::daemon) fn close(&self) {
+        self.commits.send_replace(true);
         self.lock().clear();
     }
 
@@ -123,6 +149,22 @@ mod tests {
         assert_eq!(hub.lock().len(), 1);
         drop(other);
         assert!(hub.lock().is_empty());
+    }
+
+    #[test]
+    fn commits_between_two_calls_count_as_one_until_the_end() {
+        let hub = Hub::default();
+        let mut commits = hub.commits();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let mut next = || {
+            let limit = std::time::Duration::from_millis(1);
+            runtime.block_on(async { tokio::time::timeout(limit, commits.next()).await.ok() })
+        };
+        hub.committed();
+        hub.committed();
+        assert_eq!((next(), next()), (Some(true), None));
+        hub.close();
+        assert_eq!(next(), Some(false));
     }
 
     #[test]

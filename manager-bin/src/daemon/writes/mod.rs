@@ -16,8 +16,12 @@ use crate::store::{Batch, Committer, Key, KeyError, Op};
 /// Queues a turn. Its effects are carried out when its writes and all earlier ones are durable.
 pub(super) fn submit(committer: &Committer, effector: &Arc<Effector>, turn: Turn) {
     let purged: Vec<JobId> = turn.writes.iter().filter_map(purged).collect();
+    let changes = !turn.writes.is_empty();
     let carrier = Arc::clone(effector);
     let then = move |after| {
+        if changes {
+            carrier.hub.committed();
+        }
         purged.into_iter().for_each(|id| carrier.records.remove_files(id));
         carrier.run(after);
     };

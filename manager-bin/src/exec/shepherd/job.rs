@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jobtap_core::engine::{Exception, ExecEvent};
 use jobtap_core::eventlog::EventEntry;
-use jobtap_core::job::JobId;
+use jobtap_core::job::{JobId, TaskMap};
 use jobtap_core::resource::Idset;
 use rustix::process::{Pid, Signal, WaitStatus};
 use serde_json::{Map, Value, json};
@@ -75,6 +75,7 @@ pub(super) enum Stage {
 pub(super) struct Job {
     pub(super) id: JobId,
     nodes: Vec<NodeTasks>,
+    taskmap: TaskMap,
     /// The channel to the manager, once it has sent a start request for this job.
     outbox: Option<UnboundedSender<ShepherdMessage>>,
     history: Vec<ExecEvent>,
@@ -116,6 +117,7 @@ impl Job {
         Self {
             id: job.id,
             nodes: job.nodes.clone(),
+            taskmap: job.taskmap.clone(),
             outbox,
             history: Vec::new(),
             launch: None,
@@ -202,7 +204,7 @@ impl Job {
         if self.ended || gone || std::mem::replace(&mut cancel.given_up, true) {
             return;
         }
-        let node = |(_, rank): &(Pid, u32)| self.nodes.get(place(&self.nodes, *rank).node);
+        let node = |(_, rank): &(Pid, u32)| self.nodes.get(place(&self.taskmap, *rank).node);
         let ranks: Idset = if left {
             self.nodes.iter().map(|node| node.rank).collect()
         } else {
@@ -235,7 +237,7 @@ impl Job {
 
     /// Records that the tasks run.
     pub(super) fn log_taskmap(&mut self) {
-        let taskmap = json!({"version": 1, "map": taskmap(&self.nodes)});
+        let taskmap = json!({"version": 1, "map": self.taskmap.to_value()});
         self.log("shell.start", Some(context([("taskmap", taskmap)])));
     }
 
@@ -370,7 +372,7 @@ impl Job {
         self.exit_reported = true;
         self.failure_reported |= failure;
         let mut context = Map::new();
-        context.insert("localid".to_owned(), place(&self.nodes, rank).local.into());
+        context.insert("localid".to_owned(), place(&self.taskmap, rank).local.into());
         context.insert("rank".to_owned(), rank.into());
         context.insert("state".to_owned(), "Exited".into());
         describe(&mut context);
@@ -415,18 +417,6 @@ impl Job {
             pump.abort();
         }
     }
-}
-
-/// The task map of RFC 34: runs of nodes with equally many tasks, `[first, nodes, tasks, repeat]`.
-fn taskmap(nodes: &[NodeTasks]) -> Vec<[u64; 4]> {
-    let mut map: Vec<[u64; 4]> = Vec::new();
-    for (at, node) in (0u64..).zip(nodes) {
-        match map.last_mut() {
-            Some([_, count, tasks, _]) if *tasks == u64::from(node.ntasks) => *count += 1,
-            _ => map.push([at, 1, node.ntasks.into(), 1]),
-        }
-    }
-    map
 }
 
 #[cfg(test)]
@@ -488,17 +478,6 @@ mod tests {
         let expected = "init starting STARTED shell.init shell.start shell.task-exit \
                         shell.task-exit shell-exit complete FINISHED 32256 done RELEASED";
         assert_eq!(names(&job.history).join(" "), expected);
-    }
-
-    #[test]
-    fn tasks_are_mapped_to_nodes() {
-        let nodes = [2, 2, 1].map(|ntasks| NodeTasks { rank: 0, ntasks });
-        assert_eq!(taskmap(&nodes), [[0, 2, 2, 1], [2, 1, 1, 1]]);
-        let job = Job::new(
-            &StartJob { ntasks: 5, nodes: nodes.into(), ..StartJob::new(JobId::new(1)) },
-            None,
-        );
-        assert_eq!([0, 1, 2, 4].map(|rank| place(&job.nodes, rank).local), [0, 1, 0, 0]);
     }
 
     #[test]

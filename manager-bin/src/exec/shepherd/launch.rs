@@ -17,6 +17,7 @@ use super::input::JobInput;
 use super::job::{Job, Launch, Stage};
 use super::message::Message;
 use super::options::{ExitOptions, Input, IoOptions};
+use super::placement::task_map;
 use super::reap::kill_group;
 use super::spawn::{Launcher, SpawnError, Spawned};
 use super::state::Shepherd;
@@ -30,7 +31,7 @@ const SLICE: Duration = Duration::from_millis(5);
 
 impl Shepherd {
     /// Serves a start request. A job is launched once, however often it is requested.
-    pub(super) fn start_or_attach(&mut self, start: StartJob) {
+    pub(super) fn start_or_attach(&mut self, mut start: StartJob) {
         let outbox = self.outbox();
         if let Some(known) = self.jobs.get_mut(&start.id) {
             known.attach(outbox, start.reattach, start.seen);
@@ -42,10 +43,11 @@ impl Shepherd {
         }
         self.stay();
         let id = start.id;
+        let mapped = task_map(&start).map(|map| start.taskmap = map);
         let mut job = Job::new(&start, outbox);
         job.log("init", None);
         job.log("starting", None);
-        match self.begin(&start, &mut job) {
+        match mapped.and_then(|()| self.begin(&start, &mut job)) {
             Ok(()) => job.launch = Some(Box::new(Launch { start, stage: None })),
             Err(note) => job.fail(note),
         }

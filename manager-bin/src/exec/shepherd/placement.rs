@@ -1,6 +1,14 @@
-//! The node of its job that a task runs on.
+//! Which node of its job a task runs on: in blocks, or as the shell option `taskmap` says.
 
-use crate::exec::NodeTasks;
+use std::fs;
+use std::path::Path;
+
+use jobtap_core::job::TaskMap;
+use jobtap_core::resource::{Hostlist, ResourceSet};
+use serde_json::Value;
+
+use super::taskio::plain;
+use crate::exec::StartJob;
 
 /// The place of a task within its job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,27 +19,176 @@ pub(super) struct Place {
     pub(super) local: u32,
 }
 
-/// Returns the place of a task. Tasks are ranked node by node.
-pub(super) fn place(nodes: &[NodeTasks], rank: u32) -> Place {
-    let mut local = rank;
-    for (node, tasks) in nodes.iter().enumerate() {
-        match local.checked_sub(tasks.ntasks) {
-            Some(rest) => local = rest,
-            None => return Place { node, local },
+/// Returns the place of a task. A task that the map doesn't contain is on the first node.
+pub(super) fn place(map: &TaskMap, rank: u32) -> Place {
+    let found = map.place_of(rank.into());
+    let found = found.and_then(|(node, local)| {
+        Some(Place { node: usize::try_from(node).ok()?, local: u32::try_from(local).ok()? })
+    });
+    found.unwrap_or(Place { node: 0, local: rank })
+}
+
+/// Returns the task map of a job. The error is for the user.
+pub(super) fn task_map(job: &StartJob) -> Result<TaskMap, String> {
+    let counts: Vec<u32> = job.nodes.iter().map(|node| node.ntasks).collect();
+    let Some(option) = job.shell_options.get("taskmap") else {
+        return Ok(TaskMap::block(&counts));
+    };
+    let (scheme, value) = scheme(option)?;
+    let failed = |error: String| format!("failed to map tasks with {scheme}:{value}: {error}");
+    match scheme {
+        "block" => Ok(TaskMap::block(&counts)),
+        "cyclic" => {
+            let stride = if value.is_empty() { Some(1) } else { value.parse().ok() };
+            match stride {
+                Some(stride) if stride > 0 => Ok(TaskMap::cyclic(&counts, stride)),
+                _ => Err(format!("invalid cyclic stride: {value}")),
+            }
+        }
+        "manual" => {
+            let map: TaskMap = value.parse().map_err(|error| failed(format!("{error}")))?;
+            check(&map, job).map_err(failed)?;
+            Ok(map)
+        }
+        "hostfile" => {
+            let text = fs::read_to_string(job.cwd.join(Path::new(value)));
+            let text = text.map_err(|error| failed(plain(&error)))?;
+            from_hosts(&text, job).map_err(failed)
+        }
+        _ => {
+            Err(format!("invalid taskmap scheme '{scheme}': use block, cyclic, manual or hostfile"))
         }
     }
-    Place { node: 0, local: rank }
+}
+
+/// Reads the option: a scheme, or an object with a scheme and its value.
+fn scheme(option: &Value) -> Result<(&str, &str), String> {
+    let text = |key| option.get(key).map_or(Some(""), Value::as_str);
+    let parts = match option.as_str() {
+        Some(text) => text.split_once(':').or(Some((text, ""))),
+        None => option.get("scheme").and_then(Value::as_str).zip(text("value")),
+    };
+    parts.ok_or_else(|| "taskmap: expected an object with the texts scheme and value".to_owned())
+}
+
+/// Checks that a map has all tasks and nodes of the job.
+fn check(map: &TaskMap, job: &StartJob) -> Result<(), String> {
+    if map.ntasks() != u64::from(job.ntasks) {
+        return Err(format!("got {} total tasks, expected {}", map.ntasks(), job.ntasks));
+    }
+    let nodes = job.nodes.len();
+    if map.nnodes() != nodes as u64 {
+        return Err(format!("got {} nodes, expected {nodes}", map.nnodes()));
+    }
+    Ok(())
+}
+
+/// Maps the tasks to the hosts of a file in their order, again from the first one after the last.
+fn from_hosts(text: &str, job: &StartJob) -> Result<TaskMap, String> {
+    let resources: ResourceSet = serde_json::from_value(job.resources.clone())
+        .map_err(|error| format!("R is damaged: {error}"))?;
+    let ranks: Vec<u32> = job.nodes.iter().map(|node| node.rank).collect();
+    let mut nodes = Vec::new();
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        let hosts: Hostlist = line.parse().map_err(|error| format!("{line}: {error}"))?;
+        for host in hosts.iter() {
+            let is_host = |rank: &u32| resources.host(*rank).as_ref() == Some(&host);
+            let node = ranks.iter().position(is_host);
+            nodes
+                .push(node.ok_or_else(|| format!("host {host} not found in job nodelist"))? as u64);
+        }
+    }
+    if nodes.is_empty() {
+        return Err("the file names no host".to_owned());
+    }
+    Ok(TaskMap::of_nodes(nodes.into_iter().cycle().take(job.ntasks as usize)))
 }
 
 #[cfg(test)]
 mod tests {
+    use jobtap_core::job::JobId;
+    use serde_json::json;
+
     use super::*;
+    use crate::exec::NodeTasks;
+
+    /// A job on two hosts with the ranks 3 and 5, and two tasks on each.
+    fn job(option: &Value) -> StartJob {
+        let nodes = [3, 5].map(|rank| NodeTasks { rank, ntasks: 2 });
+        let children = json!({"core": "0-1"});
+        let execution = json!({
+            "R_lite": [{"rank": "3,5", "children": children}],
+            "nodelist": ["a,b"],
+            "starttime": 0,
+            "expiration": 0,
+        });
+        StartJob {
+            ntasks: 4,
+            nodes: nodes.into(),
+            shell_options: json!({ "taskmap": option }),
+            resources: json!({"version": 1, "execution": execution}),
+            ..StartJob::new(JobId::new(1))
+        }
+    }
+
+    fn raw(scheme: &str, value: &str) -> Result<String, String> {
+        let option = json!({"scheme": scheme, "value": value});
+        task_map(&job(&option)).map(|map| map.to_raw())
+    }
 
     #[test]
-    fn tasks_are_ranked_node_by_node() {
+    fn tasks_are_ranked_node_by_node_without_the_option() {
         let nodes = [(3, 2), (5, 0), (9, 1)].map(|(rank, ntasks)| NodeTasks { rank, ntasks });
-        let places = [0, 1, 2].map(|rank| place(&nodes, rank));
+        let job = StartJob { ntasks: 3, nodes: nodes.into(), ..StartJob::new(JobId::new(1)) };
+        let map = task_map(&job).unwrap();
+        let places = [0, 1, 2].map(|rank| place(&map, rank));
         assert_eq!(places.map(|place| (place.node, place.local)), [(0, 0), (0, 1), (2, 0)]);
-        assert_eq!(place(&[], 4), Place { node: 0, local: 4 });
+        assert_eq!(place(&TaskMap::default(), 4), Place { node: 0, local: 4 });
+    }
+
+    #[test]
+    fn every_scheme_places_all_tasks() {
+        assert_eq!(raw("block", "").unwrap(), "0-1;2-3");
+        assert_eq!(raw("cyclic", "").unwrap(), "0,2;1,3");
+        assert_eq!(raw("cyclic", "2").unwrap(), "0-1;2-3");
+        assert_eq!(raw("manual", "[[1,1,3,1],[0,1,1,1]]").unwrap(), "3;0-2");
+        assert_eq!(raw("manual", "0-2;3").unwrap(), "0-2;3");
+        assert_eq!(task_map(&job(&json!("cyclic:1"))).unwrap().to_raw(), "0,2;1,3");
+    }
+
+    #[test]
+    fn a_hostfile_names_the_hosts_of_the_tasks() {
+        let file = |text: &str| from_hosts(text, &job(&Value::Null)).map(|map| map.to_raw());
+        assert_eq!(file("b\n\na\n").unwrap(), "1,3;0,2");
+        assert_eq!(file("a,a,b,b").unwrap(), "0-1;2-3");
+        assert_eq!(file("a\nc").unwrap_err(), "host c not found in job nodelist");
+        assert_eq!(file("\n").unwrap_err(), "the file names no host");
+        let missing = raw("hostfile", "/no/such").unwrap_err();
+        let text = "failed to map tasks with hostfile:/no/such: No such file or directory";
+        assert_eq!(missing, text);
+    }
+
+    #[test]
+    fn an_invalid_map_is_refused_with_its_reason() {
+        for (scheme, value, wanted) in [
+            ("cyclic", "0", "invalid cyclic stride: 0"),
+            ("cyclic", "x", "invalid cyclic stride: x"),
+            ("manual", "0-2", "failed to map tasks with manual:0-2: got 3 total tasks, expected 4"),
+            ("manual", "0-3", "failed to map tasks with manual:0-3: got 1 nodes, expected 2"),
+            (
+                "manual",
+                "[1]",
+                "failed to map tasks with manual:[1]: entry 0 in taskmap is not an array",
+            ),
+            (
+                "spiral",
+                "",
+                "invalid taskmap scheme 'spiral': use block, cyclic, manual or hostfile",
+            ),
+        ] {
+            assert_eq!(raw(scheme, value).unwrap_err(), wanted);
+        }
+        let error = task_map(&job(&json!({"scheme": 1}))).unwrap_err();
+        assert_eq!(error, "taskmap: expected an object with the texts scheme and value");
     }
 }

@@ -231,6 +231,7 @@ mod tests {
 
     use super::super::token;
     use jobtap_core::engine::ExecEvent;
+    use jobtap_core::job::TaskMap;
 
     use super::*;
 
@@ -261,7 +262,8 @@ mod tests {
             Shepherd::new(state.path().to_owned(), nonce, open_files, inbox).unwrap();
         let (outbox, mut replies) = unbounded_channel();
         let nodes = [3, 5].map(|rank| NodeTasks { rank, ntasks: 1 });
-        let start = StartJob { ntasks: 2, nodes: nodes.into(), ..StartJob::new(ID) };
+        let taskmap = TaskMap::block(&[1, 1]);
+        let start = StartJob { ntasks: 2, nodes: nodes.into(), taskmap, ..StartJob::new(ID) };
         let mut job = Job::new(&start, Some(outbox));
         job.open_streams = 1;
         // A signal without effect, as any signal is for a process that hangs in a dead file system.

@@ -107,7 +107,7 @@ impl<'a> Launcher<'a> {
         group: Option<Pid>,
     ) -> io::Result<Spawned> {
         let TaskIo { stdin, stdout, stderr, captures, input } = io.task(rank, files)?;
-        let local = place(&self.job.nodes, rank).local.to_string();
+        let local = place(&self.job.taskmap, rank).local.to_string();
         let number = rank.to_string();
         let job = self.job;
         command

@@ -48,10 +48,10 @@ fn value(tag: &str, job: &StartJob, rank: u32) -> Option<String> {
         "tmpdir" => job.tmpdir.as_ref()?.display().to_string(),
         "size" => job.ntasks.to_string(),
         "nnodes" => job.nodes.len().max(1).to_string(),
-        "node.id" | "node.index" => place(&job.nodes, rank).node.to_string(),
+        "node.id" | "node.index" => place(&job.taskmap, rank).node.to_string(),
         "node.name" => rustix::system::uname().nodename().to_string_lossy().into_owned(),
         "taskid" | "task.id" | "task.rank" => rank.to_string(),
-        "task.index" => place(&job.nodes, rank).local.to_string(),
+        "task.index" => place(&job.taskmap, rank).local.to_string(),
         _ => job.id.encode(tag.strip_prefix("id.")?.parse().ok()?),
     })
 }

@@ -52,6 +52,17 @@ impl Found {
     }
 }
 
+/// Asks for the value of a key, and for each new value as it is stored, as a stream. Values that are stored in
+/// quick succession may be left out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Watch {
+    /// The key.
+    pub key: String,
+    /// Whether the key may be created only later.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "std::ops::Not::not")]
+    pub waitcreate: bool,
+}
+
 /// Asks for the keys of a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct List {

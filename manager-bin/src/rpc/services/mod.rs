@@ -8,6 +8,7 @@
 //! Most types of responses have a default for each field, so that a command reads a response that lacks
 //! some.
 
+pub mod attr;
 pub mod config;
 pub mod entries;
 pub mod ingest;
@@ -134,6 +135,7 @@ services! { each_service:
     "job-exec.stdin":              job_exec::Stdin => Done, Anyone, Short, job = id;
 
     "kvs.lookup":                  kvs::Lookup => kvs::Found, Anyone, Long;
+    "kvs.watch":                   kvs::Watch => kvs::Found, Anyone, Stream;
     "kvs.list":                    kvs::List => kvs::Keys, Anyone, Long;
     "kvs.dump":                    kvs::Dump => kvs::Dumped, Owner, Long;
 
@@ -153,6 +155,11 @@ services! { each_service:
     "config.get":                  config::Get => Value, Owner, Long;
     "config.load":                 config::Load => Done, Owner, Long + large, audit = config::Load::audit;
     "config.reload":               config::Reload => Done, Owner, Long, audit = config::Reload::audit;
+
+    "attr.get":                    attr::Get => attr::Found, Anyone, Short;
+    "attr.list":                   attr::List => attr::Names, Anyone, Short;
+    "attr.set":                    attr::Set => Done, Owner, Short, audit = attr::Set::audit;
+    "shutdown.start":              attr::Shutdown => attr::Ending, Owner, Short, audit = attr::Shutdown::audit;
 
     "log.dmesg":                   log::Dmesg => log::Shown, Owner, LongOrStream;
     "log.clear":                   log::Clear => Done, Owner, Short;

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 pub(crate) use self::resources::PerResourceArgs;
 
+use crate::cli::progress::ProgressArgs;
 use crate::cli::submit::caller::Caller;
 use crate::cli::submit::env;
 use crate::cli::submit::env::EnvRules;
@@ -20,7 +21,9 @@ use crate::cli::submit::error::ArgError;
 use crate::cli::submit::files;
 use crate::cli::submit::rlimit;
 use crate::cli::submit::setattr;
-use crate::cli::submit::values::{begin_time, is_task_set, substitute_cc, time_limit, warning};
+use crate::cli::submit::values::{
+    begin_time, is_task_set, substitute_cc, taskmap, time_limit, warning,
+};
 
 /// The options of `submit`, `run` and `bulksubmit` that describe a job, and its command.
 #[derive(Debug, Clone, Default, Args)]
@@ -112,6 +115,12 @@ pub(crate) struct SubmitArgs {
     /// Working directory of the job
     #[arg(long, value_name = "DIR")]
     pub(crate) cwd: Option<String>,
+    /// Map tasks to nodes by a scheme: block, cyclic[:N], manual:MAP (RFC 34) or hostfile:FILE
+    #[arg(long, value_name = "SCHEME[:VALUE]")]
+    pub(crate) taskmap: Option<String>,
+    /// Print the plugins of the command line that are loaded, and exit
+    #[arg(long)]
+    pub(crate) list_plugins: bool,
     /// Print more messages (repeatable)
     #[arg(short = 'v', long, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
@@ -148,6 +157,8 @@ pub(crate) struct CopyArgs {
     /// Write errors to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) log_stderr: Option<String>,
+    #[command(flatten)]
+    pub(crate) progress: ProgressArgs,
 }
 
 /// How the copies of a job learn their ids.
@@ -220,6 +231,7 @@ impl SubmitArgs {
             ("--tasks-per-core=", &mut self.per_resource.tasks_per_core),
             ("--gpus-per-node=", &mut self.per_resource.gpus_per_node),
             ("--shape=", &mut self.per_resource.shape),
+            ("--resources-json=", &mut self.per_resource.resources_json),
             ("-t", &mut self.time_limit),
             ("--signal=", &mut self.signal),
             ("-q", &mut self.queue),
@@ -231,6 +243,7 @@ impl SubmitArgs {
             ("--output=", &mut self.output),
             ("--error=", &mut self.error),
             ("--cwd=", &mut self.cwd),
+            ("--taskmap=", &mut self.taskmap),
         ];
         let single = single.into_iter().filter_map(|(option, text)| Some((option, text.as_mut()?)));
         let lists = [
@@ -252,7 +265,7 @@ impl SubmitArgs {
     /// # Errors
     /// [`ArgError`], with the text for the user.
     pub(crate) fn jobspec(&self, caller: &Caller) -> Result<Value, ArgError> {
-        let mut builder = self.resources()?;
+        let mut builder = self.resources(caller)?;
         if let Some(limit) = &self.time_limit {
             builder = builder.duration(time_limit(limit)?);
         }
@@ -354,6 +367,9 @@ impl SubmitArgs {
     ) -> Result<JobspecBuilder, ArgError> {
         if let Some(text) = &self.signal {
             builder = builder.shell_option("signal", warning(text)?)?;
+        }
+        if let Some(text) = &self.taskmap {
+            builder = builder.shell_option("taskmap", taskmap(text)?)?;
         }
         let rlimits = rlimit::apply(&self.rlimit, &caller.rlimits)?;
         if !rlimits.is_empty() {

@@ -1,9 +1,13 @@
 //! The options that request resources: per task, per resource, or as a shape.
 
+use std::fs;
+
 use clap::Args;
-use jobtap_core::jobspec::{JobspecBuilder, JobspecError};
+use jobtap_core::jobspec::{JobspecBuilder, JobspecError, Shape};
+use serde_json::Value;
 
 use super::{ArgError, SubmitArgs};
+use crate::cli::submit::caller::Caller;
 use crate::cli::submit::values::count;
 
 /// The options that give numbers of resources and of tasks on each of them, or a shape.
@@ -23,8 +27,11 @@ pub(crate) struct PerResourceArgs {
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) gpus_per_node: Option<String>,
     /// Resources as a shape (RFC 46) with one task per slot, e.g. node=2/slot=4/[core=2;gpu]
-    #[arg(long, value_name = "SHAPE")]
+    #[arg(long, visible_alias = "resources-shape", value_name = "SHAPE")]
     pub(crate) shape: Option<String>,
+    /// Resources from a JSON file: the section `resources` of a jobspec, or a whole jobspec
+    #[arg(long, value_name = "FILE")]
+    pub(crate) resources_json: Option<String>,
 }
 
 impl PerResourceArgs {
@@ -32,6 +39,19 @@ impl PerResourceArgs {
         let options =
             [&self.cores, &self.tasks_per_node, &self.tasks_per_core, &self.gpus_per_node];
         options.into_iter().any(Option::is_some)
+    }
+
+    /// The resources that are given as a whole, with the name of the option.
+    fn shape(&self, caller: &Caller) -> Result<Option<(&'static str, Shape)>, ArgError> {
+        match (&self.shape, &self.resources_json) {
+            (Some(_), Some(_)) => Err(ArgError::ShapeAndFile),
+            (Some(text), None) => {
+                let invalid = |error| ArgError::Shape { shape: text.clone(), error };
+                Ok(Some(("--shape", text.parse().map_err(invalid)?)))
+            }
+            (None, Some(name)) => Ok(Some(("--resources-json", from_file(name, caller)?))),
+            (None, None) => Ok(None),
+        }
     }
 
     fn add_to(&self, mut builder: JobspecBuilder) -> Result<JobspecBuilder, ArgError> {
@@ -51,21 +71,30 @@ impl PerResourceArgs {
     }
 }
 
+/// Reads the section `resources` from a JSON file, which has only this section or a whole jobspec.
+fn from_file(name: &str, caller: &Caller) -> Result<Shape, ArgError> {
+    let failed = |text: String| ArgError::File { name: name.to_owned(), text };
+    let text = fs::read_to_string(caller.file(name)).map_err(|e| ArgError::file(name, &e))?;
+    let value: Value = serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
+    match value.get("resources").unwrap_or(&value) {
+        Value::Array(resources) => Ok(Shape::from_resources(resources.clone())),
+        _ => Err(failed("expected a list of resources, or a jobspec with one".to_owned())),
+    }
+}
+
 impl SubmitArgs {
     /// A jobspec of the command with the requested resources.
     ///
     /// # Errors
-    /// [`ArgError`] for an invalid number or shape, and for options that exclude each other.
-    pub(in crate::cli) fn resources(&self) -> Result<JobspecBuilder, ArgError> {
+    /// [`ArgError`] for an invalid number, shape or file, and for options that exclude each other.
+    pub(super) fn resources(&self, caller: &Caller) -> Result<JobspecBuilder, ArgError> {
         let mut builder = JobspecBuilder::new(&self.command);
         let per_task = [&self.ntasks, &self.cores_per_task, &self.gpus_per_task];
         let per_task = per_task.into_iter().any(Option::is_some);
-        if let Some(shape) = &self.per_resource.shape {
+        if let Some((option, shape)) = self.per_resource.shape(caller)? {
             if per_task || self.nodes.is_some() || self.exclusive || self.per_resource.any_count() {
-                return Err(ArgError::ShapeAndCounts);
+                return Err(ArgError::ShapeAndCounts(option));
             }
-            let shape =
-                shape.parse().map_err(|error| ArgError::Shape { shape: shape.clone(), error })?;
             builder = builder.shape(shape);
         } else {
             if per_task && self.per_resource.any_count() {

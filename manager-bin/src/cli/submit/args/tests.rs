@@ -97,6 +97,46 @@ fn invalid_counts_are_refused_with_the_messages_of_flux() {
 }
 
 #[test]
+fn a_taskmap_is_a_scheme_with_a_value() {
+    let taskmap = |text: &str| system(&["--taskmap", text], "shell.options.taskmap");
+    assert_eq!(taskmap("cyclic"), json!({"scheme": "cyclic", "value": ""}));
+    assert_eq!(taskmap("CYCLIC:2"), json!({"scheme": "cyclic", "value": "2"}));
+    let map = "manual:[[0,2,1,1]]";
+    assert_eq!(taskmap(map), json!({"scheme": "manual", "value": "[[0,2,1,1]]"}));
+    assert_eq!(refused(&["--taskmap=:1", "a"]), "Invalid taskmap URI \":1\"");
+    assert_eq!(refused(&["--taskmap=", "a"]), "Invalid taskmap URI \"\"");
+}
+
+#[test]
+fn resources_are_read_from_a_file_or_a_jobspec() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        fs::write(&path, text).unwrap();
+        format!("--resources-json={}", path.display())
+    };
+    let slot = json!([{"type": "slot", "label": "mine", "count": 3,
+        "with": [{"type": "core", "count": 2}]}]);
+    let whole = json!({"version": 1, "resources": slot});
+    for (name, text) in [("resources", slot.to_string()), ("jobspec", whole.to_string())] {
+        let spec = jobspec(&[&file(name, &text), "a"]);
+        assert_eq!(spec["resources"], slot);
+        assert_eq!(spec["tasks"][0]["slot"], "mine");
+    }
+    let good = file("good", &slot.to_string());
+    let text = "--shape and --resources-json are mutually exclusive: use only one of them";
+    assert_eq!(refused(&[&good, "--resources-shape=slot/core", "a"]), text);
+    let text = "--resources-json can't be used with other resource options";
+    assert_eq!(refused(&[&good, "-n1", "a"]), text);
+    let bad = refused(&[&file("bad", "[1"), "a"]);
+    assert!(bad.starts_with("EOF while parsing a list") && bad.contains("/bad'"), "{bad}");
+    let text = refused(&[&file("text", "1"), "a"]);
+    assert!(text.starts_with("expected a list of resources, or a jobspec with one: '"), "{text}");
+    let missing = refused(&["--resources-json=/no/such", "a"]);
+    assert_eq!(missing, "No such file or directory: '/no/such'");
+}
+
+#[test]
 fn resources_are_requested_by_counts_or_as_a_shape() {
     let counts = |words: &[&str]| {
         let mut words = words.to_vec();
@@ -108,6 +148,7 @@ fn resources_are_requested_by_counts_or_as_a_shape() {
     assert_eq!(counts(&["--cores=8", "-N2", "--tasks-per-node=3"]), (2, 2, 4, 6));
     assert_eq!(counts(&["-N2", "--tasks-per-core=2", "--gpus-per-node=1"]), (2, 2, 1, 4));
     assert_eq!(counts(&["--shape=node=2/slot=3/core=4"]), (2, 6, 4, 6));
+    assert_eq!(counts(&["--resources-shape=slot=3/core"]), (0, 3, 1, 3));
     assert_eq!(
         system(&["-N2", "--tasks-per-node=3"], "shell.options.per-resource"),
         json!({"type": "node", "count": 3})
