@@ -23,14 +23,15 @@ const JOB: [&str; 2] = ["JOBTAP_JOB_ID", "FLUX_JOB_ID"];
 
 /// Options and arguments of `hostlist`.
 #[derive(Debug, Default, clap::Args)]
-#[command(after_help = "\
-Sources:\n\
-  instance      all hosts of the manager\n\
-  JOBID         the hosts of a job\n\
-  local         the hosts of the current job, or those of the manager outside of a job\n\
-  avail[able]   the hosts of the manager that are neither offline nor drained\n\
-  stdin, -      lines of standard input; the default\n\
-  HOSTS         a list of hosts, such as node[1-3],login")]
+#[command(after_help = concat!(
+    "Sources:\n",
+    "  instance      all hosts of the manager\n",
+    "  JOBID         the hosts of a job\n",
+    "  local         the hosts of the current job, or those of the manager outside of a job\n",
+    "  avail[able]   the hosts of the manager that are neither offline nor drained\n",
+    "  stdin, -      lines of standard input; the default\n",
+    "  HOSTS         a list of hosts, such as node[1-3],login",
+))]
 pub(crate) struct HostlistArgs {
     /// Print each host, separated by the delimiter
     #[arg(short = 'e', long, conflicts_with = "count")]

@@ -171,16 +171,17 @@ fn is_part(name: &str) -> bool {
 async fn list(client: &Client, args: &ListArgs) -> Result<u8, CliError> {
     let parts = PARTS.iter().copied().chain([MANAGER]).map(|name| (name.to_owned(), None));
     let mut modules: Vec<(String, Option<Loaded>)> = parts.collect();
-    // A plugin's name may begin with a dot; its requests go to the service `job-manager.NAME`.
     let plugins = client.call(Jobtap::default()).await?.details;
     modules.extend(plugins.into_iter().map(|plugin| (plugin.name.clone(), Some(plugin))));
     let program = std::env::current_exe()?;
     let mut text = format!("{:<24} {:>4}  S", "Module", "Idle");
     text.push_str(if args.long { " Path\n" } else { " Service\n" });
     for (name, plugin) in modules {
+        // The names of builtin plugins begin with a dot, those of their services don't.
+        let service = name.trim_start_matches('.');
         let last = match (&plugin, args.long) {
             (None, false) => name.clone(),
-            (Some(_), false) => format!("{MANAGER}.{name}"),
+            (Some(_), false) => format!("{MANAGER}.{service}"),
             (None, true) => program.display().to_string(),
             (Some(plugin), true) => format!("{} {}", plugin.crate_name, plugin.version),
         };

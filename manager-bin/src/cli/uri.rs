@@ -21,12 +21,13 @@ const COMMAND: &str = "uri";
 
 /// Options and arguments of `uri`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Targets:\n\
-  [jobid:]PATH  a manager that runs as a job: job ids separated by /, where .. is the manager's\n\
-                own job one level up, and a leading / the outermost manager\n\
-  pid:PID       the manager with this process id, or that of this process's environment\n\
-  local://PATH  the socket of a manager")]
+#[command(after_help = concat!(
+    "Targets:\n",
+    "  [jobid:]PATH  a manager that runs as a job: job ids separated by /, where .. is the manager's\n",
+    "                own job one level up, and a leading / the outermost manager\n",
+    "  pid:PID       the manager with this process id, or that of this process's environment\n",
+    "  local://PATH  the socket of a manager",
+))]
 pub(crate) struct UriArgs {
     /// Refused: managers are reached only on their own host
     #[arg(long, conflicts_with = "local")]
