@@ -4,7 +4,6 @@
 use std::fs;
 use std::path::Path;
 
-use jobtap_core::job::JobId;
 use jobtap_tests::{Manager, jobtap, temporary, until};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -38,11 +37,6 @@ fn ended(m: &Manager) -> String {
     id
 }
 
-/// Returns the id in the form that the log uses.
-fn in_log(id: &str) -> String {
-    id.parse::<JobId>().unwrap().to_string()
-}
-
 fn listed(m: &Manager, format: &str) -> String {
     m.jobtap_args(&["housekeeping", "list", "-no", format]).ok()
 }
@@ -72,7 +66,7 @@ fn nodes_wait_for_a_script_that_can_be_listed_and_killed() {
     m.jobtap_args(&["housekeeping", "kill", "-j", &id]).ok();
     until("nothing is left", || listed(&m, "{ranks}").is_empty());
     let log = m.jobtap("dmesg").ok();
-    assert!(log.contains(&format!("n[0,2] (rank 0,2) {}: Terminated", in_log(&id))), "{log}");
+    assert!(log.contains(&format!("n[0,2] (rank 0,2) {id}: Terminated")), "{log}");
 }
 
 #[test]
@@ -81,7 +75,7 @@ fn the_script_can_ask_the_manager_about_its_job() {
     let exe = jobtap().display();
     let m = cluster(&directory, &format!("{exe} jobs -no '{{result}}' $FLUX_JOB_ID"));
     let id = ended(&m);
-    let line = format!("housekeeping: n0 (rank 0) {}: COMPLETED", in_log(&id));
+    let line = format!("housekeeping: n0 (rank 0) {id}: COMPLETED");
     until("its answer is logged", || m.jobtap("dmesg").ok().contains(&line));
 }
 
@@ -113,7 +107,7 @@ fn a_bad_table_is_refused_and_a_later_one_takes_effect() {
     m.jobtap("config reload").ok();
     let id = m.submit("true");
     m.wait(&id, "clean");
-    let line = format!("{}: clean", in_log(&id));
+    let line = format!("{id}: clean");
     until("its output is logged", || m.jobtap("dmesg").ok().contains(&line));
 }
 
