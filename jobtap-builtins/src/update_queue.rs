@@ -108,7 +108,8 @@ mod tests {
     #[test]
     fn refuses_a_job_with_a_constraint_of_its_own() {
         let mut m = manager();
-        let own = TestJob::new().queue("c").attribute("constraints", json!({"hostlist": ["testhost"]}));
+        let own =
+            TestJob::new().queue("c").attribute("constraints", json!({"hostlist": ["testhost"]}));
         let id = m.submit(own).unwrap();
         let text = "job appears to have non-queue constraints, unable to update queue to c";
         assert_eq!(m.update(id, QUEUE, "b").unwrap_err(), text);

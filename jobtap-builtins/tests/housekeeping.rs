@@ -103,7 +103,7 @@ fn the_script_knows_its_job_and_its_rank() {
 
 #[test]
 fn each_rank_can_be_released_at_once() {
-    let mut m = manager(after(json!(0)));
+    let mut m = manager(after(json!("0s")));
     ended(&mut m);
     done(&mut m, 0);
     let next = m.submit(nodes(1)).unwrap();
@@ -195,7 +195,7 @@ fn scripts_are_signalled_by_job_by_rank_or_all() {
 
 #[test]
 fn a_query_shows_configuration_and_running_scripts() {
-    let mut m = manager(after(json!(0)));
+    let mut m = manager(after(json!("0s")));
     let id = ended(&mut m);
     let started = m.now().as_secs();
     done(&mut m, 0);
@@ -239,7 +239,7 @@ fn a_job_that_bypassed_the_scheduler_has_no_housekeeping() {
 
 #[test]
 fn a_crash_repeats_the_scripts_before_nodes_are_allocated() {
-    let mut m = manager(after(json!(0)));
+    let mut m = manager(after(json!("0s")));
     ended(&mut m);
     done(&mut m, 0);
     m.crash_and_restart();

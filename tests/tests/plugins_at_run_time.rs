@@ -39,7 +39,10 @@ fn is_alive(pid: &str) -> bool {
 #[test]
 fn a_plugin_is_loaded_with_its_configuration() {
     let m = Manager::start_with(probe_manager(), "[plugins.probe]\ngreeting = \"hello\"\n");
-    refused(m.jobtap("plugin query probe"), "probe-manager-jobtap: ERROR: probe: plugin not found");
+    refused(
+        m.jobtap("plugin query probe"),
+        "probe-manager-jobtap: ERROR: probe: plugin not found: it is linked and not loaded",
+    );
     refused(
         m.jobtap("plugin load prob"),
         "probe-manager-jobtap: ERROR: prob not found; did you mean \"probe\"?",

@@ -82,7 +82,7 @@ fn unknown_modules_and_guests_are_refused() {
         assert_eq!(out.code, 1, "{words}");
         assert_eq!(out.stderr.trim_end(), text);
     };
-    refused("module reload nope", "jobtap-module: reload nope: there is no such module");
+    refused("module reload nope", "jobtap-module: reload nope: nope not found");
     refused(
         "module reload sched-simple mode=limited",
         "jobtap-module: reload sched-simple: modules have no arguments: use the configuration",

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use jobtap_core::engine::{DrainMode, Input, NodeRequest, ReplyTo, Setup, Submission};
+use jobtap_core::engine::{
+    DrainMode, Effect, Engine, Exception, Input, NodeRequest, ReplyTo, Request, Setup, Submission,
+};
 use jobtap_core::host::{Registry, RemoteCall, RemoteSink, Ticks};
-use jobtap_core::job::{Timestamp, Uid};
+use jobtap_core::job::{Flags, StateSet, Timestamp, Uid};
 use jobtap_core::jobspec::JobspecBuilder;
 use jobtap_core::queue::Target;
 use jobtap_core::resource::{Idset, ResourceSet};
@@ -232,7 +234,7 @@ fn the_types_of_responses_read_what_the_engine_returns() {
         signed: ingest::wrap(&jobspec.value().to_string(), OWNER.userid),
         jobspec,
         urgency: 16,
-        flags: 0,
+        flags: Flags::WAITABLE.bits().into(),
     };
     let requests = [
         Request::Submit(Box::new(submission)),
@@ -249,8 +251,7 @@ fn the_types_of_responses_read_what_the_engine_returns() {
         }),
     ];
     for request in requests {
-        let input = Input::Request { reply: ReplyTo(1), cred: OWNER, request };
-        engine.handle(Timestamp::from_secs(3.0), input);
+        ask(&mut engine, request);
     }
     reads::<queue::List>(&engine.queue_names());
     reads::<queue::GetStatus>(&engine.queue_status(Some("batch")).unwrap());
@@ -265,6 +266,43 @@ fn the_types_of_responses_read_what_the_engine_returns() {
     let id = engine.active_jobs()[0];
     reads::<job_list::ListId>(&engine.list_id(id).unwrap());
     reads::<job_manager::Why>(&engine.why(id, OWNER).unwrap());
+    reads::<job_manager::SetUrgency>(&ask(&mut engine, Request::Urgency { id, urgency: 20 }));
+    let cancel =
+        || Exception { kind: "cancel".to_owned(), severity: 0, note: "no more".to_owned() };
+    let exception = cancel();
+    let (dry_run, userid, states) = (true, None, StateSet::ACTIVE);
+    let raise = Request::RaiseAll { dry_run, userid, states, exception };
+    reads::<job_manager::RaiseAll>(&ask(&mut engine, raise));
+    let kill = Request::KillAll { dry_run, userid, signum: 15 };
+    reads::<job_manager::KillAll>(&ask(&mut engine, kill));
+    reads::<queue::Idle>(&ask(&mut engine, Request::Idle));
+    let maintenance = NodeRequest::AddMaintenance {
+        targets: "0".to_owned(),
+        from: Some(100.0),
+        to: None,
+        reason: "disks".to_owned(),
+    };
+    reads::<resource::AddMaintenance>(&ask(&mut engine, Request::Nodes(maintenance)));
+    ask(&mut engine, Request::Raise { id, exception: cancel() });
+    reads::<job_manager::Wait>(&ask(&mut engine, Request::Wait { id: Some(id) }));
+    let (age_limit, num_limit, batch) = (-1.0, 0, 100);
+    let purge = Request::Purge { age_limit, num_limit, batch, force: false };
+    reads::<job_manager::Purge>(&ask(&mut engine, purge));
+    reads::<job_manager::PurgeId>(&ask(&mut engine, Request::PurgeId { id, force: true }));
+    // Last, since its stream has the events of later requests.
+    reads::<resource::Journal>(&ask(&mut engine, Request::Nodes(NodeRequest::Journal)));
+}
+
+/// The first response of the engine to a request.
+fn ask(engine: &mut Engine, request: Request) -> Value {
+    let input = Input::Request { reply: ReplyTo(1), cred: OWNER, request };
+    let effects = engine.handle(Timestamp::from_secs(3.0), input);
+    let response = effects.after.into_iter().find_map(|effect| match effect {
+        Effect::Reply { result, .. } => Some(result.unwrap()),
+        Effect::Respond { payload, .. } => Some(payload),
+        _ => None,
+    });
+    response.unwrap()
 }
 
 proptest! {

@@ -148,6 +148,8 @@ pub(in crate::cli) async fn attach(
         started: false,
         no_output: false,
         skip,
+        open_streams: None,
+        finished: None,
     };
     attached.run().await
 }
@@ -211,7 +213,16 @@ struct Attached {
     no_output: bool,
     /// How many more lines of output are skipped because of `--tail`.
     skip: usize,
+    /// How many streams of tasks have not ended in the output log; `None` before its header.
+    open_streams: Option<u64>,
+    /// The `finish` event and when it came, while it waits for the rest of the output.
+    finished: Option<(Instant, EventEntry)>,
 }
+
+/// How long `finish` waits for the rest of the output. The eventlog and the output log are two streams, and the
+/// message about failed tasks belongs below their output. A task's stream may stay open in a process that the
+/// task left behind.
+const OUTPUT_GRACE: Duration = Duration::from_secs(1);
 
 /// An input of the loop in [`Attached::run`].
 enum Input {
@@ -237,13 +248,20 @@ impl Attached {
             let input = tokio::select! {
                 biased;
                 signal = self.signals.recv() => Input::Signal(signal.unwrap_or_default()),
-                event = next(&mut self.main) => Input::Main(event),
+                event = next(&mut self.main), if self.finished.is_none() => Input::Main(event),
                 event = next(&mut self.exec) => Input::Exec(event),
                 event = next(&mut self.out) => Input::Out(event),
                 _ = ticks.tick() => Input::Tick,
             };
             if let Flow::Exit(code) = self.handle(input).await? {
                 return Ok(code);
+            }
+            if let Some((since, event)) = self.finished.take() {
+                if !self.output_has_ended() && since.elapsed() < OUTPUT_GRACE {
+                    self.finished = Some((since, event));
+                } else if let Flow::Exit(code) = self.main_event(&event)? {
+                    return Ok(code);
+                }
             }
         }
         self.status.clear();
@@ -255,6 +273,9 @@ impl Attached {
 
     async fn handle(&mut self, input: Input) -> Result<Flow, CliError> {
         match input {
+            Input::Main(Some(Ok(event))) if event.name == "finish" => {
+                self.finished = Some((Instant::now(), event));
+            }
             Input::Main(Some(Ok(event))) => return self.main_event(&event),
             Input::Main(Some(Err(error))) => return Err(self.cannot_attach(error)),
             Input::Main(None) => self.main = None,
@@ -315,6 +336,11 @@ impl Attached {
         Ok(Flow::Continue)
     }
 
+    /// Whether no more output is to come.
+    fn output_has_ended(&self) -> bool {
+        self.out.is_none() || self.open_streams == Some(0)
+    }
+
     /// Prints how the tasks have failed, if they did.
     fn show_failure(&mut self) {
         let status = self.finish.status.map(|status| status.text());
@@ -324,7 +350,33 @@ impl Attached {
         }
     }
 
+    /// Counts the streams of tasks that have not ended.
+    fn count_streams(&mut self, event: &EventEntry) {
+        let context = event.context.as_ref();
+        let field = |key: &str| context.and_then(|context| context.get(key));
+        match &*event.name {
+            "header" => {
+                let counts = field("count").and_then(Value::as_object);
+                let counts = counts.into_iter().flat_map(Map::values).filter_map(Value::as_u64);
+                self.open_streams = Some(counts.sum());
+            }
+            // A stream that goes to a file has no further entries here.
+            "redirect" => {
+                let ranks = field("rank").and_then(Value::as_str);
+                let ranks = ranks.and_then(|ranks| ranks.parse::<Idset>().ok());
+                self.end_streams(ranks.map_or(1, |ranks| ranks.len() as u64));
+            }
+            "data" if field("eof") == Some(&Value::Bool(true)) => self.end_streams(1),
+            _ => {}
+        }
+    }
+
+    fn end_streams(&mut self, count: u64) {
+        self.open_streams = self.open_streams.map(|open| open.saturating_sub(count));
+    }
+
     fn output(&mut self, event: &EventEntry) -> Result<(), CliError> {
+        self.count_streams(event);
         let lines = output::lines(event);
         // An event is skipped as a whole, even if fewer of its lines are to be skipped.
         if lines > 0 && self.skip > 0 {
