@@ -20,7 +20,7 @@ pub enum AttributeError {
     /// It has no name.
     #[error("an attribute needs a name")]
     NoName,
-    /// The value of [`STDERR_LEVEL`] is not a level.
+    /// The value of `log-stderr-level` is not a level.
     #[error("use a number from 0 to 7")]
     Level,
 }

@@ -85,7 +85,7 @@ fn unknown_modules_and_guests_are_refused() {
     refused("module reload nope", "jobtap-module: reload nope: nope not found");
     refused(
         "module reload sched-simple mode=limited",
-        "jobtap-module: reload sched-simple: modules have no arguments: use the configuration",
+        "jobtap-module: reload sched-simple: parts of the manager have no arguments: use the configuration",
     );
     let out = m.as_guest("module reload job-manager");
     assert_eq!(out.stderr.trim_end(), "jobtap-module: Request requires owner credentials");

@@ -234,7 +234,7 @@ fn the_types_of_responses_read_what_the_engine_returns() {
         signed: ingest::wrap(&jobspec.value().to_string(), OWNER.userid),
         jobspec,
         urgency: 16,
-        flags: Flags::WAITABLE.bits().into(),
+        flags: Flags::WAITABLE.bits(),
     };
     let requests = [
         Request::Submit(Box::new(submission)),
@@ -272,7 +272,7 @@ fn the_types_of_responses_read_what_the_engine_returns() {
     let exception = cancel();
     let (dry_run, userid, states) = (true, None, StateSet::ACTIVE);
     let raise = Request::RaiseAll { dry_run, userid, states, exception };
-    reads::<job_manager::RaiseAll>(&ask(&mut engine, raise));
+    reads::<RaiseAll>(&ask(&mut engine, raise));
     let kill = Request::KillAll { dry_run, userid, signum: 15 };
     reads::<job_manager::KillAll>(&ask(&mut engine, kill));
     reads::<queue::Idle>(&ask(&mut engine, Request::Idle));
@@ -284,7 +284,7 @@ fn the_types_of_responses_read_what_the_engine_returns() {
     };
     reads::<resource::AddMaintenance>(&ask(&mut engine, Request::Nodes(maintenance)));
     ask(&mut engine, Request::Raise { id, exception: cancel() });
-    reads::<job_manager::Wait>(&ask(&mut engine, Request::Wait { id: Some(id) }));
+    reads::<Wait>(&ask(&mut engine, Request::Wait { id: Some(id) }));
     let (age_limit, num_limit, batch) = (-1.0, 0, 100);
     let purge = Request::Purge { age_limit, num_limit, batch, force: false };
     reads::<job_manager::Purge>(&ask(&mut engine, purge));
