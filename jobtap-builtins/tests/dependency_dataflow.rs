@@ -170,7 +170,7 @@ fn loading_it_again_releases_jobs_freed_meanwhile() {
 
 #[derive(Debug, Clone)]
 enum Act {
-    /// Jobs with their user and their access to each string: 0 is none, 1 reads, 2 writes.
+    /// Jobs with their user and their access to each string: 0 does not use it, 1 reads it, 2 writes it.
     Submit(u32, [u8; 2]),
     Finish(usize),
     Cancel(usize),

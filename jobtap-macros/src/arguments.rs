@@ -11,7 +11,7 @@ use syn::ext::IdentExt;
 use syn::parse::ParseStream;
 use syn::{Expr, ExprLit, Ident, Lit, LitStr, Path, Token, Type};
 
-/// Reads a key, which may be a keyword; `None` where there is none.
+/// Reads a key, which may be a keyword; `None` if no key follows.
 pub(crate) fn key(input: ParseStream<'_>) -> syn::Result<Option<Ident>> {
     if !input.peek(Ident::peek_any) {
         return Ok(None);

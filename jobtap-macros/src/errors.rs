@@ -48,7 +48,7 @@ impl ErrorSink<'_> {
         errors.into_iter().for_each(|error| self.push(error));
     }
 
-    /// Returns the value, or reports why there is none.
+    /// Returns the value, or reports the error.
     pub(crate) fn ok<T>(&self, result: syn::Result<T>) -> Option<T> {
         result.map_err(|error| self.push(error)).ok()
     }

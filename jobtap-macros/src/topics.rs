@@ -1,4 +1,4 @@
-//! The topics that `#[on]` knows by their strings, and what it answers to a string that is none.
+//! The topics that `#[on]` knows by their strings, and what it answers to a string that names no topic.
 
 use jobtap_topics::suggest::nearest;
 use jobtap_topics::{EVENT_TOPICS, TOPICS, Topic};

@@ -1,4 +1,4 @@
-//! A topic of one's own needs a name.
+//! An author's own topic needs a name.
 use jobtap_core::prelude::*;
 
 #[topic(answer = f64)]

@@ -1,4 +1,4 @@
-//! A topic of one's own has no type parameters.
+//! An author's own topic has no type parameters.
 use jobtap_core::prelude::*;
 
 #[topic("accounts.share", answer = f64)]

@@ -1,4 +1,4 @@
-//! A plugin has one handler for a topic of one's own, by whatever path.
+//! A plugin has one handler for an author's own topic, by whatever path.
 use jobtap_core::prelude::*;
 
 #[topic("accounts.share", answer = f64)]

@@ -1,4 +1,4 @@
-//! The caller of a topic of one's own gets the answer at once, so its handlers aren't `async`.
+//! The caller of an author's own topic gets the answer at once, so its handlers aren't `async`.
 use jobtap_core::prelude::*;
 
 #[topic("accounts.share", answer = f64)]

@@ -37,7 +37,7 @@ struct Noted {
     change: Change,
 }
 
-/// The changes that a callback has asked for on one job; nearly always there are none.
+/// The changes that a callback has asked for on one job. Most callbacks ask for no change, so the list is made when the first one comes.
 #[derive(Default)]
 pub(crate) struct Asked(OnceCell<Box<FrozenVec<Box<Noted>>>>);
 

@@ -291,7 +291,7 @@ impl TestManager {
         TestStream(self.request(user(userid), request))
     }
 
-    /// The response to a request of [`open_request`](Self::open_request), or `None` if there is none yet.
+    /// The response to a request of [`open_request`](Self::open_request), or `None` if the manager has not responded yet.
     pub fn answered(&mut self, request: TestStream) -> Option<Result<Value, RequestError>> {
         self.replies.remove(&request.0.0)
     }

@@ -12,7 +12,7 @@ pub(super) fn of_key(key: &str) -> String {
     components.collect::<Vec<_>>().join("/")
 }
 
-/// Returns the key at `path`, or the reason why there is none.
+/// Returns the key at `path`, or the reason why the path leads to no key.
 pub(super) fn to_key(path: &str) -> Result<String, &'static str> {
     if path.starts_with('/') {
         return Err("the path is absolute");

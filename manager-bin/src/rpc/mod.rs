@@ -26,7 +26,7 @@ pub const HELLO: &str = "hello";
 
 /// A refusal: an error number and a sentence for the user.
 ///
-/// It prints the sentence, or the text of the error number if there is none.
+/// It prints the sentence, or the text of the error number if the sentence is empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RpcError {
     /// The error number that Flux responds with in this case.

@@ -76,7 +76,7 @@ pub(crate) fn run(args: SubmitCommand) -> ExitCode {
 }
 
 /// Prints the plugins of the command line, as `--list-plugins` does. Flux's are Python classes that add options
-/// to the commands; here plugins act in the manager, and there are none of the command line.
+/// to the commands; here plugins act in the manager, and the commands load none.
 pub(super) fn list_plugins() -> Result<u8, CliError> {
     session::print(
         "Options provided by plugins:\n  none: plugins act in the manager, see `plugin list`\n",

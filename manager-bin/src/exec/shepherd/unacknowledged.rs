@@ -27,7 +27,7 @@ struct End {
     history: Vec<ExecEvent>,
 }
 
-/// Replaces the file by one with the ends of `jobs`, or removes it if there are none.
+/// Replaces the file by one with the ends of `jobs`, or removes the file if `jobs` is empty.
 pub(super) fn write<'a>(state_dir: &Path, jobs: impl Iterator<Item = &'a Job>) -> io::Result<()> {
     let ends: Vec<End> =
         jobs.map(|job| End { id: job.id, history: job.history().to_vec() }).collect();

@@ -108,7 +108,7 @@ impl fmt::Display for Name<'_> {
     }
 }
 
-/// Checks the store in `dir` and returns the damage found; empty if there is none.
+/// Checks the store in `dir` and returns the damage found; the list is empty for an undamaged store.
 ///
 /// # Errors
 /// Fails if `dir` is no store, a manager has it open, or it can't be read.

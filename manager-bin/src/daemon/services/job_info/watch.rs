@@ -18,7 +18,7 @@ use crate::rpc::errno::{EIO, ENODATA, ENOENT, EPIPE};
 use crate::store::GuestFiles;
 
 /// The output of a running job is read again after this time, which is doubled up to [`SLOWEST_POLL`] while
-/// there is none.
+/// no new output comes.
 const FASTEST_POLL: Duration = Duration::from_millis(10);
 /// See [`FASTEST_POLL`].
 const SLOWEST_POLL: Duration = Duration::from_millis(160);
