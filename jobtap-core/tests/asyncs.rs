@@ -421,3 +421,44 @@ mod waiting_for_the_end {
         assert_eq!(m.call_service("mourner.await", json!(id)).unwrap(), "ended");
     }
 }
+
+mod blocking {
+    use jobtap_core::plugin::BlockingError;
+
+    use super::*;
+
+    /// Computes priorities on a thread. The name of a job says how.
+    #[derive(Default)]
+    struct Computed;
+
+    #[jobtap_plugin(name = "computed")]
+    impl Computed {
+        #[on("job.validate")]
+        async fn validate(job: JobInfo, remote: Remote<Self>) -> Result<(), Reject> {
+            let name = job.jobspec.name().unwrap_or_default().to_owned();
+            let work = remote.blocking(move || match &*name {
+                "broken" => panic!("no such model"),
+                name => name.len(),
+            });
+            match work.await {
+                Ok(length) => Reject::when(length > 5, format!("{length} letters")),
+                Err(BlockingError::Panicked(text)) => Err(Reject::new(text)),
+                Err(error) => Err(error.into()),
+            }
+        }
+    }
+
+    #[test]
+    fn the_value_of_blocking_work_comes_back() {
+        let mut m = with::<Computed>();
+        m.submit(TestJob::new().name("short")).unwrap();
+        assert_eq!(m.submit(TestJob::new().name("longer")), Err("6 letters".to_owned()));
+    }
+
+    #[test]
+    fn a_panic_of_blocking_work_is_an_error() {
+        let mut m = with::<Computed>();
+        assert_eq!(m.submit(TestJob::new().name("broken")), Err("no such model".to_owned()));
+        m.submit(TestJob::new()).unwrap();
+    }
+}

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use futures_util::future::AbortHandle;
 use serde_json::{Map, Value};
 
+use super::blocking::BlockingCommand;
 use super::callback::Args;
 use super::event_name::EventName;
 use super::exception::Exception;
@@ -236,6 +237,8 @@ pub enum Command {
     },
     /// Start or signal a process.
     Process(ProcessCommand),
+    /// Run work on a thread of the host's, or drop it.
+    Blocking(BlockingCommand),
     /// Accept or reject a job for which an asynchronous handler of `job.validate` decides.
     Verdict {
         /// The job.

@@ -17,6 +17,7 @@ compile_error!(
 
 // Modules with values that authors name too are open to the crate, so that `plugin` can export them.
 mod backend;
+pub(crate) mod blocking;
 pub(crate) mod call_error;
 mod callback;
 pub(crate) mod command;
@@ -43,6 +44,7 @@ pub use backend::{JOBTAP_PLUGINS_V1, JOBTAP_SCHEDULERS_V1};
 #[cfg(all(feature = "inventory", not(feature = "linkme")))]
 #[doc(hidden)]
 pub use backend::{Linked, LinkedScheduler};
+pub use blocking::{BlockingCommand, BlockingWork};
 pub use callback::{Args, Detail, Host};
 pub use command::{Command, JobWork, LaterCall, RemoteWork, Task, TimerKey, WorkKind};
 pub use descriptor::{

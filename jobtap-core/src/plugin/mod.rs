@@ -51,6 +51,7 @@ pub use remote::timers::Timer;
 
 // Values that occur in host commands and outcomes too, and are therefore defined in `host`.
 pub use crate::host::IsError;
+pub use crate::host::blocking::BlockingError;
 pub use crate::host::call_error::CallError;
 pub use crate::host::command::{JobFlag, Level};
 pub use crate::host::event_name::{EventName, InvalidEventName};

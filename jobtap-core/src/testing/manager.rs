@@ -15,7 +15,7 @@ use crate::engine::{
     Cred, Effect, Effects, Engine, ExecEvent, Input, LogLine, ReplyTo, Request, RequestError,
     RestoreError, Setup, TimerId,
 };
-use crate::host::{Registry, RemoteCall, RemoteSink, Ticks};
+use crate::host::{BlockingCommand, Registry, RemoteCall, RemoteSink, Ticks};
 use crate::job::{JobId, Timestamp, WaitStatus};
 use crate::plugin::Plugin;
 use crate::resource::ResourceSet;
@@ -411,6 +411,9 @@ impl TestManager {
                     self.streams.entry(to.0).or_default().push(payload);
                 }
                 Effect::Process { plugin, command } => self.processes.follow(plugin, command),
+                Effect::Blocking { command: BlockingCommand::Run(work), .. } => work.run(),
+                // Nothing waits for a thread here.
+                Effect::Blocking { command: BlockingCommand::DropAll, .. } => {}
                 Effect::Publish { .. } | Effect::Announce { .. } => {}
                 Effect::Exec(command) => inputs.extend(self.execution.execute(&command)),
                 Effect::Timer { id, at } if at <= self.now => inputs.push_back(Input::Timer(id)),

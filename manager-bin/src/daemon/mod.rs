@@ -9,13 +9,14 @@
 //! | `engine/` | the thread that owns the engine, and whose turn it is there |
 //! | `writes/` | makes a turn of the engine durable, and then does what it asks for |
 //! | `execution/` | between the engine and the executor of jobs |
-//! | `processes/` | the processes that plugins run |
+//! | `processes/`, `blocking` | the processes that plugins run; their work on threads |
 //! | `config/` | the configuration, and how another one takes its place |
 //!
 //! One order keeps every promise: nothing is acknowledged before it is durable, and nothing that was
 //! acknowledged is lost.
 
 pub mod attributes;
+mod blocking;
 pub mod config;
 mod engine;
 mod execution;

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{ExecCommand, RequestError};
 use crate::eventlog::EventEntry;
-use crate::host::{Level, PluginKey, ProcessCommand, ReplyTo, Task};
+use crate::host::{BlockingCommand, Level, PluginKey, ProcessCommand, ReplyTo, Task};
 use crate::job::{JobId, Timestamp};
 
 /// A timer of the engine; unique within one run of the manager.
@@ -131,6 +131,13 @@ pub enum Effect {
         plugin: PluginKey,
         /// What to do.
         command: ProcessCommand,
+    },
+    /// Run work of a plugin on a thread where nothing waits for it, or drop what waits for a thread.
+    Blocking {
+        /// The plugin.
+        plugin: PluginKey,
+        /// What to do.
+        command: BlockingCommand,
     },
     /// Show an event to watchers of the job's log.
     Publish {

@@ -4,7 +4,7 @@ use super::{perilogs, remote};
 use crate::engine::api::{Effect, Effects};
 use crate::engine::core::Core;
 use crate::engine::jobs::{Jobs, Running};
-use crate::host::{JobWork, Perilog, PluginKey, ProcessCommand, RemoteWork};
+use crate::host::{BlockingCommand, JobWork, Perilog, PluginKey, ProcessCommand, RemoteWork};
 use crate::job::{JobId, State};
 
 /// Starts the work of an asynchronous handler, once its events are durable.
@@ -88,10 +88,11 @@ pub(crate) fn abort_all(jobs: &mut Jobs, id: JobId) {
     }
 }
 
-/// Kills the processes of plugins that were removed or faulted.
-pub(crate) fn kill_processes(effects: &mut Effects, closed: &[PluginKey]) {
-    for plugin in closed {
-        let command = ProcessCommand::KillAll;
-        effects.after.push(Effect::Process { plugin: *plugin, command });
+/// Kills the processes of plugins that were removed or faulted, and drops their work that waits for a
+/// thread.
+pub(crate) fn end_outside(effects: &mut Effects, closed: &[PluginKey]) {
+    for plugin in closed.iter().copied() {
+        effects.after.push(Effect::Process { plugin, command: ProcessCommand::KillAll });
+        effects.after.push(Effect::Blocking { plugin, command: BlockingCommand::DropAll });
     }
 }

@@ -185,6 +185,9 @@ fn execute(core: &mut Core, plugin: PluginKey, command: Command) {
         Command::Process(command) => {
             core.effects.after.push(Effect::Process { plugin, command });
         }
+        Command::Blocking(command) => {
+            core.effects.after.push(Effect::Blocking { plugin, command });
+        }
         Command::BeginWork(work) => {
             async_work::begin(&mut core.jobs, &mut core.effects, plugin, work);
         }

@@ -85,7 +85,7 @@ fn close_open(core: &mut Core, closed: &[(PluginKey, Arc<str>)], on_jobs: OnJobs
     core.timers.stop_timers_of(&keys);
     core.plugins.refuse_awaited(&mut core.agenda, closed, "was removed");
     core.plugins.refuse_requests(&mut core.effects, closed);
-    async_work::kill_processes(&mut core.effects, &keys);
+    async_work::end_outside(&mut core.effects, &keys);
     retention::free_all_of(core, &keys);
     let jobs: Vec<JobId> = core.jobs.active.iter().copied().collect();
     for id in jobs {
@@ -117,7 +117,7 @@ pub(crate) fn close_faulted(core: &mut Core, key: PluginKey) {
     core.timers.stop_timers_of(&[key]);
     core.plugins.refuse_awaited(&mut core.agenda, &closed, "failed");
     core.plugins.refuse_requests(&mut core.effects, &closed);
-    async_work::kill_processes(&mut core.effects, &[key]);
+    async_work::end_outside(&mut core.effects, &[key]);
     retention::free_all_of(core, &[key]);
     let jobs: Vec<JobId> = core.jobs.active.iter().copied().collect();
     for id in jobs {

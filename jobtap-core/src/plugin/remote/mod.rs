@@ -1,5 +1,6 @@
-//! From outside the manager's thread back to the plugin: timers, futures and processes.
+//! From outside the manager's thread back to the plugin: timers, futures, threads and processes.
 
+pub(super) mod blocking;
 pub(super) mod bulk;
 pub(super) mod handle;
 pub(super) mod process;

@@ -13,6 +13,7 @@ use tokio::sync::{Notify, oneshot};
 
 use super::restore;
 use super::{Options, ShutdownRequest, StartError};
+use crate::daemon::blocking::BlockingThreads;
 use crate::daemon::config::current::{Configuration, warn_of_strangers};
 use crate::daemon::config::settings::Settings;
 use crate::daemon::engine::pulse::Pulse;
@@ -83,6 +84,7 @@ pub(super) fn start_threads(
         timers: Timers::start(engine.clone())?,
         plugins: plugin_runtime.plugins,
         processes: plugin_runtime.processes,
+        blocking: BlockingThreads::of_this_host(),
         failure,
     };
     let pulse = Pulse::start(Arc::clone(&log))?;

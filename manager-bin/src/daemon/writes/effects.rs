@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jobtap_core::engine::{Effect, JobLog};
 
 use super::hub::Hub;
+use crate::daemon::blocking::BlockingThreads;
 use crate::daemon::engine::timers::Timers;
 use crate::daemon::engine::{After, EngineHandle};
 use crate::daemon::execution::Execution;
@@ -32,6 +33,8 @@ pub(in crate::daemon) struct Effector {
     pub plugins: tokio::runtime::Handle,
     /// The processes of plugins.
     pub processes: Processes,
+    /// The threads for work of plugins that computes for long.
+    pub blocking: BlockingThreads,
     /// Where it is reported that nothing more can be made durable.
     pub failure: Failure,
 }
@@ -52,6 +55,7 @@ impl Effector {
             Effect::Reply { to, result } => self.engine.replies().finish(to, result),
             Effect::Respond { to, payload } => self.engine.replies().respond(to, payload),
             Effect::Process { plugin, command } => self.processes.send(plugin, command),
+            Effect::Blocking { plugin, command } => self.blocking.send(plugin, command),
             Effect::Publish { id, log, seq, entry } => {
                 self.hub.publish(id, log, seq, &entry);
                 if log == JobLog::Main {

@@ -1,0 +1,154 @@
+//! The environment of a job, in its order.
+
+use rustc_hash::FxHashMap;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+
+/// The environment of a job: variables by their names, in the order in which the job gets them.
+///
+/// ```
+/// use jobtap_core::slurm::Environment;
+///
+/// let mut environment: Environment = [("HOME", "/home/a"), ("LANG", "C")].into_iter().collect();
+/// environment.set("LANG", "en_US.UTF-8");
+/// assert_eq!(environment.get("LANG"), Some("en_US.UTF-8"));
+/// assert_eq!(environment.get("NONE"), None);
+/// ```
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Environment {
+    variables: Vec<(String, String)>,
+}
+
+impl Environment {
+    /// An environment without variables.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The value of a variable; `None` if the environment has no such variable.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
+        let found = self.variables.iter().find(|(variable, _)| variable == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// Sets a variable. One that is there keeps its place; a new one goes before all others, as in Slurm.
+    pub fn set(&mut self, name: impl Into<String>, value: impl Into<String>) {
+        let (name, value) = (name.into(), value.into());
+        match self.variables.iter_mut().find(|(variable, _)| *variable == name) {
+            Some((_, old)) => *old = value,
+            None => self.variables.insert(0, (name, value)),
+        }
+    }
+
+    /// Removes a variable, and returns whether it was there.
+    pub fn remove(&mut self, name: &str) -> bool {
+        let before = self.variables.len();
+        self.variables.retain(|(variable, _)| variable != name);
+        self.variables.len() < before
+    }
+
+    /// The variables in their order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.variables.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// The variables as `NAME=value`, in their order.
+    pub fn lines(&self) -> impl Iterator<Item = String> {
+        self.iter().map(|(name, value)| format!("{name}={value}"))
+    }
+
+    /// The number of variables.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.variables.len()
+    }
+
+    /// Whether there are no variables.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.variables.is_empty()
+    }
+}
+
+impl fmt::Debug for Environment {
+    /// Omits the values, since they may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter().map(|(name, _)| name)).finish()
+    }
+}
+
+impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Environment {
+    /// Takes the variables in their order. Of two with one name the last is taken, at the place of the
+    /// first.
+    fn from_iter<I: IntoIterator<Item = (N, V)>>(variables: I) -> Self {
+        let mut places: FxHashMap<String, usize> = FxHashMap::default();
+        let mut environment = Self::new();
+        for (name, value) in variables {
+            let (name, value) = (name.into(), value.into());
+            let next = environment.variables.len();
+            let place = *places.entry(name.clone()).or_insert(next);
+            match environment.variables.get_mut(place) {
+                Some((_, old)) => *old = value,
+                None => environment.variables.push((name, value)),
+            }
+        }
+        environment
+    }
+}
+
+impl Serialize for Environment {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
+    }
+}
+
+impl<'de> Deserialize<'de> for Environment {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Variables;
+
+        impl<'de> Visitor<'de> for Variables {
+            type Value = Environment;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of environment variables")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Environment, A::Error> {
+                let mut variables: Vec<(String, String)> = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    variables.push(entry);
+                }
+                Ok(variables.into_iter().collect())
+            }
+        }
+
+        deserializer.deserialize_map(Variables)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_of_the_variables_is_kept() {
+        let text = r#"{"Z":"1","A":"2","M":"3"}"#;
+        let mut environment: Environment = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&environment).unwrap(), text);
+        environment.set("A", "4");
+        environment.set("NEW", "5");
+        let lines: Vec<String> = environment.lines().collect();
+        assert_eq!(lines, ["NEW=5", "Z=1", "A=4", "M=3"]);
+        assert!(environment.remove("Z") && !environment.remove("Z"));
+        assert_eq!(environment.len(), 3);
+    }
+
+    #[test]
+    fn values_are_not_shown_in_debug_output() {
+        let environment: Environment = [("TOKEN", "secret")].into_iter().collect();
+        assert_eq!(format!("{environment:?}"), r#"["TOKEN"]"#);
+    }
+}

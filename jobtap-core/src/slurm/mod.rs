@@ -1,0 +1,29 @@
+//! Slurm's vocabulary: what a job asks for, as Slurm's plugins and scripts see it.
+//!
+//! Sites that come from Slurm bring policies which speak of `time_limit` in minutes, of `NO_VAL` and of
+//! `ESLURM_ACCESS_DENIED`. [`JobDescriptor`] is the description of a request with Slurm's names, units
+//! and unset values, [`JobRecord`], [`Partition`] and [`Reservation`] are what a policy can look at, and
+//! [`errno`] has the errors with which it refuses.
+//!
+//! Everything is declared in tables of [fields](Field), so that Lua, the mapping to jobspecs and the
+//! guide use the same names, types and descriptions. [`CONSTANTS`] are the numbers that scripts know as
+//! `slurm.NAME`.
+
+mod constants;
+mod descriptor;
+mod environment;
+pub mod errno;
+mod record;
+mod table;
+mod value;
+
+pub use constants::*;
+pub use descriptor::{FIELDS, JobDescriptor};
+pub use environment::Environment;
+pub use errno::SlurmError;
+pub use record::{JobRecord, Partition, Reservation};
+pub use table::{Field, SetField, Versions};
+pub use value::{Kind, SetError, Value};
+
+#[cfg(test)]
+mod tests;

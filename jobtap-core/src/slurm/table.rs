@@ -1,0 +1,268 @@
+//! What the tables of fields are made of, and the macro that makes a structure and its table of one
+//! declaration.
+//!
+//! Lua, the conversion to a jobspec, the chapter of the guide and the tests all go over these tables, so
+//! that a field is named and described in one place.
+
+use super::value::{Kind, SetError, Value};
+
+/// The versions of Slurm in which something holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Versions {
+    /// Slurm 22.05, the version of Debian 12.
+    pub v22_05: bool,
+    /// The newest version that was looked at, 26.11.
+    pub newest: bool,
+}
+
+impl Versions {
+    /// In no version.
+    pub const NONE: Self = Self { v22_05: false, newest: false };
+    /// In both versions.
+    pub const BOTH: Self = Self { v22_05: true, newest: true };
+    /// In 22.05 and no longer.
+    pub const OLD: Self = Self { v22_05: true, newest: false };
+    /// In the newest version only.
+    pub const NEWEST: Self = Self { v22_05: false, newest: true };
+
+    /// Whether there is a version in which it holds.
+    #[must_use]
+    pub const fn any(self) -> bool {
+        self.v22_05 || self.newest
+    }
+}
+
+/// How a value is written into a field.
+pub type SetField<T> = fn(&mut T, Value) -> Result<(), SetError>;
+
+/// A field of one of Slurm's structures.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Field<T: 'static> {
+    /// The name in Lua, and in C where the two agree.
+    pub name: &'static str,
+    /// The type of its values.
+    pub kind: Kind,
+    /// The fields that this one is another view of; empty for a field that is stored.
+    pub view_of: &'static [&'static str],
+    /// The versions of Slurm whose scripts can read it.
+    pub readable: Versions,
+    /// The versions of Slurm whose scripts can write it.
+    pub writable: Versions,
+    /// What a number counts: `minutes`, `MiB`; empty if there is nothing to say.
+    pub unit: &'static str,
+    /// The option of `sbatch` that sets it; empty if there is none.
+    pub option: &'static str,
+    /// What it means.
+    pub doc: &'static str,
+    /// Reads the value as Lua does.
+    pub get: fn(&T) -> Value,
+    /// Writes a value as Lua does; `None` if no version can write the field.
+    pub set: Option<SetField<T>>,
+}
+
+impl<T> Field<T> {
+    /// Finds a field by its name.
+    #[must_use]
+    pub fn find(fields: &'static [Self], name: &str) -> Option<&'static Self> {
+        fields.iter().find(|field| field.name == name)
+    }
+}
+
+/// What scripts may do with a field in one version of Slurm.
+pub(super) struct Access {
+    read: bool,
+    write: bool,
+}
+
+/// Scripts can read and write the field.
+pub(super) const RW: Access = Access { read: true, write: true };
+/// Scripts can read the field.
+pub(super) const RO: Access = Access { read: true, write: false };
+/// Scripts can write the field.
+pub(super) const WO: Access = Access { read: false, write: true };
+/// Scripts don't see the field.
+pub(super) const NO: Access = Access { read: false, write: false };
+
+pub(super) const fn readable(old: &Access, new: &Access) -> Versions {
+    Versions { v22_05: old.read, newest: new.read }
+}
+
+pub(super) const fn writable(old: &Access, new: &Access) -> Versions {
+    Versions { v22_05: old.write, newest: new.write }
+}
+
+/// Declares a structure and its table of fields.
+///
+/// A row of the first part is a field of the structure:
+/// `name: [type], ACCESS_IN_22_05 ACCESS_IN_THE_NEWEST, "unit", "option of sbatch";`. The types are
+///
+/// - `[text]`, `[list from FIRST]`, `[environment]`;
+/// - `[WIDTH]`, a number that is always set, and `[WIDTH = DEFAULT]`;
+/// - `[WIDTH or UNSET]`, a number that may be unset and then reads as `UNSET`; `[WIDTH or nil]`.
+///
+/// Functions to get and to set the value follow where scripts see another one than is stored.
+///
+/// A row of the second part is another view of fields of the structure, with functions to get and to set
+/// it: `name of [fields]: Kind, ACCESS ACCESS, "unit", "option", get [, set];`.
+macro_rules! record {
+    (
+        $(#[$meta:meta])*
+        pub struct $Name:ident {
+            $(
+                #[doc = $doc:literal]
+                $field:ident: [$($kind:tt)+], $old:ident $new:ident, $unit:literal, $option:literal
+                $(, $field_get:expr $(, $field_set:expr)?)?;
+            )*
+        }
+        views {
+            $(
+                #[doc = $view_doc:literal]
+                $view:ident of [$($source:ident)+]: $view_kind:ident,
+                $view_old:ident $view_new:ident, $view_unit:literal, $view_option:literal,
+                $get:expr $(, $set:expr)?;
+            )*
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[serde(default)]
+        pub struct $Name {
+            $(
+                #[doc = $doc]
+                #[doc = $crate::slurm::table::record!(@note $unit, $option, $($kind)+)]
+                pub $field: $crate::slurm::table::record!(@type $($kind)+),
+            )*
+        }
+
+        impl Default for $Name {
+            fn default() -> Self {
+                Self { $( $field: $crate::slurm::table::record!(@default $($kind)+), )* }
+            }
+        }
+
+        impl $Name {
+            /// The table of the fields: those that are stored, then the other views of them.
+            pub const FIELDS: &'static [$crate::slurm::Field<Self>] = &[
+                $( $crate::slurm::Field {
+                    name: stringify!($field),
+                    kind: $crate::slurm::table::record!(@kind $($kind)+),
+                    view_of: &[],
+                    readable: $crate::slurm::table::readable(
+                        &$crate::slurm::table::$old, &$crate::slurm::table::$new),
+                    writable: $crate::slurm::table::writable(
+                        &$crate::slurm::table::$old, &$crate::slurm::table::$new),
+                    unit: $unit,
+                    option: $option,
+                    doc: $doc,
+                    get: $crate::slurm::table::record!(
+                        @first $(($field_get))?
+                        (|record| $crate::slurm::table::record!(@get record.$field, $($kind)+))
+                    ),
+                    set: $crate::slurm::table::record!(
+                        @first $($((Some($field_set)))?)?
+                        ($crate::slurm::table::record!(@set $old $new, $field, $($kind)+))
+                    ),
+                }, )*
+                $( $crate::slurm::Field {
+                    name: stringify!($view),
+                    kind: $crate::slurm::Kind::$view_kind,
+                    view_of: &[$(stringify!($source)),+],
+                    readable: $crate::slurm::table::readable(
+                        &$crate::slurm::table::$view_old, &$crate::slurm::table::$view_new),
+                    writable: $crate::slurm::table::writable(
+                        &$crate::slurm::table::$view_old, &$crate::slurm::table::$view_new),
+                    unit: $view_unit,
+                    option: $view_option,
+                    doc: $view_doc,
+                    get: $get,
+                    set: $crate::slurm::table::record!(@view_set $($set)?),
+                }, )*
+            ];
+
+            /// Returns a field's value as Lua reads it; `None` if Slurm has no field of this name.
+            #[must_use]
+            pub fn get(&self, name: &str) -> Option<$crate::slurm::Value> {
+                $crate::slurm::Field::find(Self::FIELDS, name).map(|field| (field.get)(self))
+            }
+        }
+    };
+
+    (@note $unit:literal, $option:literal, $($kind:tt)+) => {
+        concat!(
+            "\n\n",
+            $crate::slurm::table::record!(@words $($kind)+),
+            $crate::slurm::table::record!(@unit $unit),
+            $crate::slurm::table::record!(@option $option),
+        )
+    };
+    (@unit "") => { "" };
+    (@unit $unit:literal) => { concat!("Unit: ", $unit, ". ") };
+    (@option "") => { "" };
+    (@option $option:literal) => { concat!("In `sbatch`: `", $option, "`.") };
+    (@words $width:ident or nil) => { "`None` if it does not apply; scripts read `nil` then. " };
+    (@words $width:ident or $unset:tt) => {
+        concat!("`None` if it is not set; scripts read `", stringify!($unset), "` then. ")
+    };
+    (@words $($other:tt)+) => { "" };
+
+    (@type text) => { Option<String> };
+    (@type list from $first:literal) => { Vec<String> };
+    (@type environment) => { $crate::slurm::Environment };
+    (@type bool) => { bool };
+    (@type $width:ident) => { $width };
+    (@type $width:ident = $default:tt) => { $width };
+    (@type $width:ident or $unset:tt) => { Option<$width> };
+
+    (@default $width:ident = $default:tt) => { $default };
+    (@default $($kind:tt)+) => { Default::default() };
+
+    (@kind text) => { $crate::slurm::Kind::Text };
+    (@kind list from $first:literal) => { $crate::slurm::Kind::List { first: $first } };
+    (@kind environment) => { $crate::slurm::Kind::Environment };
+    (@kind bool) => { $crate::slurm::Kind::Boolean };
+    (@kind $($number:tt)+) => { $crate::slurm::Kind::Number };
+
+    (@get $place:expr, text) => { $crate::slurm::value::text($place.as_ref()) };
+    (@get $place:expr, list from $first:literal) => { $crate::slurm::value::list(&$place) };
+    (@get $place:expr, environment) => { $crate::slurm::Value::List($place.lines().collect()) };
+    (@get $place:expr, bool) => { $crate::slurm::Value::Boolean($place) };
+    (@get $place:expr, $width:ident or nil) => {
+        $place.map_or($crate::slurm::Value::Nil, $crate::slurm::value::number)
+    };
+    (@get $place:expr, $width:ident or $unset:tt) => {
+        $crate::slurm::value::number_or($place, $unset)
+    };
+    (@get $place:expr, $($number:tt)+) => { $crate::slurm::value::number($place) };
+
+    (@set NO NO, $($row:tt)*) => { None };
+    (@set NO RO, $($row:tt)*) => { None };
+    (@set RO NO, $($row:tt)*) => { None };
+    (@set RO RO, $($row:tt)*) => { None };
+    (@set $old:ident $new:ident, $field:ident, text) => {
+        Some(|record, value| {
+            record.$field = $crate::slurm::value::text_from(value)?;
+            Ok(())
+        })
+    };
+    (@set $old:ident $new:ident, $field:ident, $width:ident or $unset:tt) => {
+        Some(|record, value| {
+            record.$field = $crate::slurm::value::optional_from(&value, $unset)?;
+            Ok(())
+        })
+    };
+    (@set $old:ident $new:ident, $field:ident, $width:ident) => {
+        Some(|record, value| {
+            let number = $crate::slurm::value::number_from(&value)?;
+            record.$field = $crate::slurm::value::Width::of(number);
+            Ok(())
+        })
+    };
+
+    (@first ($first:expr) $($others:tt)*) => { $first };
+
+    (@view_set) => { None };
+    (@view_set $set:expr) => { Some($set) };
+}
+
+pub(super) use record;
