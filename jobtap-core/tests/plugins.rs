@@ -361,7 +361,7 @@ mod data {
         let last = m.log().filter(|(_, text)| text.starts_with("recorder:")).last().unwrap().1;
         assert_eq!(
             last,
-            "recorder: validate depend priority alloc start finish release free clean"
+            "recorder: validate depend priority annotations alloc start finish release free clean"
         );
     }
 }

@@ -64,8 +64,8 @@ mod wildcard {
         assert_eq!(
             words(&m, "recorder"),
             "create validate NEW ev.validate state.depend ev.depend state.priority ev.priority \
-             state.sched ev.alloc state.run ev.start ev.finish state.cleanup ev.release ev.free \
-             ev.clean state.inactive inactive-add destroy"
+             state.sched ev.annotations ev.alloc state.run ev.start ev.finish state.cleanup \
+             ev.release ev.free ev.clean state.inactive inactive-add destroy"
         );
         m.purge(id).unwrap();
         assert!(words(&m, "recorder").ends_with("destroy inactive-remove"));

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::agenda::{Agenda, Cause, PendingDispatch, Work};
 use super::alloc::Allocation;
@@ -69,6 +69,16 @@ impl Core {
     /// Ends a job in the name of the instance's owner.
     pub(super) fn raise_fatal(&mut self, id: JobId, kind: &str, note: &str) {
         self.raise(id, &Exception::new(Severity::FATAL, kind, note));
+    }
+
+    /// Merges annotations into the job's, and shows the result to watchers of all jobs and to subscribed
+    /// plugins. The event is not logged (RFC 21).
+    pub(super) fn annotate(&mut self, id: JobId, notes: &Map<String, Value>) {
+        self.jobs.annotate(id, notes);
+        let Some(job) = self.job(id) else { return };
+        let all = job.annotations();
+        let all = if all.is_empty() { Value::Null } else { all.clone().into() };
+        self.post(id, events::annotations(self.clock.now, all));
     }
 
     /// Appends an event to a log of the job; see [`Jobs::append`].

@@ -1,60 +1,46 @@
-//! The commands: a file or a folder for each, and the modules that several of them use (`format`, `ids`,
-//! `message`, `optional_values`, `progress`, `session`, `usage`, `when`).
+//! The commands: a file or a folder for each. Those about the manager itself are in `instance`, those that combine
+//! sets in `sets`, and what several commands use in `common`.
 
-mod attr;
-mod audit;
 mod bench;
 mod build;
 mod bulksubmit;
 mod cancel;
-mod config;
-mod dmesg;
-mod env;
-mod escapes;
+mod common;
 mod exec_override;
-mod format;
-mod fsck;
-mod hostlist;
 mod housekeeping;
-mod ids;
+mod instance;
 mod job;
 mod jobs;
 mod kvs;
-mod message;
-mod module;
 mod new;
-mod optional_values;
 mod pgrep;
 mod plugin;
 mod post_event;
-mod progress;
 mod pstree;
 mod queue;
 mod resource;
-mod rset;
 mod run;
-mod session;
-mod shutdown;
+mod sets;
 mod start;
 mod submit;
 mod update;
-mod uptime;
-mod uri;
-mod usage;
-mod version;
 mod watch;
-mod when;
 
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use ids::IdStyle;
+// A command names what it uses as `crate::cli::session`, wherever that lies below.
+use common::{
+    escapes, format, ids, ids::IdStyle, message, optional_values, progress, session, usage,
+    usage::Family, when,
+};
+use instance::{attr, audit, config, dmesg, env, fsck, module, shutdown, uptime, uri, version};
 use jobtap_core::job::JobId;
+use sets::{hostlist, rset};
 
 use crate::exec::{SHEPHERD_ARGUMENT, shepherd_main};
 use crate::limited;
-use usage::Family;
 
 /// The command line of the program.
 #[derive(Debug, Parser)]

@@ -7,7 +7,7 @@ use super::in_use;
 use crate::engine::api::Level;
 use crate::engine::core::Core;
 use crate::engine::events;
-use crate::engine::jobs::{Record, annotations};
+use crate::engine::jobs::Record;
 use crate::host::JobFlag;
 use crate::job::{JobId, State};
 use crate::queue::Queues;
@@ -82,10 +82,11 @@ fn grant(core: &mut Core, id: JobId, resources: ResourceSet) {
     // In one commit with `alloc`, which is posted below: a restarted manager can't replay `alloc` without R.
     core.put(id, "R", resources.to_json());
     core.alloc.allocated_jobs.insert(id);
-    let Some(record) = core.jobs.get_mut(id) else { return };
-    let mut annotations = record.job.annotations().clone();
     let sched = [("sched".to_owned(), json!({"resource_summary": resources.summary()}))];
-    annotations::merge(&mut annotations, &sched.into_iter().collect());
+    // As Flux's scheduler does: watchers and plugins see the annotations, then the event that has them.
+    core.annotate(id, &sched.into_iter().collect());
+    let Some(record) = core.jobs.get_mut(id) else { return };
+    let annotations = record.job.annotations().clone();
     record.job.set_resources(resources);
     core.post(id, events::alloc(core.clock.now, annotations));
 }

@@ -15,25 +15,16 @@ pub(crate) fn take(core: &mut Core, topic: TopicId, id: JobId, outcome: Outcome)
     let priority = outcome.priority;
     let decisions = outcome.decisions();
     if let Some(notes) = decisions.annotations {
-        // Annotations from `job.new` are part of what is first published of the job.
-        annotate(core, id, &notes, topic != TopicId::JobNew);
+        match topic {
+            // They are part of what is first published of the job.
+            TopicId::JobNew => core.jobs.annotate(id, &notes),
+            _ => core.annotate(id, &notes),
+        }
     }
     if let Some(resources) = decisions.resources {
         schedule::force_resources(core, id, resources);
     }
     set_priority(core, id, priority);
-}
-
-/// Merges annotations into the job's; with `publish`, watchers of all jobs see them. They are not
-/// logged (RFC 21).
-pub(crate) fn annotate(core: &mut Core, id: JobId, notes: &Map<String, Value>, publish: bool) {
-    let Some(record) = core.jobs.get_mut(id) else { return };
-    annotations::merge(&mut record.job.annotations, notes);
-    if publish {
-        let all = &*record.job.annotations;
-        let all = if all.is_empty() { Value::Null } else { all.clone().into() };
-        core.post(id, events::annotations(core.clock.now, all));
-    }
 }
 
 /// Makes annotations durable, which the job has already.

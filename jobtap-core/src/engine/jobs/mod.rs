@@ -276,6 +276,13 @@ impl Jobs {
         }
     }
 
+    /// Merges annotations into those of a job.
+    pub(super) fn annotate(&mut self, id: JobId, notes: &Map<String, Value>) {
+        if let Some(record) = self.get_mut(id) {
+            annotations::merge(&mut record.job.annotations, notes);
+        }
+    }
+
     /// Appends an event to a log of the job, in the store and for watchers; once the job is accepted.
     pub(super) fn append(
         &mut self,

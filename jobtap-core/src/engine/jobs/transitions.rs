@@ -386,6 +386,24 @@ mod tests {
     }
 
     #[test]
+    fn an_event_for_a_state_that_was_left_is_obsolete() {
+        let pending = &["validate", "depend", "priority"][..];
+        let running = &["validate", "depend", "priority", "alloc"][..];
+        for (name, in_time, too_late) in [
+            ("dependency-add", &["validate"][..], &["validate", "depend"][..]),
+            ("depend", &["validate"], &["validate", "depend"]),
+            ("priority", &["validate", "depend"], running),
+            ("alloc", pending, running),
+            ("urgency", pending, running),
+            ("flux-restart", pending, running),
+            ("jobspec-update", running, &["validate", "depend", "priority", "alloc", "finish"]),
+        ] {
+            assert!(!after(in_time).is_obsolete(name), "{name} after {in_time:?}");
+            assert!(after(too_late).is_obsolete(name), "{name} after {too_late:?}");
+        }
+    }
+
+    #[test]
     fn a_dependency_works_once() {
         let mut job = after(&["validate"]);
         let context = || json!({"description": "after=1"});

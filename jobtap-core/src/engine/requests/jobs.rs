@@ -4,7 +4,6 @@ use serde_json::{Map, Value, json};
 
 use crate::engine::api::{Cred, Exception, RequestError};
 use crate::engine::core::Core;
-use crate::engine::dispatch::outcome;
 use crate::engine::jobs::{Record, annotations};
 use crate::engine::{events, exec};
 use crate::host::errno::{EINVAL, ENOENT, EPERM, EPROTO};
@@ -141,7 +140,7 @@ pub(super) fn memo(
     check_memo(&record.job.annotations, &memo)?;
     if volatile {
         let notes = [("user".to_owned(), Value::Object(memo))].into_iter().collect();
-        outcome::annotate(core, id, &notes, true);
+        core.annotate(id, &notes);
     } else {
         core.post(id, events::with_context(core.clock.now, "memo", Some(memo)));
     }

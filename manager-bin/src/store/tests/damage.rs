@@ -250,6 +250,29 @@ fn a_flipped_bit_of_a_table_is_found_and_repaired() {
     assert!(set_aside > 20, "{set_aside}");
 }
 
+/// A start names the first damage that was found, and says how many more there are.
+#[test]
+fn a_refusal_counts_the_other_damages() {
+    let good = tempfile::tempdir().unwrap();
+    let tables = with_tables(good.path());
+    for damaged in [1, 2] {
+        let dir = tempfile::tempdir().unwrap();
+        copy(good.path(), dir.path());
+        for table in tables.iter().take(damaged) {
+            flip(&dir.path().join(table.strip_prefix(good.path()).unwrap()), 100);
+        }
+        let others = check(dir.path()).unwrap().len() - 1;
+        // A read that meets the damage makes the next start look at the whole store.
+        assert!(EmbeddedStore::open(dir.path()).unwrap().list("").is_err());
+        let err = EmbeddedStore::open(dir.path()).map(drop).unwrap_err().to_string();
+        match others {
+            0 => assert!(!err.contains("more"), "{err}"),
+            _ => assert!(err.contains(&format!("; {others} more")), "{err}"),
+        }
+        assert_eq!(others, damaged - 1, "{err}");
+    }
+}
+
 /// A power loss can keep the trailer of a table that was being written, and lose what is before it.
 #[test]
 fn an_incomplete_table_that_is_not_listed_yet_is_no_damage() {

@@ -20,8 +20,8 @@ use crate::rpc::services::ingest::Submit;
 
 impl Handle for Submit {
     fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
-        size::check(&self, context.parts.configuration.max_jobspec.load(Ordering::Relaxed))?;
-        let submission = submission(self, context.cred)?;
+        let most = context.parts.configuration.max_jobspec.load(Ordering::Relaxed);
+        let submission = submission(self, context.cred, most)?;
         check_space(context.parts)?;
         check_limits(context.parts, &submission.jobspec)?;
         context.request(Request::Submit(Box::new(submission)))
@@ -40,30 +40,33 @@ fn check_limits(parts: &Parts, jobspec: &Jobspec) -> Result<(), RpcError> {
     checked.map_err(|excess| RpcError::new(EINVAL, excess.to_string()))
 }
 
-/// The request as the engine takes it: with the jobspec decoded, and signed.
-fn submission(request: Submit, cred: Cred) -> Result<Submission, RpcError> {
+/// The request as the engine takes it: with the jobspec decoded, and signed. A jobspec of more than `most`
+/// bytes is refused.
+fn submission(request: Submit, cred: Cred, most: usize) -> Result<Submission, RpcError> {
     let Submit { jobspec, signed, urgency, flags } = request;
     let flags = flags.unwrap_or(0);
     let urgency = urgency.unwrap_or(i64::from(Urgency::DEFAULT.value()));
     if cred.userid == Uid::new(0) && !cred.owner {
         return Err(RpcError::new(EINVAL, "submission of jobs as user root not supported"));
     }
-    let (text, signed) = match (signed, jobspec) {
-        (Some(signed), _) => (unwrap_signed(&signed, cred)?, signed),
+    let (value, signed) = match (signed, jobspec) {
+        (Some(signed), _) => {
+            size::check(size::in_token(&signed), most)?;
+            (parse(&unwrap_signed(&signed, cred)?)?, signed)
+        }
+        (None, Some(Value::String(text))) => {
+            size::check(text.len(), most)?;
+            (parse(&text)?, wrap(&text, cred.userid))
+        }
         (None, Some(jobspec)) => {
-            let text = match jobspec {
-                Value::String(text) => text,
-                jobspec => jobspec.to_string(),
-            };
-            let signed = wrap(&text, cred.userid);
-            (text, signed)
+            let text = jobspec.to_string();
+            size::check(text.len(), most)?;
+            (jobspec, wrap(&text, cred.userid))
         }
         (None, None) => {
             return Err(RpcError::proto(format!("{}: 'jobspec' is missing", Submit::TOPIC)));
         }
     };
-    let value: Value = serde_json::from_str(&text)
-        .map_err(|error| RpcError::new(EINVAL, format!("jobspec: invalid JSON: {error}")))?;
     let unvalidated =
         cred.owner && Flags::try_from(flags).is_ok_and(|flags| flags.contains(Flags::NOVALIDATE));
     let jobspec = Jobspec::from_value(value).map_err(|error| match unvalidated {
@@ -72,6 +75,11 @@ fn submission(request: Submit, cred: Cred) -> Result<Submission, RpcError> {
         false => RpcError::new(EPERM, error.to_string()),
     })?;
     Ok(Submission { jobspec, signed, urgency, flags })
+}
+
+fn parse(text: &str) -> Result<Value, RpcError> {
+    serde_json::from_str(text)
+        .map_err(|error| RpcError::new(EINVAL, format!("jobspec: invalid JSON: {error}")))
 }
 
 /// The refusal of a jobspec that was submitted without validation. One that cannot be read is refused all
@@ -140,7 +148,8 @@ mod tests {
     const GUEST: Cred = Cred { userid: Uid::new(1001), owner: false };
 
     fn decode(payload: &Value, cred: Cred) -> Result<Submission, RpcError> {
-        submission(crate::rpc::payload::decode(Submit::TOPIC, payload.clone())?, cred)
+        let request = crate::rpc::payload::decode(Submit::TOPIC, payload.clone())?;
+        submission(request, cred, size::DEFAULT)
     }
 
     #[test]
@@ -160,6 +169,22 @@ mod tests {
         assert!(error.text.starts_with("jobspec: invalid JSON: "), "{}", error.text);
         let error = decode(&json!({}), OWNER).unwrap_err();
         assert_eq!(error.text, "job-ingest.submit: 'jobspec' is missing");
+    }
+
+    #[test]
+    fn a_jobspec_over_the_limit_is_refused_in_each_form() {
+        let jobspec = json!({"a": "x".repeat(100)});
+        let text = jobspec.to_string();
+        let signed = Some(wrap(&text, OWNER.userid));
+        let of = |jobspec: Value| Submit { jobspec: Some(jobspec), ..Submit::default() };
+        for request in [of(jobspec), of(json!(text)), Submit { signed, ..Submit::default() }] {
+            let allowed = submission(request.clone(), OWNER, text.len() + 2).unwrap_err();
+            assert!(!allowed.text.contains("bytes"), "{}", allowed.text);
+            let refused = submission(request, OWNER, 50).unwrap_err();
+            assert_eq!(refused.errno, EINVAL);
+            let words = "are more than the 50 of ingest.max-jobspec-size";
+            assert!(refused.text.ends_with(words), "{}", refused.text);
+        }
     }
 
     #[test]

@@ -4,9 +4,9 @@
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
-use super::usage::Family;
-use super::{attr, session};
 use crate::build;
+use crate::cli::usage::Family;
+use crate::cli::{attr, session};
 use crate::client::Client;
 use crate::rpc::uri;
 
@@ -33,12 +33,12 @@ pub(crate) fn run(_args: VersionArgs) -> ExitCode {
 const SDK: &str = env!("CARGO_PKG_VERSION");
 
 /// The name of the program.
-pub(super) fn name() -> &'static str {
+pub(in crate::cli) fn name() -> &'static str {
     build::own().map_or("jobtap", |own| own.name.as_str())
 }
 
 /// The output of `-V` after the name.
-pub(super) fn short() -> &'static str {
+pub(in crate::cli) fn short() -> &'static str {
     static TEXT: OnceLock<String> = OnceLock::new();
     match build::own() {
         Some(own) => TEXT.get_or_init(|| format!("{} (jobtap {SDK})", own.version)),
@@ -47,7 +47,7 @@ pub(super) fn short() -> &'static str {
 }
 
 /// The output of `--version` after the name, which refers to the list of plugins.
-pub(super) fn long() -> &'static str {
+pub(in crate::cli) fn long() -> &'static str {
     static TEXT: OnceLock<String> = OnceLock::new();
     match build::own() {
         Some(own) => TEXT

@@ -5,9 +5,9 @@
 //! strings and configuration files of sites work unchanged. A command implements the trait [`Row`] for its
 //! lines; everything else is common to all commands.
 
-pub(super) mod columns;
+pub(in crate::cli) mod columns;
 mod convert;
-pub(super) mod named;
+pub(in crate::cli) mod named;
 mod number;
 mod parse;
 mod render;

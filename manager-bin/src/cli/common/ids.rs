@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use jobtap_core::job::{Encoding, JobId, JobIdError};
 
-use super::message::CliError;
+use crate::cli::message::CliError;
 
 /// Whether ids are shown with `ƒ` or with its ASCII substitute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::message::CliError;
-use super::session;
-use super::usage::Family;
+use crate::cli::message::CliError;
+use crate::cli::session;
+use crate::cli::usage::Family;
 use crate::daemon::statedir::StateDir;
 use crate::store;
 

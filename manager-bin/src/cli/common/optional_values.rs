@@ -8,7 +8,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use clap::{Arg, Command};
 
 /// Inserts `=` before values that are attached to such options. The first word is the name of the program.
-pub(super) fn with_equals(top: &Command, mut words: Vec<OsString>) -> Vec<OsString> {
+pub(in crate::cli) fn with_equals(top: &Command, mut words: Vec<OsString>) -> Vec<OsString> {
     let mut command = top;
     let mut at = 1;
     while let Some(inner) = words.get(at).and_then(|word| command.find_subcommand(word)) {
@@ -89,8 +89,8 @@ fn long_wants_value(command: &Command, word: &OsStr) -> bool {
 mod tests {
     use clap::CommandFactory;
 
-    use super::super::CommandLine;
     use super::*;
+    use crate::cli::CommandLine;
 
     #[track_caller]
     fn becomes(line: &str, wanted: &str) {

@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use super::message::CliError;
-use super::session;
-use super::usage::Family;
+use crate::cli::message::CliError;
+use crate::cli::session;
+use crate::cli::usage::Family;
 use crate::client::Client;
 use crate::rpc::services::attr::{Get, List, Set};
 
@@ -81,7 +81,7 @@ pub(crate) fn list(args: ListArgs) -> ExitCode {
 
 /// The value of an attribute. One manager acts for all ranks: in a process that a plugin has started for one of
 /// them, the attribute `rank` is that rank.
-pub(super) async fn value(client: &Client, name: String) -> Result<String, CliError> {
+pub(in crate::cli) async fn value(client: &Client, name: String) -> Result<String, CliError> {
     if name == "rank"
         && let Ok(rank) = std::env::var(RANK)
     {

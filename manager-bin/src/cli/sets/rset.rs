@@ -7,9 +7,9 @@ use std::process::ExitCode;
 use jobtap_core::resource::{Constraint, Hostlist, Idset, ResourceSet};
 use serde_json::{Deserializer, Value, json};
 
-use super::message::CliError;
-use super::session;
-use super::usage::Family;
+use crate::cli::message::CliError;
+use crate::cli::session;
+use crate::cli::usage::Family;
 use crate::daemon::config::Source;
 use crate::daemon::resources;
 

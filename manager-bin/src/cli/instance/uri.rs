@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use jobtap_core::job::JobId;
 use serde_json::Value;
 
-use super::attr;
-use super::job::EventStream;
-use super::message::CliError;
-use super::session;
-use super::usage::Family;
+use crate::cli::attr;
+use crate::cli::job::EventStream;
+use crate::cli::message::CliError;
+use crate::cli::session;
+use crate::cli::usage::Family;
 use crate::client::{Client, RpcError};
 use crate::exec::SHEPHERD_ARGUMENT;
 use crate::rpc::errno::ENOENT;
@@ -60,7 +60,7 @@ pub(crate) fn run(args: UriArgs) -> ExitCode {
 }
 
 /// The address that a target names. With `wait`, the manager of a job may still have to start.
-pub(super) async fn resolve(target: &str, wait: bool) -> Result<String, CliError> {
+pub(in crate::cli) async fn resolve(target: &str, wait: bool) -> Result<String, CliError> {
     match target.split_once(':') {
         None => of_path(target, wait).await,
         Some(("jobid", path)) => of_path(path, wait).await,

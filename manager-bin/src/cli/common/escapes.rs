@@ -1,7 +1,7 @@
 //! Backslash escapes in the separators that users type: `--delimiter="\n"`.
 
 /// Replaces `\n`, `\t`, `\r`, `\0` and `\\`. Any other backslash remains.
-pub(super) fn unescaped(text: &str) -> String {
+pub(in crate::cli) fn unescaped(text: &str) -> String {
     let mut done = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('\\') {

@@ -11,10 +11,10 @@ use jobtap_core::eventlog::EventEntry;
 use jobtap_core::job::JobId;
 use tokio::task::JoinHandle;
 
-use super::ids::IdStyle;
-use super::job::integer;
-use super::message::{CliError, Prog};
-use super::session;
+use crate::cli::ids::IdStyle;
+use crate::cli::job::integer;
+use crate::cli::message::{CliError, Prog};
+use crate::cli::session;
 
 /// The interval at which the bar is drawn again, so that its clock runs.
 const REDRAW: Duration = Duration::from_millis(250);
@@ -36,7 +36,7 @@ pub(crate) struct ProgressArgs {
 impl ProgressArgs {
     /// Starts the bar, if the options ask for one and standard output is a terminal. `total` is the number of
     /// jobs, `kind` what the command does with them.
-    pub(super) fn start(&self, command: &str, kind: Kind, total: usize) -> Option<Bar> {
+    pub(in crate::cli) fn start(&self, command: &str, kind: Kind, total: usize) -> Option<Bar> {
         if !self.progress {
             return None;
         }
@@ -51,7 +51,7 @@ impl ProgressArgs {
 
 /// What a bar is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(in crate::cli) enum Kind {
     /// Jobs are only submitted.
     Submit,
     /// The command waits for jobs.
@@ -69,7 +69,7 @@ enum Stage {
 
 /// What the bar shows. Clones share it.
 #[derive(Debug, Clone)]
-pub(super) struct Progress(Arc<Mutex<State>>);
+pub(in crate::cli) struct Progress(Arc<Mutex<State>>);
 
 #[derive(Debug)]
 struct State {
@@ -92,24 +92,24 @@ impl Progress {
     }
 
     /// Adds a job for which the command waits.
-    pub(super) fn add(&self, id: JobId) {
+    pub(in crate::cli) fn add(&self, id: JobId) {
         self.lock().jobs.insert(id, Stage::Pending);
     }
 
     /// Takes an event of a job into account.
-    pub(super) fn update(&self, id: JobId, event: &EventEntry) {
+    pub(in crate::cli) fn update(&self, id: JobId, event: &EventEntry) {
         if let Some(stage) = self.lock().jobs.get_mut(&id) {
             *stage = next_stage(*stage, event);
         }
     }
 
     /// Counts a job with which the command is done: it is submitted, or no more events are awaited.
-    pub(super) fn done(&self) {
+    pub(in crate::cli) fn done(&self) {
         self.lock().done += 1;
     }
 
     /// Removes a job from the total: its submission was refused.
-    pub(super) fn refused(&self) {
+    pub(in crate::cli) fn refused(&self) {
         let mut state = self.lock();
         state.total = state.total.saturating_sub(1);
     }
@@ -186,8 +186,8 @@ fn bar(length: usize, share: f64, style: IdStyle) -> String {
 }
 
 /// The drawn bar. Dropping it leaves its last state on the terminal and frees the last line.
-pub(super) struct Bar {
-    pub(super) progress: Progress,
+pub(in crate::cli) struct Bar {
+    pub(in crate::cli) progress: Progress,
     screen: Arc<Mutex<Screen>>,
     tasks: [JoinHandle<()>; 2],
 }

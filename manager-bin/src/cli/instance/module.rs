@@ -7,10 +7,10 @@ use std::time::Duration;
 use rustix::process::{Pid, test_kill_process};
 use serde_json::Value;
 
-use super::message::CliError;
-use super::plugin::{self, Among, explain};
-use super::session;
-use super::usage::Family;
+use crate::cli::message::CliError;
+use crate::cli::plugin::{self, Among, explain};
+use crate::cli::session;
+use crate::cli::usage::Family;
 use crate::client::Client;
 use crate::rpc::errno::ENOENT;
 use crate::rpc::services::job_manager::{GetStats, GetUptime, Restart};

@@ -1,0 +1,12 @@
+//! What several commands share: the connection and the streams, ids, times, formats of rows, options and usage
+//! errors.
+
+pub(super) mod escapes;
+pub(super) mod format;
+pub(super) mod ids;
+pub(super) mod message;
+pub(super) mod optional_values;
+pub(super) mod progress;
+pub(super) mod session;
+pub(super) mod usage;
+pub(super) mod when;
