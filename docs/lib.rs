@@ -7,6 +7,7 @@
 mod c_interface;
 #[cfg(test)]
 mod misuse;
+pub mod slurm_fields;
 pub mod table;
 
 macro_rules! chapters {
@@ -46,6 +47,7 @@ chapters! {
     from_c = "from-c.md";
     misuse_table = "misuse.md";
     rust_mistakes = "rust-mistakes.md";
+    slurm_fields_table = "slurm-fields.md";
     glossary = "glossary.md";
 }
 

@@ -13,16 +13,20 @@ mod constants;
 mod descriptor;
 mod environment;
 pub mod errno;
+mod mapping;
 mod record;
 mod table;
+mod time;
 mod value;
 
 pub use constants::*;
 pub use descriptor::{FIELDS, JobDescriptor};
 pub use environment::Environment;
 pub use errno::SlurmError;
+pub use mapping::{Place, apply_changes, updates_between};
 pub use record::{JobRecord, Partition, Reservation};
 pub use table::{Field, SetField, Versions};
+pub use time::{minutes_of, minutes_text};
 pub use value::{Kind, SetError, Value};
 
 #[cfg(test)]

@@ -35,6 +35,9 @@ impl Versions {
 /// How a value is written into a field.
 pub type SetField<T> = fn(&mut T, Value) -> Result<(), SetError>;
 
+/// How a stored value becomes JSON, and how it is read from JSON. A value of a wrong type is not taken.
+pub(super) type JsonField<T> = (fn(&T) -> serde_json::Value, fn(&mut T, &serde_json::Value));
+
 /// A field of one of Slurm's structures.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -59,6 +62,8 @@ pub struct Field<T: 'static> {
     pub get: fn(&T) -> Value,
     /// Writes a value as Lua does; `None` if no version can write the field.
     pub set: Option<SetField<T>>,
+    /// Writes the stored value as JSON, and reads it; `None` for another view of fields.
+    pub(super) json: Option<JsonField<T>>,
 }
 
 impl<T> Field<T> {
@@ -67,6 +72,11 @@ impl<T> Field<T> {
     pub fn find(fields: &'static [Self], name: &str) -> Option<&'static Self> {
         fields.iter().find(|field| field.name == name)
     }
+}
+
+/// A text that is empty is one that is not set.
+pub(super) fn without_empty(value: &serde_json::Value) -> &serde_json::Value {
+    if value == "" { &serde_json::Value::Null } else { value }
 }
 
 /// What scripts may do with a field in one version of Slurm.
@@ -163,6 +173,15 @@ macro_rules! record {
                         @first $($((Some($field_set)))?)?
                         ($crate::slurm::table::record!(@set $old $new, $field, $($kind)+))
                     ),
+                    json: Some((
+                        |record| serde_json::to_value(&record.$field).unwrap_or_default(),
+                        |record, value| {
+                            let value = $crate::slurm::table::without_empty(value);
+                            if let Ok(value) = serde::Deserialize::deserialize(value) {
+                                record.$field = value;
+                            }
+                        },
+                    )),
                 }, )*
                 $( $crate::slurm::Field {
                     name: stringify!($view),
@@ -177,6 +196,7 @@ macro_rules! record {
                     doc: $view_doc,
                     get: $get,
                     set: $crate::slurm::table::record!(@view_set $($set)?),
+                    json: None,
                 }, )*
             ];
 

@@ -1,0 +1,296 @@
+//! What a job runs: its command or batch script, environment, files and signal.
+
+use super::place::Group;
+use super::remove;
+use crate::jobspec::path;
+use crate::slurm::Environment;
+use crate::slurm::descriptor::JobDescriptor;
+use serde_json::{Map, Value, json};
+
+const ENV: &str = "attributes.system.environment";
+const OPTIONS: &str = "attributes.system.shell.options";
+const SCRIPT: &str = "attributes.system.files.script";
+
+/// Runs the batch script, whose path and arguments follow, in the first task. The other tasks exit.
+///
+/// Slurm starts a batch script once, on the first node of the job, and a jobspec starts a command in each
+/// slot.
+const LAUNCH: [&str; 3] =
+    ["sh", "-c", r#"[ "${FLUX_TASK_RANK:-0}" -eq 0 ] || exit 0; exec "$0" "$@""#];
+
+/// The path of the batch script, as the manager expands it.
+const SCRIPT_PATH: &str = "{{tmpdir}}/script";
+
+/// The environment. A variable that a jobspec removes has no value in Slurm and stays as it is.
+pub(super) const ENVIRONMENT: Group = Group {
+    fields: &[("environment", ENV)],
+    read: |jobspec, desc| {
+        let variables = path::get(jobspec, ENV).and_then(Value::as_object);
+        let texts =
+            |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));
+        desc.environment =
+            variables.into_iter().flatten().filter_map(texts).collect::<Environment>();
+    },
+    // The order of the variables is part of it.
+    same: |a, b| a.environment == b.environment,
+    put: |_, desc, jobspec| {
+        let old = path::get(jobspec, ENV).and_then(Value::as_object).cloned().unwrap_or_default();
+        let removed = old.into_iter().filter(|(_, value)| !value.is_string());
+        let texts = desc.environment.iter().map(|(name, value)| (name.to_owned(), value.into()));
+        let mut new: Map<String, Value> = removed.collect();
+        new.extend(texts);
+        if new.is_empty() {
+            remove(jobspec, ENV);
+            return Ok(());
+        }
+        path::set(jobspec, ENV, Value::Object(new))
+    },
+};
+
+const STREAMS: [&str; 3] = ["input.stdin", "output.stdout", "output.stderr"];
+
+pub(super) const FILES: Group = Group {
+    fields: &[
+        ("std_in", "attributes.system.shell.options.input.stdin.path"),
+        ("std_out", "attributes.system.shell.options.output.stdout.path"),
+        ("std_err", "attributes.system.shell.options.output.stderr.path"),
+        ("open_mode", "attributes.system.shell.options.output.mode"),
+    ],
+    read: |jobspec, desc| {
+        let option =
+            |name: &str| path::get(jobspec, &format!("{OPTIONS}.{name}")).and_then(Value::as_str);
+        let file = |stream: &str| {
+            let path = option(&format!("{stream}.path"))?;
+            Some(pattern(path)).filter(|path| !path.is_empty())
+        };
+        let [input, output, error] = STREAMS;
+        desc.std_in = file(input);
+        desc.std_out = file(output);
+        desc.std_err = file(error);
+        desc.open_mode = match option("output.mode") {
+            Some("append") => APPEND,
+            Some("truncate") => TRUNCATE,
+            _ => 0,
+        };
+    },
+    same: |a, b| paths(a) == paths(b) && mode(a) == mode(b),
+    put: |_, desc, jobspec| {
+        for (stream, file) in STREAMS.into_iter().zip(paths(desc)) {
+            let place = format!("{OPTIONS}.{stream}");
+            match file {
+                Some(file) => {
+                    path::set(jobspec, &format!("{place}.type"), "file".into())?;
+                    path::set(jobspec, &format!("{place}.path"), file.into())?;
+                }
+                None => {
+                    remove(jobspec, &format!("{place}.path"));
+                    remove(jobspec, &format!("{place}.type"));
+                }
+            }
+        }
+        let mode = format!("{OPTIONS}.output.mode");
+        match self::mode(desc) {
+            Some(word) => path::set(jobspec, &mode, word.into()),
+            None => {
+                remove(jobspec, &mode);
+                Ok(())
+            }
+        }
+    },
+};
+
+const TRUNCATE: u8 = 1;
+const APPEND: u8 = 2;
+
+fn mode(desc: &JobDescriptor) -> Option<&'static str> {
+    match desc.open_mode {
+        APPEND => Some("append"),
+        TRUNCATE => Some("truncate"),
+        _ => None,
+    }
+}
+
+/// The files of standard input, output and error, as templates of the manager.
+fn paths(desc: &JobDescriptor) -> [Option<String>; 3] {
+    let user = desc.user_name.as_deref();
+    [&desc.std_in, &desc.std_out, &desc.std_err]
+        .map(|path| path.as_deref().map(|path| template(path, user)))
+}
+
+/// The tags of the manager for the letters of Slurm's patterns.
+const TAGS: [(char, &str); 5] = [
+    ('j', "{{id.dec}}"),
+    ('x', "{{name}}"),
+    ('t', "{{taskid}}"),
+    ('n', "{{node.id}}"),
+    ('N', "{{node.name}}"),
+];
+
+/// The template for a file name with Slurm's patterns: `slurm-%j.out` becomes `slurm-{{id.dec}}.out`. A
+/// pattern that has no tag stays as it is, and the number of digits of a pattern is lost.
+fn template(name: &str, user: Option<&str>) -> String {
+    // A backslash turns patterns off.
+    if name.contains('\\') {
+        return name.replace('\\', "");
+    }
+    let mut text = String::with_capacity(name.len());
+    let mut rest = name;
+    while let Some((before, after)) = rest.split_once('%') {
+        text.push_str(before);
+        let letter = after.trim_start_matches(|c: char| c.is_ascii_digit());
+        let digits = after.len() - letter.len();
+        let first = letter.chars().next();
+        let tag = match first {
+            Some('%') if digits == 0 => Some("%"),
+            // The job, the job with its step, and the array; the script runs in the job itself.
+            Some('J' | 'A') => Some("{{id.dec}}"),
+            Some('u') => user,
+            Some(first) => TAGS.iter().find(|(letter, _)| *letter == first).map(|(_, tag)| *tag),
+            None => None,
+        };
+        match (tag, first) {
+            (Some(tag), Some(first)) => {
+                text.push_str(tag);
+                rest = letter.get(first.len_utf8()..).unwrap_or_default();
+            }
+            _ => {
+                text.push('%');
+                rest = after;
+            }
+        }
+    }
+    text + rest
+}
+
+/// The file name with Slurm's patterns for a template.
+fn pattern(template: &str) -> String {
+    let mut text = template.replace('%', "%%");
+    for (letter, tag) in TAGS {
+        text = text.replace(tag, &format!("%{letter}"));
+    }
+    text
+}
+
+pub(super) const COMMAND: Group = Group {
+    fields: &[
+        ("script", "attributes.system.files.script, which tasks[0].command runs in the first task"),
+        ("argv", "tasks[0].command"),
+    ],
+    read: |jobspec, desc| {
+        let words = jobspec.pointer("/tasks/0/command").and_then(Value::as_array);
+        let words = words.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
+        let words: Vec<String> = words.collect();
+        let launched = words.strip_prefix(LAUNCH.map(str::to_owned).as_slice());
+        let launched =
+            launched.filter(|words| words.first().is_some_and(|path| path == SCRIPT_PATH));
+        let file = path::get(jobspec, SCRIPT);
+        let text =
+            file.filter(|file| file.get("encoding").is_none_or(|encoding| encoding == "utf-8"));
+        let text = text.and_then(|file| file.get("data")).and_then(Value::as_str);
+        match (launched, text.filter(|text| !text.is_empty())) {
+            (Some(words), Some(text)) => {
+                desc.script = Some(text.to_owned());
+                desc.argv = words.to_vec();
+            }
+            _ => desc.argv = words,
+        }
+        desc.argc = u32::try_from(desc.argv.len()).unwrap_or(u32::MAX);
+    },
+    same: |a, b| a.script == b.script && arguments(a) == arguments(b),
+    put: |_, desc, jobspec| {
+        match &desc.script {
+            Some(script) => {
+                let new = json!({"mode": 0o100_755, "size": script.len(), "encoding": "utf-8", "data": script});
+                let old = path::get(jobspec, SCRIPT).and_then(Value::as_object).cloned();
+                let mut file = old.unwrap_or_default();
+                let mode = file.get("mode").cloned();
+                file.extend(new.as_object().cloned().unwrap_or_default());
+                if let Some(mode) = mode {
+                    file.insert("mode".to_owned(), mode);
+                }
+                path::set(jobspec, SCRIPT, Value::Object(file))?;
+            }
+            None => remove(jobspec, SCRIPT),
+        }
+        let launch = LAUNCH.into_iter().chain([SCRIPT_PATH]).map(str::to_owned);
+        let command: Vec<String> = match desc.script {
+            Some(_) => launch.chain(arguments(desc).iter().cloned()).collect(),
+            None => arguments(desc).to_vec(),
+        };
+        if let Some(task) = jobspec.pointer_mut("/tasks/0").and_then(Value::as_object_mut) {
+            task.insert("command".to_owned(), json!(command));
+        }
+        Ok(())
+    },
+};
+
+/// The words of the command, without the name of the script if there is one.
+fn arguments(desc: &JobDescriptor) -> &[String] {
+    match &desc.script {
+        Some(_) => desc.argv.get(1..).unwrap_or_default(),
+        None => &desc.argv,
+    }
+}
+
+/// The shell option `signal`, whose time is in seconds.
+pub(super) const SIGNAL: Group = Group {
+    fields: &[
+        ("warn_signal", "attributes.system.shell.options.signal.signum"),
+        ("warn_time", "attributes.system.shell.options.signal.timeleft"),
+    ],
+    read: |jobspec, desc| {
+        let option = path::get(jobspec, SIGNAL_OPTION);
+        let member = |name: &str| option?.get(name)?.as_f64().filter(|number| *number >= 0.0);
+        desc.warn_signal =
+            member("signum").map(|number| number as u16).filter(|number| *number > 0);
+        desc.warn_time =
+            member("timeleft").map(|number| number as u16).filter(|number| *number > 0);
+    },
+    same: |a, b| warning(a) == warning(b),
+    put: |_, desc, jobspec| match warning(desc) {
+        Some((signal, time)) => {
+            path::set(jobspec, SIGNAL_OPTION, json!({"signum": signal, "timeleft": time}))
+        }
+        None => {
+            remove(jobspec, SIGNAL_OPTION);
+            Ok(())
+        }
+    },
+};
+
+/// The signal and its time; Slurm's default is a minute.
+fn warning(desc: &JobDescriptor) -> Option<(u16, u16)> {
+    desc.warn_signal.map(|signal| (signal, desc.warn_time.unwrap_or(60)))
+}
+
+const SIGNAL_OPTION: &str = "attributes.system.shell.options.signal";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_of_file_names_become_tags() {
+        for (name, tags) in [
+            ("slurm-%j.out", "slurm-{{id.dec}}.out"),
+            ("%A.%x-%t", "{{id.dec}}.{{name}}-{{taskid}}"),
+            ("100%%/%N/%n", "100%/{{node.name}}/{{node.id}}"),
+            ("%5j", "{{id.dec}}"),
+            ("%u", "alice"),
+            ("%a %q %", "%a %q %"),
+            (r"a\%j", "a%j"),
+        ] {
+            assert_eq!(template(name, Some("alice")), tags, "{name}");
+        }
+        assert_eq!(template("%u", None), "%u");
+    }
+
+    #[test]
+    fn a_template_becomes_a_pattern_that_means_it() {
+        for name in
+            ["slurm-{{id.dec}}.out", "{{name}}", "50% {{taskid}}", "{{id}}.out", "%j", "a%%b"]
+        {
+            assert_eq!(template(&pattern(name), None), name);
+        }
+    }
+}
