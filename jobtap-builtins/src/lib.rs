@@ -30,6 +30,8 @@ mod limit_duration;
 mod limit_job_size;
 #[cfg(feature = "limits")]
 mod limits;
+#[cfg(feature = "lua")]
+pub mod lua;
 #[cfg(feature = "perilog")]
 mod perilog;
 #[cfg(feature = "post-event")]
