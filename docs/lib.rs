@@ -44,6 +44,7 @@ chapters! {
     trust = "trust.md";
     flux_commands = "flux-commands.md";
     custom_managers = "custom-managers.md";
+    slurm = "slurm.md";
     from_c = "from-c.md";
     misuse_table = "misuse.md";
     rust_mistakes = "rust-mistakes.md";

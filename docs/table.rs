@@ -34,6 +34,10 @@ pub const CAPABILITIES: &[(&str, Means)] = &[
     ("HasUpdates", Takes("`Updates`")),
     ("HasUpdateRequest", Takes("`&UpdateRequest`")),
     ("HasMember", Takes("`JobTopic`")),
+    ("HasDescriptor", Takes("`Descriptor`")),
+    ("HasSubmitUid", Takes("`SubmitUid`")),
+    ("HasPartitions", Takes("`Partitions`")),
+    ("HasJobRecord", Takes("`&JobRecord`")),
     ("HasConf", Takes("`InstanceConf<C>`")),
     ("HasOwnConf", Takes("`Conf<C>`")),
     ("ReturnsUnit", Returns("`()`")),
@@ -44,6 +48,7 @@ pub const CAPABILITIES: &[(&str, Means)] = &[
     ("ReturnsQuery", Returns("`QueryData`")),
     ("ReturnsVerdict", Fails("`Reject`")),
     ("ReturnsConf", Fails("`ConfError`")),
+    ("ReturnsSlurmError", Fails("`SlurmError`")),
     ("ReturnsFault", Fails("`HandlerError`")),
     ("ReturnsQueryFailure", Fails("`HandlerError`")),
     ("AllowsDependencyAdd", Calls("`dependency_add`")),
@@ -51,6 +56,7 @@ pub const CAPABILITIES: &[(&str, Means)] = &[
     ("AllowsEpilog", Calls("`epilog_start`")),
     ("AllowsRetain", Calls("`retain_resources`")),
     ("AllowsJobspecUpdate", Calls("`jobspec_update`")),
+    ("AllowsUserMessage", Calls("`user_message`")),
     ("AllowsFatal", Calls("`fail`")),
 ];
 
@@ -82,9 +88,9 @@ macro_rules! asynchronous {
 }
 
 asynchronous! {
-    ConfUpdate JobCreate JobValidate JobDependency JobNew JobStateDepend JobStatePriority
+    ConfUpdate SlurmJobSubmit JobCreate JobValidate JobDependency JobNew JobStateDepend JobStatePriority
     JobStateSched JobStateRun JobStateCleanup JobStateInactive JobState JobEvent JobEventAlloc
-    JobEventFinish JobEventFree JobEventClean JobEventAny JobPriorityGet JobUpdateKey JobUpdate JobInactiveAdd
+    JobEventFinish JobEventFree JobEventClean JobEventAny JobPriorityGet SlurmJobModify JobUpdateKey JobUpdate JobInactiveAdd
     JobDestroy JobInactiveRemove JobAny PluginQuery Unload
 }
 

@@ -30,6 +30,8 @@ mod limit_duration;
 mod limit_job_size;
 #[cfg(feature = "limits")]
 mod limits;
+#[cfg(feature = "lua")]
+pub mod lua;
 #[cfg(feature = "perilog")]
 mod perilog;
 #[cfg(feature = "post-event")]
@@ -42,6 +44,7 @@ mod priority_default;
 mod private_mode;
 #[cfg(feature = "history")]
 mod slice;
+mod slurm;
 #[cfg(feature = "submit-hold")]
 mod submit_hold;
 #[cfg(any(feature = "licenses", feature = "limits"))]
@@ -91,6 +94,7 @@ pub use post_event::PostEvent;
 pub use preempt_notice::PreemptNotice;
 #[cfg(feature = "priority-default")]
 pub use priority_default::PriorityDefault;
+pub use slurm::*;
 #[cfg(feature = "submit-hold")]
 pub use submit_hold::SubmitHold;
 #[cfg(feature = "update-duration")]

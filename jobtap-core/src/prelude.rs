@@ -17,11 +17,11 @@ pub use crate::jobspec::{Dependency, Jobspec};
 pub use crate::plugin::ResultExt as _;
 pub use crate::plugin::{
     ActiveJob, AddedDependency, Annotations, CallError, Caller, Child, CleanupJob, Conf, ConfError,
-    Cx, Data, DataError, EpilogFailed, EventName, Exception, HandlerError, InstanceConf,
-    InstanceData, JobFlag, JobRef, JobTopic, JobsData, JobspecPath, Level, OutputLine, PendingJob,
-    PolicyLimits, PrevState, Priority, Process, PrologFailed, QueryData, Reject, Remote, Request,
-    Responder, Retained, ServiceError, Severity, Stream, Timer, Token, Update, UpdateRequest,
-    Updates, UpgradeError,
+    Cx, Data, DataError, Descriptor, EpilogFailed, EventName, Exception, HandlerError,
+    InstanceConf, InstanceData, JobFlag, JobRef, JobTopic, JobsData, JobspecPath, Level,
+    OutputLine, Partitions, PendingJob, PolicyLimits, PrevState, Priority, Process, PrologFailed,
+    QueryData, Reject, Remote, Request, Responder, Retained, ServiceError, Severity, Stream,
+    SubmitUid, Timer, Token, Update, UpdateRequest, Updates, UpgradeError, UserMessages,
 };
 pub use crate::queue::{Queue, Queues};
 pub use crate::resource::{Idset, ResourceSet};

@@ -41,7 +41,7 @@ fn ask(m: &mut TestManager, user: u32, request: Request) -> Result<Value, (i32, 
 
 fn answer(m: &mut TestManager, request: TestStream) -> Option<Result<Value, (i32, String)>> {
     let answer = m.answered(request)?;
-    Some(answer.map_err(|RequestError { errno, text }| (errno, text)))
+    Some(answer.map_err(|RequestError { errno, text, .. }| (errno, text)))
 }
 
 fn refusal<T>(errno: i32, text: &str) -> Result<T, (i32, String)> {

@@ -146,8 +146,16 @@ const SERVES: &[(&str, &str)] = &[
         "job.submit",
         "a job is accepted or refused in `job.validate`, and is there from `job.new` on",
     ),
-    ("job_submit", "a job is accepted or refused in `job.validate`"),
-    ("job_modify", "a user's change is decided in `job.update.KEY`"),
+    (
+        "job_submit",
+        "handle `slurm.job_submit` to see and change a request in Slurm's terms; `job.validate` accepts or \
+         refuses the job",
+    ),
+    (
+        "job_modify",
+        "handle `slurm.job_modify` to see and change a request in Slurm's terms; `job.update.KEY` decides on \
+         the change of a jobspec",
+    ),
     ("job.modify", "a user's change is decided in `job.update.KEY`"),
     (
         "prolog",
@@ -243,7 +251,10 @@ mod tests {
     #[test]
     fn a_name_of_flux_or_slurm_is_answered_with_what_serves() {
         assert!(find("job.state.new").unwrap_err().contains("`job.validate`"));
-        assert!(find("job_submit").unwrap_err().contains("`job.validate`"));
+        assert!(find("job_submit").unwrap_err().contains("`slurm.job_submit`"));
+        assert!(
+            find("slurm.job_submits").unwrap_err().contains("did you mean `slurm.job_submit`?")
+        );
         assert!(find("epilog").unwrap_err().contains("`job.state.cleanup`"));
         assert!(find("job.state.r*").unwrap_err().contains("is a pattern"));
     }

@@ -34,6 +34,11 @@ macro_rules! topics {
             /// change. A refusal fails the load, or the reload, which leaves the old configuration in effect.
             ConfUpdate = "conf.update", Reject: HasConf HasOwnConf ReturnsConf ReturnsUnit;
 
+            /// `slurm.job_submit`: a job is to be submitted, and doesn't exist yet. Its description is read and
+            /// changed in Slurm's terms, before queues, defaults and checks. A refusal goes to the submitter.
+            SlurmJobSubmit = "slurm.job_submit", Reject, async:
+                HasDescriptor HasSubmitUid HasPartitions ReturnsUnit ReturnsSlurmError AllowsUserMessage;
+
             /// `job.create`: a job was submitted, before it is checked. Also called for existing jobs after
             /// a restart or when the plugin is loaded, where a refusal is only logged. Use it to set up
             /// what other handlers of the plugin expect of every job.
@@ -98,6 +103,12 @@ macro_rules! topics {
             /// `job.priority.get`: the priority of a job in PRIORITY or SCHED is computed again.
             JobPriorityGet = "job.priority.get", Log:
                 HasJob HasActiveJob HasPendingJob ReturnsFault ReturnsPriority AllowsFatal;
+
+            /// `slurm.job_modify`: a user requests a change of a job, in Slurm's terms: of its jobspec, or of its
+            /// urgency, which is Slurm's `priority`. Called before `job.update.KEY`.
+            SlurmJobModify = "slurm.job_modify", Reject, async:
+                HasJob HasActiveJob HasDescriptor HasSubmitUid HasPartitions HasJobRecord ReturnsUnit
+                ReturnsSlurmError AllowsUserMessage;
 
             /// `job.update.KEY`: a user requests a change of this key of the jobspec, such as
             /// `job.update.attributes.system.duration`. A key that no plugin handles can't be changed.

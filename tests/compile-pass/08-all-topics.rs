@@ -1,6 +1,7 @@
 //! The topics, parameters and outcomes that `01-all-shapes.rs` leaves out.
 #![allow(clippy::all, clippy::unwrap_used, clippy::indexing_slicing)]
 use jobtap_core::prelude::*;
+use jobtap_core::slurm::{JobDescriptor, JobRecord, Partition, SlurmError, errno};
 use serde_json::json;
 
 #[data(version = 2, upgrade = from_minutes)]
@@ -128,6 +129,57 @@ impl Limits {
     async fn later(request: Request<String>, remote: Remote<Self>) -> Result<u64, ServiceError> {
         remote.sleep(request.len() as f64).await?;
         Ok(remote.call(|limits, _cx| limits.jobs).await?)
+    }
+}
+
+#[derive(Default)]
+struct Slurm;
+
+#[jobtap_plugin(name = "slurm", data = Usage)]
+impl Slurm {
+    #[on("slurm.job_submit", "slurm.job_modify")]
+    fn both(
+        mut desc: Descriptor<'_>,
+        user: SubmitUid,
+        partitions: Partitions<'_>,
+        cx: Cx<'_, (SlurmJobSubmit, SlurmJobModify)>,
+    ) -> Result<(), SlurmError> {
+        desc.account = desc.account.take().or_else(|| Some(user.0.to_string()));
+        if partitions.default_partition().is_none() {
+            cx.user_message("name a partition");
+            return Err(errno::ESLURM_DEFAULT_PARTITION_NOT_SET.with("there are several"));
+        }
+        Ok(())
+    }
+}
+
+#[derive(Default)]
+struct SlurmLater;
+
+#[jobtap_plugin(name = "slurm-later")]
+impl SlurmLater {
+    #[on("slurm.job_submit", timeout = "5s")]
+    async fn submit(
+        desc: JobDescriptor,
+        partitions: Vec<Partition>,
+        messages: UserMessages,
+    ) -> Result<JobDescriptor, SlurmError> {
+        messages.send(format!("{} partitions", partitions.len()));
+        Ok(desc)
+    }
+
+    #[on("slurm.job_modify")]
+    async fn modify(
+        record: JobRecord,
+        job: JobInfo,
+        user: SubmitUid,
+        remote: Remote<Self>,
+    ) -> Result<(), SlurmError> {
+        let same = remote.blocking(move || job.userid == user.0 && record.name.is_some()).await;
+        match same {
+            Ok(true) => Ok(()),
+            _ => Err(errno::ESLURM_ACCESS_DENIED),
+        }
     }
 }
 

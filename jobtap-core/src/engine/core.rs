@@ -127,6 +127,26 @@ impl Core {
         self.effects.after.push(Effect::Reply { to, result });
     }
 
+    /// Answers a request, with what plugins say to the user.
+    pub(super) fn reply_with(
+        &mut self,
+        to: ReplyTo,
+        messages: Vec<String>,
+        mut result: Result<Value, RequestError>,
+    ) {
+        if !messages.is_empty() {
+            match &mut result {
+                Ok(payload) => {
+                    if let Some(payload) = payload.as_object_mut() {
+                        payload.insert("messages".to_owned(), messages.into());
+                    }
+                }
+                Err(error) => error.messages = messages,
+            }
+        }
+        self.reply(to, result);
+    }
+
     /// Writes to the manager's log.
     pub(super) fn log(&mut self, level: Level, text: impl Into<String>) {
         self.effects.log.push(LogLine { level, text: text.into() });

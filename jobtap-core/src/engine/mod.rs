@@ -51,6 +51,7 @@ pub use api::*;
 pub use dispatch::{INSTANCE_DATA, PluginStatus};
 pub use exec::end_of_started;
 pub use requests::listing::{JobBrief, Listed, Listing};
+pub use requests::submit::ENVIRONMENT;
 pub use restart::RestoreError;
 
 use self::core::Core;
@@ -66,7 +67,8 @@ use alloc::{node_events, schedule};
 use clock::Clock;
 use dispatch::plugins::Plugins;
 use dispatch::{
-    commands, dependencies, frames, introduction, loading, priorities, remote, removal, retention,
+    chains, commands, dependencies, frames, introduction, loading, priorities, remote, removal,
+    retention,
 };
 use exec::config::ExecConfig;
 use exec::{simulated, time_limit};
@@ -74,7 +76,7 @@ use jobs::Jobs;
 use jobs::waiters::Waiters;
 use life_cycle::{actions, waiters};
 use requests::ingest::{Ingest, Submissions};
-use requests::{listing, nodes, plugins, purge, queues, submit, update, why};
+use requests::{listing, nodes, plugins, purge, queues, slurm, submit, update, why};
 use timers::{Due, Timers};
 
 /// What an engine is made of.
@@ -199,6 +201,11 @@ impl Engine {
                 Work::Frame(frame) => {
                     if let Some(frame) = frames::run(core, frame) {
                         finish_dispatch(core, *frame);
+                    }
+                }
+                Work::Chain(key) => {
+                    if let Some(chain) = chains::run(core, key) {
+                        slurm::finish(core, *chain);
                     }
                 }
                 Work::Commands(commands) => commands::carry_out_next(core, commands),

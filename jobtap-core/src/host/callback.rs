@@ -22,6 +22,7 @@ use super::call_error::CallError;
 use super::command::Command;
 use super::remote::RemoteHandle;
 use super::service::ServiceRequest;
+use super::slurm::SlurmRequest;
 use super::update::UpdateRequest;
 use crate::eventlog::EventEntry;
 use crate::job::{Job, JobId, State, Timestamp, Uid};
@@ -74,6 +75,8 @@ pub enum Detail<'a> {
     Updates(&'a Map<String, Value>),
     /// `job.update.KEY`: the user's request.
     UpdateRequest(&'a UpdateRequest),
+    /// `slurm.job_submit` and `slurm.job_modify`: the request in Slurm's terms.
+    Slurm(&'a SlurmRequest),
     /// A plugin service: the request.
     Request(&'a ServiceRequest),
     /// An author's own topic: its payload.

@@ -18,6 +18,7 @@ use super::outcome::Priority;
 use super::perilog::Perilog;
 use super::process::ProcessCommand;
 use super::service::{ReplyTo, ServiceError};
+use super::slurm::{RequestAnswer, RequestKey, RequestWork};
 use crate::job::{JobId, Signal, Timestamp, Urgency};
 use crate::jobspec::Dependency;
 use crate::resource::Idset;
@@ -245,6 +246,23 @@ pub enum Command {
         job: JobId,
         /// `Err` rejects the job, with the text for the submitter.
         verdict: Result<(), String>,
+    },
+    /// Send a message to the user whose request the plugins decide on.
+    UserMessage {
+        /// The request.
+        request: RequestKey,
+        /// The message, of one or more lines.
+        text: String,
+    },
+    /// Run the future of an asynchronous handler that a request waits for. The host aborts it when the request
+    /// no longer waits.
+    BeginRequestWork(RequestWork),
+    /// The future of an asynchronous handler has decided on a request.
+    AnswerRequest {
+        /// The request.
+        request: RequestKey,
+        /// The decision.
+        answer: RequestAnswer,
     },
     /// Start a timer.
     StartTimer {

@@ -5,12 +5,15 @@ use std::fmt::Display;
 
 use super::is_error::IsError;
 use super::service::ServiceError;
+use crate::slurm::SlurmError;
 
 /// Why a handler did not succeed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
     /// The handler refused, at a topic that decides about the job; the text is for the user.
     Reject(String),
+    /// The handler refused a request with an error of Slurm's.
+    Slurm(SlurmError),
     /// The handler failed; the text is for the log.
     Error(String),
     /// A service refused; the error is for the client.
@@ -24,6 +27,7 @@ impl Failure {
     pub fn text(&self) -> &str {
         match self {
             Failure::Reject(text) | Failure::Error(text) => text,
+            Failure::Slurm(error) => error.message().unwrap_or(error.text()),
             Failure::Refused(error) => &error.text,
             Failure::Input(what) => what,
         }

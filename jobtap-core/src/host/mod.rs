@@ -35,6 +35,7 @@ pub(crate) mod process;
 mod registry;
 mod remote;
 pub(crate) mod service;
+pub(crate) mod slurm;
 mod stack;
 pub(crate) mod update;
 
@@ -61,6 +62,7 @@ pub use process::{LineSink, ProcessAnswer, ProcessCommand, ProcessKey};
 pub use registry::{Registry, RegistryBuilder, RegistryError};
 pub use remote::{PluginKey, RemoteCall, RemoteHandle, RemoteSink};
 pub use service::{ReplyTo, Role, ServiceRequest};
+pub use slurm::{RequestAnswer, RequestKey, RequestWork, SlurmRequest};
 pub use stack::{BoundHandler, CallResult, Fault, Handlers, LoadedPlugin, Stack};
 pub use update::UpdateDecision;
 

@@ -37,7 +37,8 @@ struct Noted {
     change: Change,
 }
 
-/// The changes that a callback has asked for on one job. Most callbacks ask for no change, so the list is made when the first one comes.
+/// The changes that a callback has asked for on one job. Most callbacks ask for no change, so the list is
+/// made when the first one comes.
 #[derive(Default)]
 pub(crate) struct Asked(OnceCell<Box<FrozenVec<Box<Noted>>>>);
 
@@ -78,9 +79,23 @@ impl Asked {
         noted.filter(|noted| !noted.undone.get()).map(|noted| &noted.change)
     }
 
+    /// What `find` finds in the newest change in which it finds anything.
+    ///
+    /// Nearly every read is of a job on which nothing was asked for, and some handlers do no more than read:
+    /// so the search is apart, and what every read does is inlined.
+    #[inline]
+    fn newest<'a, T>(&'a self, find: impl Fn(&'a Change) -> Option<T>) -> Option<T> {
+        #[cold]
+        fn search<'a, T>(asked: &'a Asked, find: impl Fn(&'a Change) -> Option<T>) -> Option<T> {
+            asked.newest_first().find_map(find)
+        }
+        if self.is_empty() { None } else { search(self, find) }
+    }
+
     /// The newest urgency.
+    #[inline]
     pub(crate) fn urgency(&self) -> Option<Urgency> {
-        self.newest_first().find_map(|change| match change {
+        self.newest(|change| match change {
             Change::Urgency(urgency) => Some(*urgency),
             _ => None,
         })
@@ -95,16 +110,18 @@ impl Asked {
     }
 
     /// The newest annotations.
+    #[inline]
     pub(crate) fn annotations(&self) -> Option<&Map<String, Value>> {
-        self.newest_first().find_map(|change| match change {
+        self.newest(|change| match change {
             Change::Annotations(annotations) => Some(annotations),
             _ => None,
         })
     }
 
     /// The newest jobspec.
+    #[inline]
     pub(crate) fn jobspec(&self) -> Option<&Jobspec> {
-        self.newest_first().find_map(|change| match change {
+        self.newest(|change| match change {
             Change::Jobspec(jobspec) => Some(&**jobspec),
             _ => None,
         })

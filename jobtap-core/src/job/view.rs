@@ -117,6 +117,7 @@ impl Job {
     }
 
     /// The urgency, 0 to 31 (RFC 30).
+    #[inline]
     pub fn urgency(&self) -> Urgency {
         self.asked.urgency().unwrap_or(self.urgency)
     }

@@ -43,6 +43,7 @@ pub use handler::service::reply;
 pub use handler::service::{
     Caller, Fallible, IntoReply, Payload, Plain, Refusal, Request, Responder,
 };
+pub use handler::slurm::{Descriptor, Partitions, RequestVerdict, SubmitUid, UserMessages};
 pub use handler::update::{Update, Updates};
 pub use remote::bulk::{Bulk, BulkChild, BulkControl, BulkEnd, BulkStop};
 pub use remote::handle::{Ended, OwnsWhatItUses, Remote, SamePlugin, TimedOut};

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::job::TestJob;
 use super::manager::TestManager;
-use crate::engine::{Cred, Engine, JobLog, Level};
+use crate::engine::{Cred, ENVIRONMENT, Engine, JobLog, Level};
 use crate::eventlog::EventEntry;
 use crate::job::{Job, JobId, State};
 use crate::resource::ResourceSet;
@@ -41,6 +41,12 @@ impl TestManager {
     /// [`Cx::guest_put`](crate::plugin::Cx::guest_put).
     pub fn guest_value(&self, id: JobId, key: &str) -> Option<Value> {
         self.store.value(id, &format!("guest.{key}"))
+    }
+
+    /// The environment of a job's tasks if a plugin has changed it in `slurm.job_submit`; `None` if they get the
+    /// one that was submitted.
+    pub fn changed_environment(&self, id: JobId) -> Option<Value> {
+        self.store.value(id, ENVIRONMENT)
     }
 
     /// The names of the events of a job.

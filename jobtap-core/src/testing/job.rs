@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use crate::engine::{Cred, Submission};
 use crate::job::{Flags, Uid, Urgency};
-use crate::jobspec::{Dependency, Jobspec, JobspecBuilder};
+use crate::jobspec::{Dependency, Jobspec, JobspecBuilder, JobspecError, path};
+use crate::slurm::JobDescriptor;
 
 /// A job to submit. By default it has one task on one core, is submitted by the owner, and runs until the
 /// test finishes it.
@@ -32,6 +33,8 @@ use crate::jobspec::{Dependency, Jobspec, JobspecBuilder};
 #[derive(Debug, Clone)]
 pub struct TestJob {
     builder: JobspecBuilder,
+    /// The jobspec, in place of the builder's.
+    jobspec: Option<Value>,
     attributes: Vec<(String, Value)>,
     urgency: i64,
     user: Uid,
@@ -52,10 +55,37 @@ impl TestJob {
     pub fn new() -> Self {
         Self {
             builder: JobspecBuilder::new(["true"]),
+            jobspec: None,
             attributes: Vec::new(),
             urgency: i64::from(Urgency::DEFAULT.value()),
             user: Self::OWNER,
             flags: Flags::NONE,
+        }
+    }
+
+    /// A job that is described in Slurm's terms. Without a script or arguments it runs `true`, and without a
+    /// number of tasks it has one. User and urgency are those of the other jobs.
+    ///
+    /// ```
+    /// use jobtap_core::slurm::JobDescriptor;
+    /// use jobtap_core::testing::TestJob;
+    ///
+    /// let desc = JobDescriptor { num_tasks: Some(4), ..JobDescriptor::default() };
+    /// let job = TestJob::described(&desc).user(1001);
+    /// # let _ = job;
+    /// ```
+    ///
+    /// # Panics
+    /// If no jobspec can be made of the description.
+    #[track_caller]
+    pub fn described(desc: &JobDescriptor) -> Self {
+        let mut desc = desc.clone();
+        if desc.script.is_none() && desc.argv.is_empty() {
+            desc.argv = vec!["true".to_owned()];
+        }
+        match desc.to_jobspec() {
+            Ok(jobspec) => Self { jobspec: Some(jobspec), ..Self::new() },
+            Err(error) => panic!("TestJob::described: {error}"),
         }
     }
 
@@ -169,11 +199,23 @@ impl TestJob {
 
     /// The submission that a client would send.
     pub(super) fn submission(self) -> Result<(Cred, Submission), String> {
+        let text = |error: JobspecError| error.to_string();
         let mut builder = self.builder;
-        for (key, value) in self.attributes {
-            builder = builder.attribute(&key, value).map_err(|error| error.to_string())?;
-        }
-        let jobspec: Jobspec = builder.build().map_err(|error| error.to_string())?;
+        let jobspec = match self.jobspec {
+            None => {
+                for (key, value) in self.attributes {
+                    builder = builder.attribute(&key, value).map_err(text)?;
+                }
+                builder.build()
+            }
+            Some(mut jobspec) => {
+                for (key, value) in self.attributes {
+                    path::set(&mut jobspec, &path::attribute_key(&key), value).map_err(text)?;
+                }
+                Jobspec::from_value(jobspec)
+            }
+        };
+        let jobspec = jobspec.map_err(text)?;
         let cred = Cred { userid: self.user, owner: self.user == Self::OWNER };
         let signed = json!({}).to_string();
         let flags = self.flags.bits();

@@ -57,6 +57,8 @@ pub struct TestManager {
     /// Timers by the time at which they expire.
     timers: BTreeMap<(u64, TimerId), Timestamp>,
     pub(super) replies: BTreeMap<u64, Result<Value, RequestError>>,
+    /// What plugins said to users, which the test has not read yet.
+    pub(super) messages: Vec<String>,
     /// Streamed responses that the test has not read yet.
     pub(super) streams: BTreeMap<u64, Vec<Value>>,
     next_reply: u64,
@@ -121,6 +123,7 @@ impl TestManager {
             now: Timestamp::from_secs(EPOCH),
             timers: BTreeMap::new(),
             replies: BTreeMap::new(),
+            messages: Vec::new(),
             streams: BTreeMap::new(),
             processes: Processes::default(),
             next_reply: 0,
@@ -405,6 +408,7 @@ impl TestManager {
             }
             match effect {
                 Effect::Reply { to, result } => {
+                    self.messages.extend(messages(&result));
                     self.replies.insert(to.0, result);
                 }
                 Effect::Respond { to, payload } => {
@@ -425,4 +429,13 @@ impl TestManager {
             }
         }
     }
+}
+
+/// What plugins say to the user in a response.
+fn messages(result: &Result<Value, RequestError>) -> Vec<String> {
+    let lines = match result {
+        Ok(payload) => payload.get("messages").cloned(),
+        Err(error) => return error.messages.clone(),
+    };
+    lines.and_then(|lines| serde_json::from_value(lines).ok()).unwrap_or_default()
 }

@@ -49,6 +49,32 @@ impl TestManager {
             .collect()
     }
 
+    /// What plugins said to users since the last call, by
+    /// [`Cx::user_message`](crate::plugin::Cx::user_message): the messages of all responses, in order.
+    ///
+    /// ```
+    /// use jobtap_core::prelude::*;
+    /// use jobtap_core::testing::{TestJob, TestManager};
+    ///
+    /// #[derive(Default)]
+    /// struct Greeter;
+    ///
+    /// #[jobtap_plugin(name = "greeter")]
+    /// impl Greeter {
+    ///     #[on("slurm.job_submit")]
+    ///     fn submit(&self, user: SubmitUid, cx: Cx<'_, SlurmJobSubmit>) {
+    ///         cx.user_message(format!("welcome, user {}", user.0));
+    ///     }
+    /// }
+    ///
+    /// let mut m = TestManager::new().plugin::<Greeter>().start();
+    /// m.submit(TestJob::new().user(1001)).unwrap();
+    /// assert_eq!(m.messages(), ["welcome, user 1001"]);
+    /// ```
+    pub fn messages(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.messages)
+    }
+
     /// Cancels a job, as the owner of the instance.
     ///
     /// # Errors

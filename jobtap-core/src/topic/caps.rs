@@ -22,7 +22,7 @@ capabilities! {
     HasJob:
         "there is no job in `{Self}`",
         "this topic is not about a job",
-        "take `&Job` in a handler of a `job.*` topic; elsewhere look a job up by its id, `cx.job(id)?`, and read the plugin's data on it with `JobsData<'_, D>`";
+        "take `&Job` in a handler of a `job.*` topic; elsewhere look a job up by its id, `cx.job(id)?`, and read the plugin's data on it with `JobsData<'_, D>`; in `slurm.job_submit` the job doesn't exist yet: take `Descriptor<'_>`";
 
     /// The job is active whenever the topic is called: calls take the handler's `&Job`.
     HasActiveJob:
@@ -78,6 +78,30 @@ capabilities! {
         "only `job.update.KEY` is called for a request",
         "handle `job.update.KEY`, as in `#[on(\"job.update.attributes.system.duration\")]`";
 
+    /// The topic is about a request in Slurm's terms: `Descriptor` and `JobDescriptor` can be taken.
+    HasDescriptor:
+        "there is no job description of Slurm's in `{Self}`",
+        "only `slurm.job_submit` and `slurm.job_modify` have one",
+        "read the job's `&Jobspec`, or handle `slurm.job_submit`";
+
+    /// The topic is a user's request: `SubmitUid` can be taken.
+    HasSubmitUid:
+        "there is no user who makes a request in `{Self}`",
+        "only `slurm.job_submit` and `slurm.job_modify` have one",
+        "the user of a job is `job.userid()`; that of a request is `request.cred` in `job.update.KEY`, and `Caller` in a service";
+
+    /// The topic has the queues in Slurm's terms: `Partitions` can be taken.
+    HasPartitions:
+        "there are no partitions in `{Self}`",
+        "only `slurm.job_submit` and `slurm.job_modify` have them",
+        "the queues of the instance are `cx.queues()`";
+
+    /// The topic is about a change of a job in Slurm's terms: `&JobRecord` can be taken.
+    HasJobRecord:
+        "there is no job record of Slurm's in `{Self}`",
+        "only `slurm.job_modify` has one",
+        "take `&Job` in a handler of a `job.*` topic; in `slurm.job_submit` the job doesn't exist yet";
+
     /// The topic stands for several: `JobTopic` can be taken, which is the one that is called.
     HasMember:
         "`{Self}` is one topic, not several",
@@ -130,13 +154,19 @@ capabilities! {
     ReturnsVerdict:
         "a job can't be rejected in `{Self}`",
         "this topic doesn't decide about the job",
-        "reject in `job.create`, `job.validate`, `job.dependency.SCHEME` or `job.update.KEY`; end an accepted job with `cx.fail(kind, note)`; a topic of your own fails with `HandlerError`";
+        "reject in `job.create`, `job.validate`, `job.dependency.SCHEME` or `job.update.KEY`; end an accepted job with `cx.fail(kind, note)`; a topic of your own fails with `HandlerError`, one of Slurm's with `SlurmError`";
+
+    /// A handler may refuse the request with an error of Slurm's: `Result<(), SlurmError>`.
+    ReturnsSlurmError:
+        "a handler of `{Self}` can't fail with a `SlurmError`",
+        "only `slurm.job_submit` and `slurm.job_modify` refuse with Slurm's errors",
+        "refuse a job with `Reject` in `job.validate`; fail with `HandlerError` elsewhere";
 
     /// A handler may fail with a `HandlerError`, which is logged; the job goes on.
     ReturnsFault:
         "a handler of `{Self}` can't fail with a `HandlerError`",
         "a failure here is for the user, and not for the log",
-        "return `Result<(), Reject>` from `job.validate` and other topics that decide about a job, `Result<(), ConfError>` from `conf.update`";
+        "return `Result<(), Reject>` from `job.validate` and other topics that decide about a job, `Result<(), ConfError>` from `conf.update`, `Result<(), SlurmError>` from `slurm.job_submit` and `slurm.job_modify`";
 
     /// A handler that is not `async` may fail with `PrologFailed` or `EpilogFailed`. No topic has this
     /// capability, since no prolog or epilog is started for such a handler.
@@ -210,6 +240,12 @@ capabilities! {
         "the jobspec can't be changed from `{Self}`",
         "a plugin can change the jobspec of a job without resources only",
         "change it in `job.validate`, `job.new`, or in `job.state.depend`, `.priority` or `.sched`; for another job with `cx.jobspec_update_of(pending, path, value)`";
+
+    /// A message may be sent to the user who makes the request.
+    AllowsUserMessage:
+        "a message can't be sent to the user from `{Self}`",
+        "only the responses to requests in Slurm's terms have messages",
+        "refuse with a text, `Err(Reject::new(..))`, in a gate; elsewhere use `cx.memo(job, key, text)`, or `cx.log(level, text)`";
 
     /// A fatal exception may be raised on the current job.
     AllowsFatal:

@@ -30,6 +30,9 @@ pub(crate) fn take(
     }
     let output = signature::output(method);
     errors.extend(output.as_ref().and_then(refuse_output));
+    if !is_async {
+        errors.extend(output.as_ref().and_then(refuse_descriptor));
+    }
     if errors.has_errors() {
         return None;
     }
@@ -90,7 +93,8 @@ fn refuse_async(topic: &OnTopic) -> Option<syn::Error> {
         OnKind::Known(found) => format!(
             "a handler of `{}` can't be `async`\nnote: nothing waits for it; `async` works on \
              `job.validate`, `job.dependency.SCHEME`, `job.state.depend`, `.priority`, `.run` and \
-             `.cleanup`; elsewhere start the work through `Remote<Self>`",
+             `.cleanup`, `slurm.job_submit` and `slurm.job_modify`; elsewhere start the work through \
+             `Remote<Self>`",
             found.name()
         ),
         OnKind::Own(_) => "a handler of a topic of your own can't be `async`\nnote: who asks gets the \
@@ -119,6 +123,18 @@ fn refuse_several(topics: &[OnTopic]) -> Option<syn::Error> {
 /// The errors of the SDK, which authors are tempted to return alone.
 const ERRORS: [&str; 6] =
     ["ConfError", "EpilogFailed", "HandlerError", "PrologFailed", "Reject", "ServiceError"];
+
+/// Refuses a changed description as the return value of a handler that is not `async`.
+fn refuse_descriptor(output: &Type) -> Option<syn::Error> {
+    let value = signature::result_types(output).map_or(output, |(value, _)| value);
+    signature::is_named(value, "JobDescriptor").then(|| {
+        syn::Error::new_spanned(
+            value,
+            "a changed `JobDescriptor` is returned by `async` handlers only\nnote: change the request in \
+             place: take `mut desc: Descriptor<'_>`, and return `Result<(), SlurmError>`",
+        )
+    })
+}
 
 /// Refuses a return type that no topic takes, as far as it shows in how it is written.
 fn refuse_output(output: &Type) -> Option<syn::Error> {

@@ -258,6 +258,12 @@ fn why_idle(key: &str, topic: &str) -> Option<&'static str> {
         ("on_restart", "job.state.priority") => {
             Some("after a restart every job is asked for its priority again")
         }
+        ("on_restart", "slurm.job_submit" | "slurm.job_modify") => {
+            Some("a request that isn't answered yet is gone after a restart, and made again")
+        }
+        ("on_cancel", "slurm.job_submit" | "slurm.job_modify") => {
+            Some("a request is answered, whatever becomes of the job; only a prolog can run on")
+        }
         ("on_cancel", "job.validate") => Some("a job that isn't accepted yet can't be cancelled"),
         ("on_cancel", "job.state.cleanup") => {
             Some("an epilog begins when the job has ended, and nothing drops it")

@@ -19,16 +19,20 @@ const BY_VALUE: &[&str] = &[
     "Caller",
     "Cx",
     "Data",
+    "Descriptor",
     "InstanceConf",
     "InstanceData",
     "JobInfo",
     "JobTopic",
     "JobsData",
+    "Partitions",
     "PrevState",
     "Remote",
     "Request",
     "Responder",
+    "SubmitUid",
     "Updates",
+    "UserMessages",
 ];
 
 /// Refuses a parameter that no topic has in this form.
@@ -46,6 +50,11 @@ pub(crate) fn check(param: &Type, is_async: bool, topics: &[OnTopic], errors: &E
         )),
         Type::Reference(reference) => errors.extend(check_reference(reference, topics)),
         Type::Path(path) if is_async => errors.extend(refuse_in_async(path)),
+        Type::Path(path) if is_descriptor(path) => errors.push(syn::Error::new_spanned(
+            path,
+            "changes of a `JobDescriptor` would be lost here, since it is a copy\nnote: take `mut desc: \
+             Descriptor<'_>`, which is changed in place; only an `async` handler takes a copy and returns it",
+        )),
         Type::Path(path) if is_own(path, topics) => {
             let topic = path.to_token_stream().to_string().replace(' ', "");
             errors.push(syn::Error::new_spanned(
@@ -89,6 +98,11 @@ impl Visit<'_> for Borrows {
     }
 }
 
+/// Returns whether this is a copy of a request's description.
+fn is_descriptor(path: &TypePath) -> bool {
+    path.path.segments.last().is_some_and(|last| last.ident == "JobDescriptor")
+}
+
 /// Returns whether this is one of the handler's own topics, which is also the payload.
 fn is_own(path: &TypePath, topics: &[OnTopic]) -> bool {
     topics.iter().any(|topic| matches!(&topic.kind, OnKind::Own(own) if *own == path.path))
@@ -108,6 +122,16 @@ fn check_reference(reference: &TypeReference, topics: &[OnTopic]) -> Option<syn:
         let message =
             format!("a handler takes `{name}` by value\nnote: write it without the `{and}`");
         return Some(syn::Error::new_spanned(reference, message));
+    }
+    if let Type::Path(path) = &*reference.elem
+        && is_descriptor(path)
+        && !own
+    {
+        return Some(syn::Error::new_spanned(
+            reference,
+            "the description of a request is a `Descriptor`\nnote: take `mut desc: Descriptor<'_>`, which \
+             dereferences to `JobDescriptor`",
+        ));
     }
     if let Some(lifetime) = reference.lifetime.as_ref().filter(|name| name.ident == "static") {
         return Some(syn::Error::new_spanned(
@@ -201,6 +225,11 @@ fn refuse_in_async(path: &TypePath) -> Option<syn::Error> {
             "use it in a handler that is not `async`, or `cx.data(job)` in \
              `remote.call(|plugin, cx| ..).await`"
         }
+        "Descriptor" => {
+            "take `mut desc: JobDescriptor`, a copy, and return it changed: \
+             `Result<JobDescriptor, SlurmError>`"
+        }
+        "Partitions" => "take a copy, `Vec<Partition>`",
         "JobTopic" | "Updates" => "use it in a handler that is not `async`",
         _ => return None,
     };

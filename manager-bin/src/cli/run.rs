@@ -15,6 +15,7 @@ use super::submit::values::is_task_set;
 use super::submit::{list_plugins, print_jobspec, submission};
 use super::usage::Family;
 use crate::client::Client;
+use crate::rpc::services::ingest::Submitted;
 
 const COMMAND: &str = "run";
 
@@ -52,7 +53,8 @@ async fn submit_and_attach(args: RunCommand) -> Result<u8, CliError> {
     }
     let input = request.jobspec.as_mut().is_some_and(forward_input);
     let client = Client::connect().await?;
-    let id = client.call(request).await?.id;
+    let Submitted { id, messages } = session::heard(COMMAND, client.call(request).await)?;
+    session::print_said(COMMAND, &messages);
     let typed = show_id(id);
     if args.job.verbose > 0 {
         session::print_message(&format!("jobid: {typed}"));

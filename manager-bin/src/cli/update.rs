@@ -62,7 +62,8 @@ pub(crate) fn run(args: UpdateArgs) -> ExitCode {
             return Ok(0u8);
         }
         let client = Client::connect().await?;
-        client.call(Update { id: args.id, updates: updates.clone() }).await?;
+        let response = client.call(Update { id: args.id, updates: updates.clone() }).await;
+        session::print_said(COMMAND, &session::heard(COMMAND, response)?.messages);
         if args.verbose > 0 {
             for (key, value) in &updates {
                 let text = format!("updated {key} to {}", bare(value));

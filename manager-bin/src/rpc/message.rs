@@ -33,7 +33,8 @@ pub struct Response {
 /// A response as it is on the wire. Generic, so that it is written from borrowed parts and read as owned
 /// ones, without a copy of the payload.
 #[derive(Serialize, Deserialize)]
-struct WireResponse<P, T> {
+#[serde(bound(serialize = "P: Serialize, T: Serialize, M: Serialize + AsRef<[String]>"))]
+struct WireResponse<P, T, M> {
     id: u64,
     #[serde(default = "none", skip_serializing_if = "Option::is_none")]
     payload: Option<P>,
@@ -41,20 +42,29 @@ struct WireResponse<P, T> {
     errno: Option<i32>,
     #[serde(default = "none", skip_serializing_if = "Option::is_none")]
     error: Option<T>,
+    /// What plugins say to the user beside an error; beside a payload they are part of it.
+    #[serde(default, skip_serializing_if = "is_empty")]
+    messages: M,
 }
 
 fn none<T>() -> Option<T> {
     None
 }
 
+fn is_empty<M: AsRef<[String]>>(messages: &M) -> bool {
+    messages.as_ref().is_empty()
+}
+
 impl Serialize for Response {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut wire = WireResponse { id: self.id, payload: None, errno: None, error: None };
+        let (payload, errno, error) = (None, None, None);
+        let mut wire = WireResponse { id: self.id, payload, errno, error, messages: &[][..] };
         match &self.result {
             Ok(payload) => wire.payload = Some(payload),
             Err(error) => {
                 wire.errno = Some(error.errno);
                 wire.error = Some(&*error.text);
+                wire.messages = &error.messages;
             }
         }
         wire.serialize(serializer)
@@ -63,9 +73,12 @@ impl Serialize for Response {
 
 impl<'de> Deserialize<'de> for Response {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let wire = WireResponse::<Value, String>::deserialize(deserializer)?;
+        let wire = WireResponse::<Value, String, Vec<String>>::deserialize(deserializer)?;
         let result = match wire.errno {
-            Some(errno) => Err(RpcError::new(errno, wire.error.unwrap_or_default())),
+            Some(errno) => {
+                let text = wire.error.unwrap_or_default();
+                Err(RpcError { errno, text, messages: wire.messages })
+            }
             None => Ok(wire.payload.unwrap_or_default()),
         };
         Ok(Self { id: wire.id, result })
@@ -125,8 +138,14 @@ mod tests {
         }
 
         #[test]
-        fn a_response_survives_the_wire(id: u64, payload in payloads(), errno: i32, text in ".*", ok: bool) {
-            let result = if ok { Ok(payload) } else { Err(RpcError::new(errno, text)) };
+        fn a_response_survives_the_wire(
+            id: u64,
+            payload in payloads(),
+            errno: i32,
+            (text, messages) in (".*", proptest::collection::vec(".*", 0..3)),
+            ok: bool,
+        ) {
+            let result = if ok { Ok(payload) } else { Err(RpcError { errno, text, messages }) };
             let response = Response { id, result };
             prop_assert_eq!(decode::<Response>(encode(&response).as_bytes()).unwrap(), response);
         }
@@ -149,6 +168,13 @@ mod tests {
         );
         let response = Response { id: 7, result: Err(RpcError::new(22, "no")) };
         assert_eq!(encode(&response), "{\"id\":7,\"errno\":22,\"error\":\"no\"}\n");
+        let messages = vec!["why".to_owned()];
+        let response =
+            Response { id: 7, result: Err(RpcError { messages, ..RpcError::new(22, "no") }) };
+        assert_eq!(
+            encode(&response),
+            "{\"id\":7,\"errno\":22,\"error\":\"no\",\"messages\":[\"why\"]}\n"
+        );
     }
 
     #[test]

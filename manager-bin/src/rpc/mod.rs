@@ -33,12 +33,14 @@ pub struct RpcError {
     pub errno: i32,
     /// What is wrong. May be empty.
     pub text: String,
+    /// What plugins say to the user beside it.
+    pub messages: Vec<String>,
 }
 
 impl RpcError {
     /// A refusal with this error number and text.
     pub fn new(errno: i32, text: impl Into<String>) -> Self {
-        Self { errno, text: text.into() }
+        Self { errno, text: text.into(), messages: Vec::new() }
     }
 
     /// The refusal of a malformed payload (EPROTO). `text` names the field.

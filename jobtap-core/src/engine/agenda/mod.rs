@@ -8,15 +8,17 @@
 //! Only the types are here. What each piece of work means is decided by the part that it belongs to;
 //! [`Engine`](super::Engine) routes it there.
 
+mod chain;
 mod frame;
 mod update;
 
 use std::collections::VecDeque;
 
+pub(super) use chain::{Chain, ChainPurpose};
 pub(super) use frame::{Cause, Frame, PendingDispatch, Progress, Purpose, Subject};
 pub(super) use update::{JobspecUpdate, UpdateStage};
 
-use crate::host::{Command, PluginKey};
+use crate::host::{Command, PluginKey, RequestKey};
 use crate::job::JobId;
 
 /// One piece of work.
@@ -28,6 +30,8 @@ pub(super) enum Work {
     Notify(PendingDispatch),
     /// Call the next handlers of a frame.
     Frame(Box<Frame>),
+    /// Call the next handlers of a request in Slurm's terms.
+    Chain(RequestKey),
     /// Carry out the next command of a callback.
     Commands(Box<Commands>),
     /// Do what the manager itself does for a job in its present state.

@@ -11,6 +11,8 @@ use crate::job::JobId;
 #[derive(Debug)]
 pub(crate) struct JobspecUpdate {
     pub(crate) reply: ReplyTo,
+    /// What plugins have said to the user so far.
+    pub(crate) messages: Vec<String>,
     pub(crate) cred: Cred,
     pub(crate) id: JobId,
     /// All new values by path: those that the user asked for, and those that plugins added.

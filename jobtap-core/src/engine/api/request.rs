@@ -280,12 +280,14 @@ pub struct RequestError {
     pub errno: i32,
     /// What is wrong; empty when the errno says everything.
     pub text: String,
+    /// What plugins say to the user beside it.
+    pub messages: Vec<String>,
 }
 
 impl RequestError {
     /// Refuses a request with an errno and a sentence.
     pub fn new(errno: i32, text: impl Into<String>) -> Self {
-        Self { errno, text: text.into() }
+        Self { errno, text: text.into(), messages: Vec::new() }
     }
 
     /// The refusal of a request that only the owner of the instance may make.

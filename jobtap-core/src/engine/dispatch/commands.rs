@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use serde_json::{Map, Value};
 
 use super::checks::check;
-use super::{async_work, outcome, perilogs, priorities, retention};
+use super::{async_work, chains, outcome, perilogs, priorities, retention};
 use crate::engine::agenda::{Commands, Queued, Work};
 use crate::engine::alloc::node_events;
 use crate::engine::api::{Effect, Level, Write};
@@ -193,6 +193,11 @@ fn execute(core: &mut Core, plugin: PluginKey, command: Command) {
         }
         Command::WorkEnded { job, what } => async_work::end(&mut core.jobs, plugin, job, &what),
         Command::NotifyAtJobEnd { job, work } => async_work::at_end(core, plugin, job, work),
+        Command::UserMessage { request, text } => chains::note_message(core, request, text),
+        Command::BeginRequestWork(work) => chains::begin_work(core, plugin, work),
+        Command::AnswerRequest { request, answer } => {
+            chains::take_answer(core, plugin, request, answer);
+        }
         Command::StartTimer { key, at, work } => {
             core.start_timer(at, Due::Plugin(plugin, key, work));
         }

@@ -9,6 +9,7 @@
 //! | `call` | the one place where the engine calls handlers |
 //! | `buffer` | what handlers ask for during one callback |
 //! | `frames` | one dispatch from the first handler to the last, with failures and suspension |
+//! | `chains` | requests in Slurm's terms, which one handler passes on to the next |
 //! | `outcome` | what follows from priorities, annotations and resources that handlers return |
 //! | `host`, `checks` | what a handler can read, and which of its calls are legal now |
 //! | `asked` | what a callback has asked for, shown to it on the jobs |
@@ -23,6 +24,7 @@ mod asked;
 pub(super) mod async_work;
 mod buffer;
 pub(super) mod call;
+pub(super) mod chains;
 pub(super) mod checks;
 pub(super) mod commands;
 pub(super) mod dependencies;

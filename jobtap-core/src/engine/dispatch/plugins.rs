@@ -5,10 +5,10 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use serde_json::Value;
 
-use crate::engine::agenda::{Agenda, Frame, Work};
+use crate::engine::agenda::{Agenda, Chain, Frame, Work};
 use crate::engine::api::{Effect, Effects, ReplyTo, RequestError};
 use crate::host::errno::ENOSYS;
-use crate::host::{PluginKey, Registry, RemoteSink, ServiceError, Stack, Ticks};
+use crate::host::{PluginKey, Registry, RemoteSink, RequestKey, ServiceError, Stack, Ticks};
 use crate::job::{JobId, Timestamp};
 
 /// Milliseconds that a callback may take, unless `job-manager.plugin-time-budget` says otherwise.
@@ -28,6 +28,9 @@ pub(crate) struct Plugins {
     pub(super) next_key: u64,
     /// Dispatches of `job.validate` that wait for an asynchronous handler, by job.
     pub(super) suspended: FxHashMap<JobId, Frame>,
+    /// Requests in Slurm's terms that plugins decide on.
+    pub(super) chains: FxHashMap<RequestKey, Box<Chain>>,
+    next_request: u64,
     /// Requests for plugin services that are answered later.
     pub(super) open_requests: FxHashMap<ReplyTo, PluginKey>,
     /// The data of plugins on the instance, by plugin.
@@ -45,9 +48,17 @@ impl Plugins {
             panics: FxHashMap::default(),
             next_key: 0,
             suspended: FxHashMap::default(),
+            chains: FxHashMap::default(),
+            next_request: 0,
             open_requests: FxHashMap::default(),
             instance_data: FxHashMap::default(),
         }
+    }
+
+    /// A key for the next request in Slurm's terms.
+    pub(crate) fn next_request(&mut self) -> RequestKey {
+        self.next_request += 1;
+        RequestKey(self.next_request)
     }
 
     /// The name of a loaded plugin, for messages.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::call::{Called, call_one};
-use super::{async_work, commands, loading, patterns, perilogs, retention};
+use super::{async_work, chains, commands, loading, patterns, perilogs, retention};
 use crate::engine::agenda::Cause;
 use crate::engine::api::{Level, RequestError};
 use crate::engine::core::Core;
@@ -84,6 +84,7 @@ fn close_open(core: &mut Core, closed: &[(PluginKey, Arc<str>)], on_jobs: OnJobs
     let keys: Vec<PluginKey> = closed.iter().map(|(key, _)| *key).collect();
     core.timers.stop_timers_of(&keys);
     core.plugins.refuse_awaited(&mut core.agenda, closed, "was removed");
+    chains::refuse_awaited(core, closed, "was removed");
     core.plugins.refuse_requests(&mut core.effects, closed);
     async_work::end_outside(&mut core.effects, &keys);
     retention::free_all_of(core, &keys);
@@ -116,6 +117,7 @@ pub(crate) fn close_faulted(core: &mut Core, key: PluginKey) {
     let closed = [(key, core.plugins.name(key))];
     core.timers.stop_timers_of(&[key]);
     core.plugins.refuse_awaited(&mut core.agenda, &closed, "failed");
+    chains::refuse_awaited(core, &closed, "failed");
     core.plugins.refuse_requests(&mut core.effects, &closed);
     async_work::end_outside(&mut core.effects, &[key]);
     retention::free_all_of(core, &[key]);

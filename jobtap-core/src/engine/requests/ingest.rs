@@ -26,7 +26,14 @@ pub(crate) struct Submissions {
     /// The changes and checks before any plugin sees a submission.
     pub(crate) ingest: Ingest,
     /// The requests that wait until their job has passed the gates.
-    pub(crate) submitters: FxHashMap<JobId, ReplyTo>,
+    pub(crate) submitters: FxHashMap<JobId, Submitter>,
+}
+
+/// A request that waits until its job has passed the gates.
+pub(crate) struct Submitter {
+    pub(crate) reply: ReplyTo,
+    /// What plugins have said to the user so far.
+    pub(crate) messages: Vec<String>,
 }
 
 impl Submissions {

@@ -2,12 +2,14 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::engine::api::{Cred, Exception, RequestError};
+use super::slurm;
+use crate::engine::api::{Cred, Exception, ReplyTo, RequestError};
 use crate::engine::core::Core;
 use crate::engine::jobs::{Record, annotations};
 use crate::engine::{events, exec};
 use crate::host::errno::{EINVAL, ENOENT, EPERM, EPROTO};
 use crate::job::{JobId, Signal, State, StateSet, Uid, Urgency};
+use crate::topic::TopicId;
 
 /// How many bytes of JSON one memo may have, and all memos of a job together: they are in memory and in
 /// each listing as long as the job is.
@@ -166,25 +168,52 @@ fn check_memo(
 }
 
 /// `job-manager.urgency`. Returns the urgency before.
-pub(super) fn set_urgency(
-    core: &mut Core,
-    cred: Cred,
-    id: JobId,
-    value: i64,
-) -> Result<Urgency, RequestError> {
+pub(super) fn set_urgency(core: &mut Core, reply: ReplyTo, cred: Cred, id: JobId, value: i64) {
+    match check_urgency(core, cred, id, value) {
+        Ok(urgency) if core.plugins.stack.handles(TopicId::SlurmJobModify) => {
+            slurm::begin_urgency(core, reply, cred, id, urgency);
+        }
+        Ok(urgency) => {
+            let done = post_urgency(core, cred, id, urgency);
+            core.reply(reply, done);
+        }
+        Err(error) => core.reply(reply, Err(error)),
+    }
+}
+
+fn check_urgency(core: &Core, cred: Cred, id: JobId, value: i64) -> Result<Urgency, RequestError> {
     let urgency = Urgency::new(value)
         .map_err(|_| RequestError::new(EINVAL, "urgency value is out of range"))?;
     let guests = "guests can only reprioritize their own jobs";
     let record = active_job(core, cred, id, EINVAL, "unknown job", guests)?;
-    let old = record.job.urgency;
-    if !cred.owner && urgency > old.max(Urgency::DEFAULT) {
+    if !cred.owner && urgency > record.job.urgency.max(Urgency::DEFAULT) {
         return refuse(EPERM, "guests can only adjust urgency <= default");
     }
+    check_unallocated(record)?;
+    Ok(urgency)
+}
+
+fn check_unallocated(record: &Record) -> Result<(), RequestError> {
     if record.allocation.is_allocated() || matches!(record.job.state, State::Run | State::Cleanup) {
         return refuse(EINVAL, "urgency cannot be changed once resources are allocated");
     }
+    Ok(())
+}
+
+/// Changes the urgency, which has been checked. Returns the response.
+pub(super) fn post_urgency(
+    core: &mut Core,
+    cred: Cred,
+    id: JobId,
+    urgency: Urgency,
+) -> Result<Value, RequestError> {
+    let guests = "guests can only reprioritize their own jobs";
+    // Once more: the job may have gone on while a plugin was awaited.
+    let record = active_job(core, cred, id, EINVAL, "unknown job", guests)?;
+    check_unallocated(record)?;
+    let old = record.job.urgency;
     core.post(id, events::urgency(core.clock.now, cred.userid, urgency));
-    Ok(old)
+    Ok(json!({ "old_urgency": old.value() }))
 }
 
 fn check_signal(signum: i64) -> Result<i32, RequestError> {

@@ -3,6 +3,7 @@
 //! | file | requests |
 //! |---|---|
 //! | `submit`, `ingest` | a submission, from its checks through the gates of the plugins |
+//! | `slurm` | the same two, where plugins see them in Slurm's terms first |
 //! | `update` | a user's change of a jobspec |
 //! | `jobs` | exceptions, signals, urgency and memos |
 //! | `waiters` | those that are answered when jobs are inactive |
@@ -20,6 +21,7 @@ pub(super) mod purge;
 pub(super) mod queues;
 mod selection;
 mod services;
+pub(super) mod slurm;
 pub(super) mod submit;
 pub(super) mod update;
 mod waiters;
@@ -60,8 +62,9 @@ pub(super) fn handle(core: &mut Core, reply: ReplyTo, cred: Cred, request: Reque
         Request::Memo { id, volatile, memo } => {
             jobs::memo(core, cred, id, volatile, memo).map(|()| json!({}))
         }
-        Request::Urgency { id, urgency } => jobs::set_urgency(core, cred, id, urgency)
-            .map(|old| json!({ "old_urgency": old.value() })),
+        Request::Urgency { id, urgency } => {
+            return jobs::set_urgency(core, reply, cred, id, urgency);
+        }
         Request::QueueEnable { target, enable, reason } => {
             queues::enable(core, cred, &target, enable, reason.as_deref())
         }

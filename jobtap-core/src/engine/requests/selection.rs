@@ -43,7 +43,7 @@ enum Comparison {
 const MAX_TERMS: usize = resource::Constraint::MAX_TERMS;
 
 fn invalid(text: impl Into<String>) -> RequestError {
-    RequestError { errno: 22, text: text.into() }
+    RequestError::new(22, text)
 }
 
 impl Selection {
@@ -56,7 +56,7 @@ impl Selection {
         let since = payload.get("since").and_then(Value::as_f64).unwrap_or(0.0);
         let max = payload.get("max_entries").and_then(Value::as_i64).unwrap_or(1000);
         let max_entries = usize::try_from(max)
-            .map_err(|_| RequestError { errno: 71, text: "max_entries < 0 not allowed".into() })?;
+            .map_err(|_| RequestError::new(71, "max_entries < 0 not allowed"))?;
         Ok(Self { constraint, since, max_entries })
     }
 

@@ -1,9 +1,10 @@
 //! A submission: checked, given an id, and taken through the gates of the plugins, until the job is
 //! accepted or nothing of it is left.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::ingest;
+use super::ingest::Submitter;
+use super::{ingest, slurm};
 use crate::engine::agenda::{Cause, Frame, Purpose, Subject, SubmissionStep, Work};
 use crate::engine::api::{Cred, ReplyTo, RequestError, Submission, Write};
 use crate::engine::core::Core;
@@ -15,6 +16,10 @@ use crate::host::errno::{EINVAL, EPERM};
 use crate::job::{Flags, JobId, Urgency};
 use crate::topic::TopicId;
 
+/// The key of a job under which its environment is stored if a plugin has changed it at the submission: an
+/// object of strings.
+pub const ENVIRONMENT: &str = "environment";
+
 fn invalid(text: impl Into<String>) -> RequestError {
     RequestError::new(EINVAL, text)
 }
@@ -25,19 +30,39 @@ fn denied(text: &str) -> RequestError {
 
 /// `job-ingest.submit`.
 pub(super) fn submit(core: &mut Core, reply: ReplyTo, cred: Cred, submission: Submission) {
-    let admitted = check_options(cred, &submission).and_then(|(urgency, flags)| {
-        let id = create(core, submission, flags)?;
-        Ok((id, urgency, flags))
-    });
-    match admitted {
-        Ok((id, urgency, flags)) => {
-            core.submissions.submitters.insert(id, reply);
+    match check_options(cred, &submission) {
+        Err(error) => core.reply(reply, Err(error)),
+        Ok(options) if core.plugins.stack.handles(TopicId::SlurmJobSubmit) => {
+            slurm::begin_submit(core, reply, cred, Box::new(submission), options);
+        }
+        Ok((urgency, flags)) => {
+            let checked = Checked { submission, urgency, flags, new_environment: false };
+            admit(core, Submitter { reply, messages: Vec::new() }, cred, checked);
+        }
+    }
+}
+
+/// A submission whose options have been checked.
+pub(super) struct Checked {
+    pub(super) submission: Submission,
+    pub(super) urgency: Urgency,
+    pub(super) flags: Flags,
+    /// The environment of the jobspec is another one than was submitted.
+    pub(super) new_environment: bool,
+}
+
+/// Makes the job, and takes it to the gates of the plugins.
+pub(super) fn admit(core: &mut Core, submitter: Submitter, cred: Cred, checked: Checked) {
+    let (urgency, flags) = (checked.urgency, checked.flags);
+    match create(core, checked) {
+        Ok(id) => {
+            core.submissions.submitters.insert(id, submitter);
             core.agenda.push(Work::Submission(id, SubmissionStep::Create));
             // Posted after, so that it is applied before: the gates see the job's user and urgency.
             let (now, userid) = (core.clock.now, cred.userid);
             core.post(id, events::submit(now, userid, urgency, flags.bits()));
         }
-        Err(error) => core.reply(reply, Err(error)),
+        Err(error) => core.reply_with(submitter.reply, submitter.messages, Err(error)),
     }
 }
 
@@ -60,7 +85,8 @@ fn check_options(cred: Cred, submission: &Submission) -> Result<(Urgency, Flags)
 }
 
 /// Makes the job, in state NEW. Nothing of it is stored before it is accepted.
-fn create(core: &mut Core, submission: Submission, flags: Flags) -> Result<JobId, RequestError> {
+fn create(core: &mut Core, checked: Checked) -> Result<JobId, RequestError> {
+    let Checked { submission, flags, new_environment, .. } = checked;
     let jobspec = ingest::admit(
         &core.submissions.ingest,
         &core.alloc.queues,
@@ -71,12 +97,20 @@ fn create(core: &mut Core, submission: Submission, flags: Flags) -> Result<JobId
     // Whole milliseconds. If the clock is set back the generator goes on from the last id.
     let elapsed = ((core.clock.now - core.clock.started_at) * 1000.0).max(0.0) as u64;
     let id = core.jobs.next_id(elapsed).map_err(|error| invalid(error.to_string()))?;
+    let environment = new_environment.then(|| {
+        let variables = jobspec.environment().cloned().unwrap_or_default();
+        Value::Object(variables).to_string()
+    });
     // The environment is only in `J`: it is long, and only execution needs it.
     let jobspec = jobspec.into_redacted();
     let text = jobspec.text().to_owned();
     core.jobs.insert_active(id, Box::new(Record::submitted(id, jobspec)));
     core.put(id, "J", submission.signed);
     core.put(id, "jobspec", text);
+    if let Some(environment) = environment {
+        // `J` stays as it was signed.
+        core.put(id, ENVIRONMENT, environment);
+    }
     Ok(id)
 }
 
@@ -147,8 +181,8 @@ fn accept(core: &mut Core, id: JobId) {
     }
     core.jobs.count_new(id);
     waiters::count_waitable(core, id);
-    if let Some(reply) = core.submissions.submitters.remove(&id) {
-        core.reply(reply, Ok(json!({ "id": id })));
+    if let Some(Submitter { reply, messages }) = core.submissions.submitters.remove(&id) {
+        core.reply_with(reply, messages, Ok(json!({ "id": id })));
     }
     core.post(id, events::bare(core.clock.now, "validate"));
 }
@@ -156,8 +190,8 @@ fn accept(core: &mut Core, id: JobId) {
 /// Rejects a job: nothing of it is left but the response, once `job.destroy` has seen it.
 fn reject(core: &mut Core, id: JobId, text: String) {
     let text = if text.is_empty() { "rejected by plugin".to_owned() } else { text };
-    if let Some(reply) = core.submissions.submitters.remove(&id) {
-        core.reply(reply, Err(invalid(text)));
+    if let Some(Submitter { reply, messages }) = core.submissions.submitters.remove(&id) {
+        core.reply_with(reply, messages, Err(invalid(text)));
     }
     async_work::abort_all(&mut core.jobs, id);
     if let Some(record) = core.jobs.get_mut(id) {

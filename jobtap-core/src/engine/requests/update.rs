@@ -5,6 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::slurm;
 use crate::engine::agenda::{Frame, JobspecUpdate, Purpose, Subject, UpdateStage};
 use crate::engine::api::{Cred, ReplyTo, RequestError};
 use crate::engine::core::Core;
@@ -27,18 +28,34 @@ pub(super) fn update(
     id: JobId,
     updates: Map<String, Value>,
 ) {
-    if let Err(error) = check_access(core, cred, id, &updates) {
-        return core.reply(reply, Err(error));
+    match check_access(core, cred, id, &updates) {
+        Err(error) => core.reply(reply, Err(error)),
+        Ok(()) if core.plugins.stack.handles(TopicId::SlurmJobModify) => {
+            slurm::begin_update(core, reply, cred, id, updates);
+        }
+        Ok(()) => ask_plugins(core, (reply, Vec::new()), cred, id, (updates, Map::new())),
     }
+}
+
+/// Asks the plugins of each key that the user wants to change. What plugins have `added` before needs no
+/// plugin of its key, but `job.validate`.
+pub(super) fn ask_plugins(
+    core: &mut Core,
+    (reply, messages): (ReplyTo, Vec<String>),
+    cred: Cred,
+    id: JobId,
+    (updates, added): (Map<String, Value>, Map<String, Value>),
+) {
     let undecided = updates.keys().cloned().collect();
     let update = JobspecUpdate {
         reply,
+        messages,
         cred,
         id,
         updates,
         undecided,
-        added: Map::new(),
-        validated: true,
+        validated: added.is_empty(),
+        added,
         feasibility: false,
         stage: UpdateStage::Keys,
     };
@@ -68,8 +85,8 @@ fn check_access(
     Ok(())
 }
 
-fn refuse(core: &mut Core, update: &JobspecUpdate, text: impl Into<String>) {
-    core.reply(update.reply, Err(RequestError::new(EINVAL, text)));
+fn refuse(core: &mut Core, update: JobspecUpdate, text: impl Into<String>) {
+    core.reply_with(update.reply, update.messages, Err(RequestError::new(EINVAL, text)));
 }
 
 /// Asks the plugins of the next key; after the last key, goes on with the whole jobspec.
@@ -81,7 +98,7 @@ fn ask_next(core: &mut Core, mut update: Box<JobspecUpdate>) {
     let topic = TopicId::JobUpdateKey;
     let handlers = core.plugins.stack.members(topic, &key, |_| true);
     if handlers.iter().all(BoundHandler::only_observes) {
-        return refuse(core, &update, format!("update of {key} not supported"));
+        return refuse(core, *update, format!("update of {key} not supported"));
     }
     let value = update.updates.get(&key).cloned().unwrap_or_default();
     let subject = Subject::UpdateRequest(UpdateRequest { cred: update.cred, key, value });
@@ -97,13 +114,13 @@ pub(crate) fn finish_dispatch(core: &mut Core, mut frame: Frame) {
     };
     if let Some(text) = frame.refusal {
         let general = || "update rejected by job-manager plugin".to_owned();
-        return refuse(core, &update, if text.is_empty() { general() } else { text });
+        return refuse(core, *update, if text.is_empty() { general() } else { text });
     }
     if !frame.awaited.is_empty() {
         let id = frame.job;
         // There is room for one: the verdict of a plugin says which job it is about, and not more.
         if core.plugins.is_suspended(id) {
-            return refuse(core, &update, "another update of this job waits for its validation");
+            return refuse(core, *update, "another update of this job waits for its validation");
         }
         frame.update = Some(update);
         return core.plugins.suspend(id, frame);
@@ -125,12 +142,12 @@ fn check_whole(core: &mut Core, mut update: Box<JobspecUpdate>) {
     update.updates.extend(added);
     let trial = match trial_job(core, update.id, &update.updates) {
         Ok(trial) => trial,
-        Err(error) => return core.reply(update.reply, Err(error)),
+        Err(error) => return core.reply_with(update.reply, update.messages, Err(error)),
     };
     if update.feasibility
         && let Err(text) = core.alloc.pool.feasible(trial.jobspec())
     {
-        return refuse(core, &update, text);
+        return refuse(core, *update, text);
     }
     if update.validated {
         return apply(core, *update);
@@ -153,12 +170,12 @@ fn trial_job(core: &Core, id: JobId, updates: &Map<String, Value>) -> Result<Job
 
 /// Posts the changes that all plugins have agreed to.
 fn apply(core: &mut Core, update: JobspecUpdate) {
-    let JobspecUpdate { reply, cred, id, updates, validated, .. } = update;
+    let JobspecUpdate { reply, messages, cred, id, updates, validated, .. } = update;
     // Once more: the job may have gone on while a verdict was awaited.
     let checked = check_access(core, cred, id, &updates);
     let expiration = match checked.and_then(|()| new_expiration(core, id, &updates)) {
         Ok(expiration) => expiration,
-        Err(error) => return core.reply(reply, Err(error)),
+        Err(error) => return core.reply_with(reply, messages, Err(error)),
     };
     let now = core.clock.now;
     let guests_job = core.job(id).is_some_and(|job| job.userid() != cred.userid);
@@ -170,7 +187,7 @@ fn apply(core: &mut Core, update: JobspecUpdate) {
         let context = [("expiration", json!(expiration))];
         core.post(id, events::with(now, "resource-update", context));
     }
-    core.reply(reply, Ok(json!({})));
+    core.reply_with(reply, messages, Ok(json!({})));
 }
 
 /// The new end of a running job whose duration changes, in UNIX seconds (0 is no end); `None` if

@@ -15,7 +15,7 @@ use super::jobs::{
 use super::jobspec_path::JobspecPath;
 use super::token::Token;
 use crate::host::{
-    CallError, Command, EventName, Exception, Host, JobFlag, Level, Perilog, Priority,
+    CallError, Command, Detail, EventName, Exception, Host, JobFlag, Level, Perilog, Priority,
 };
 use crate::job::{Job, JobId, Signal, Timestamp, Uid, Urgency};
 use crate::queue::Queues;
@@ -52,6 +52,10 @@ impl<'a, T: TopicSet> Cx<'a, T> {
 
     pub(crate) fn host(&self) -> &'a dyn Host {
         self.call.args.host
+    }
+
+    pub(crate) fn detail(&self) -> Detail<'a> {
+        self.call.args.detail
     }
 }
 

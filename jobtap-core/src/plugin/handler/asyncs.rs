@@ -7,6 +7,7 @@
 //! | `job.state.priority` | the priority is unavailable | the priority is set |
 //! | `job.state.run` | a prolog delays the start of the tasks | the prolog is finished |
 //! | `job.state.cleanup` | an epilog delays the release of the resources | the epilog is finished |
+//! | `slurm.job_submit`, `slurm.job_modify` | the request waits, before the next plugin | the request goes on or is refused |
 //!
 //! - The future starts after the events of the callback are durable, and runs off the manager's thread.
 //!   It waits through [`Remote`](crate::plugin::Remote) only, so that virtual time works.
@@ -42,22 +43,38 @@ use crate::topic::{
 #[diagnostic::on_unimplemented(
     message = "a handler of `{Self}` can't be `async`",
     label = "nothing waits for a handler of this topic",
-    note = "`async` works on `job.validate`, `job.dependency.SCHEME`, `job.state.depend`, `.priority`, `.run` and `.cleanup`; elsewhere start the work through `Remote<Self>`"
+    note = "`async` works on `job.validate`, `job.dependency.SCHEME`, `job.state.depend`, `.priority`, `.run` and `.cleanup`, `slurm.job_submit` and `slurm.job_modify`; elsewhere start the work through `Remote<Self>`"
 )]
 pub trait AsyncTopic: TopicSet {
     /// The value that the future computes; `()` where only its end matters.
     type Answer: Send + 'static;
 
-    /// What waits for the future.
+    /// Starts the work of a handler.
+    ///
+    /// # Errors
+    /// When the host refuses it.
     #[doc(hidden)]
+    fn start<R, F>(
+        call: &Call<'_, Self>,
+        handler: &str,
+        policy: AsyncPolicy,
+        future: F,
+    ) -> Result<Outcome, Failure>
+    where
+        Self: Sized,
+        R: IntoAnswer<Self>,
+        F: Future<Output = R> + Send + 'static;
+}
+
+/// A topic at which a job waits for an asynchronous handler.
+trait JobWaits: AsyncTopic + HasJob {
+    /// What waits for the future.
     const KIND: WorkKind;
 
     /// Makes the job wait; `what` is the description in its events.
-    #[doc(hidden)]
     fn begin(host: &dyn Host, job: JobId, what: &str) -> Result<Outcome, Failure>;
 
     /// The commands that end the wait.
-    #[doc(hidden)]
     fn end(job: JobId, what: &str, answer: Result<Self::Answer, String>) -> Vec<Command>;
 }
 
@@ -65,7 +82,7 @@ pub trait AsyncTopic: TopicSet {
 #[diagnostic::on_unimplemented(
     message = "an `async` handler of `{T}` can't return `{Self}`",
     label = "not an answer of this topic",
-    note = "return `Result<(), Reject>` from `job.validate`, `job.dependency.SCHEME` and `job.state.depend`, `Priority` from `job.state.priority`, `Result<(), PrologFailed>` from `job.state.run`, `Result<(), EpilogFailed>` from `job.state.cleanup`"
+    note = "return `Result<(), Reject>` from `job.validate`, `job.dependency.SCHEME` and `job.state.depend`, `Priority` from `job.state.priority`, `Result<(), PrologFailed>` from `job.state.run`, `Result<(), EpilogFailed>` from `job.state.cleanup`, `Result<JobDescriptor, SlurmError>` from `slurm.job_submit` and `slurm.job_modify`"
 )]
 pub trait IntoAnswer<T: AsyncTopic> {
     /// Converts the return value.
@@ -134,14 +151,42 @@ impl IntoAnswer<JobStatePriority> for Result<Priority, HandlerError> {
     }
 }
 
+macro_rules! job_topics {
+    ($($topic:ident: $answer:ty;)*) => { $(
+        impl AsyncTopic for $topic {
+            type Answer = $answer;
+
+            fn start<R, F>(
+                call: &Call<'_, Self>,
+                handler: &str,
+                policy: AsyncPolicy,
+                future: F,
+            ) -> Result<Outcome, Failure>
+            where
+                R: IntoAnswer<Self>,
+                F: Future<Output = R> + Send + 'static,
+            {
+                start_for_job(call, handler, policy, future)
+            }
+        }
+    )* };
+}
+job_topics! {
+    JobValidate: ();
+    JobDependency: ();
+    JobStateDepend: ();
+    JobStatePriority: Priority;
+    JobStateRun: ();
+    JobStateCleanup: ();
+}
+
 /// The outcome of a handler for which the host makes the job wait.
 fn waits(result: Result<(), CallError>) -> Result<Outcome, Failure> {
     result.map_err(|error| Failure::Error(error.to_string()))?;
     Ok(Outcome::default())
 }
 
-impl AsyncTopic for JobValidate {
-    type Answer = ();
+impl JobWaits for JobValidate {
     const KIND: WorkKind = WorkKind::Verdict;
 
     fn begin(_: &dyn Host, _: JobId, _: &str) -> Result<Outcome, Failure> {
@@ -155,8 +200,7 @@ impl AsyncTopic for JobValidate {
 
 macro_rules! dependency_topics {
     ($($topic:ident)*) => { $(
-        impl AsyncTopic for $topic {
-            type Answer = ();
+        impl JobWaits for $topic {
             const KIND: WorkKind = WorkKind::Dependency;
 
             fn begin(host: &dyn Host, job: JobId, what: &str) -> Result<Outcome, Failure> {
@@ -176,8 +220,7 @@ macro_rules! dependency_topics {
 }
 dependency_topics!(JobDependency JobStateDepend);
 
-impl AsyncTopic for JobStatePriority {
-    type Answer = Priority;
+impl JobWaits for JobStatePriority {
     const KIND: WorkKind = WorkKind::Priority;
 
     fn begin(_: &dyn Host, _: JobId, _: &str) -> Result<Outcome, Failure> {
@@ -195,8 +238,7 @@ impl AsyncTopic for JobStatePriority {
     }
 }
 
-impl AsyncTopic for JobStateRun {
-    type Answer = ();
+impl JobWaits for JobStateRun {
     const KIND: WorkKind = WorkKind::Prolog;
 
     fn begin(host: &dyn Host, job: JobId, what: &str) -> Result<Outcome, Failure> {
@@ -210,8 +252,7 @@ impl AsyncTopic for JobStateRun {
     }
 }
 
-impl AsyncTopic for JobStateCleanup {
-    type Answer = ();
+impl JobWaits for JobStateCleanup {
     const KIND: WorkKind = WorkKind::Epilog;
 
     fn begin(host: &dyn Host, job: JobId, what: &str) -> Result<Outcome, Failure> {
@@ -234,7 +275,22 @@ pub fn spawn<T, R, F>(
     future: F,
 ) -> Result<Outcome, Failure>
 where
-    T: AsyncTopic + HasJob,
+    T: AsyncTopic,
+    R: IntoAnswer<T>,
+    F: Future<Output = R> + Send + 'static,
+{
+    T::start(call, handler, policy, future)
+}
+
+/// Starts a handler for which the job waits.
+fn start_for_job<T, R, F>(
+    call: &Call<'_, T>,
+    handler: &str,
+    policy: AsyncPolicy,
+    future: F,
+) -> Result<Outcome, Failure>
+where
+    T: JobWaits,
     R: IntoAnswer<T>,
     F: Future<Output = R> + Send + 'static,
 {
@@ -256,32 +312,58 @@ where
     // Before the future is queued: when the host refuses, for example a prolog of a job that was started
     // already, nothing must run.
     let outcome = T::begin(host, job, &what)?;
+    let (name, answering) = (what.clone(), remote.clone());
+    let work = in_background(remote, what.clone(), policy, future, move |answer| {
+        // One batch, so that the job can't move on before the host knows that the work has finished.
+        let mut commands = T::end(job, &name, answer);
+        commands.push(Command::WorkEnded { job, what: name });
+        answering.commands(commands);
+    });
+    let Work { abort, task } = work;
+    let (kind, run_on) = (T::KIND, policy.run_on);
+    host.push(Command::BeginWork(JobWork { job, what, kind, run_on, abort, task }));
+    Ok(outcome)
+}
+
+/// Work that a host runs, and how it is aborted.
+pub(super) struct Work {
+    pub(super) abort: AbortHandle,
+    pub(super) task: Task,
+}
+
+/// Makes the work of a handler: its future with its time limit, and then `end` with its answer, or with the
+/// text of its error, its panic or its timeout. `end` is not called for work that was aborted.
+pub(super) fn in_background<T, R, F>(
+    remote: RemoteHandle,
+    name: String,
+    policy: AsyncPolicy,
+    future: F,
+    end: impl FnOnce(Result<T::Answer, String>) + Send + 'static,
+) -> Work
+where
+    T: AsyncTopic,
+    R: IntoAnswer<T>,
+    F: Future<Output = R> + Send + 'static,
+{
     let (abort, aborted) = AbortHandle::new_pair();
-    let (name, seconds) = (what.clone(), policy.timeout);
     let answering = AssertUnwindSafe(async move { future.await.into_answer() }).catch_unwind();
     let work = Abortable::new(answering, aborted);
     let task = Task(Box::pin(async move {
-        let finished = match seconds {
+        let finished = match policy.timeout {
             None => work.await,
             Some(seconds) => match select(pin!(work), pin!(elapsed(&remote, seconds))).await {
                 Either::Left((finished, _)) => finished,
                 Either::Right(((), _)) => Ok(Ok(Err(format!("{name}: no end after {seconds} s")))),
             },
         };
-        // Aborted: the job no longer waits for an answer.
+        // Aborted: nothing waits for an answer any more.
         let Ok(finished) = finished else { return };
-        let answer = match finished {
+        end(match finished {
             Ok(answer) => answer,
             Err(panic) => Err(format!("{name} panicked: {}", panic_text(&*panic))),
-        };
-        // One batch, so that the job can't move on before the host knows that the work has finished.
-        let mut commands = T::end(job, &name, answer);
-        commands.push(Command::WorkEnded { job, what: name });
-        remote.commands(commands);
+        });
     }));
-    let (kind, run_on) = (T::KIND, policy.run_on);
-    host.push(Command::BeginWork(JobWork { job, what, kind, run_on, abort, task }));
-    Ok(outcome)
+    Work { abort, task }
 }
 
 /// Waits in the host's time. Once the plugin is removed it waits for ever: the work is aborted then,

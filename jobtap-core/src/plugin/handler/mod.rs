@@ -5,4 +5,5 @@ pub(super) mod failure;
 pub(super) mod outcome;
 pub(super) mod params;
 pub(super) mod service;
+pub(super) mod slurm;
 pub(super) mod update;

@@ -27,6 +27,8 @@ use crate::topic::{
 /// | `&Dependency` | `job.dependency.*` |
 /// | `&UpdateRequest` | `job.update.KEY` |
 /// | `Updates` | `job.update` |
+/// | [`Descriptor`](super::slurm::Descriptor), [`SubmitUid`](super::slurm::SubmitUid), [`Partitions`](super::slurm::Partitions) | `slurm.job_submit`, `slurm.job_modify` |
+/// | `&JobRecord` | `slurm.job_modify` |
 /// | [`JobTopic`] | the wildcards `job.state.*` and `job.*` |
 /// | `Conf<C>`, `InstanceConf<C>` | `conf.update` |
 /// | `Request<Q>`, `Caller`, `Responder<R>` | `#[service]` |

@@ -82,6 +82,20 @@ pub(crate) fn print_message(line: &str) {
     let _ = writeln!(io::stderr(), "{}", shown::lines(line));
 }
 
+/// Prints what plugins say to the user beside a response: each line as `PROG-COMMAND: LINE` on standard error.
+pub(crate) fn print_said(command: &str, messages: &[String]) {
+    let prog = Prog::current();
+    for line in messages.iter().flat_map(|message| message.lines()) {
+        print_message(&prog.plain(command, line));
+    }
+}
+
+/// The response, or the refusal, of a request on which plugins decide. What they say to the user beside a
+/// refusal is printed.
+pub(crate) fn heard<R>(command: &str, response: Result<R, RpcError>) -> Result<R, RpcError> {
+    response.inspect_err(|refusal| print_said(command, &refusal.messages))
+}
+
 /// Prints to standard output without buffering, and escapes control characters.
 pub(crate) fn print(text: &str) -> Result<(), CliError> {
     print_painted(&shown::lines(text))

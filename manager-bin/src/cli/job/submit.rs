@@ -4,11 +4,12 @@ use std::io::Read;
 
 use jobtap_core::job::Flags;
 
+use super::COMMAND;
 use crate::cli::ids::show_id;
 use crate::cli::message::{CliError, system_text};
 use crate::cli::session;
 use crate::client::Client;
-use crate::rpc::services::ingest::Submit;
+use crate::rpc::services::ingest::{Submit, Submitted};
 
 /// The flag of a jobspec that is already signed. Only this command knows it; the service has no such flag.
 const SIGNED: &str = "signed";
@@ -43,7 +44,8 @@ pub(super) async fn run(client: &Client, args: &JobSubmitArgs) -> Result<u8, Cli
     let (signed, jobspec) = if signed { (Some(text), None) } else { (None, Some(text.into())) };
     let request =
         Submit { jobspec, signed, urgency: Some(args.urgency), flags: Some(flags.bits()) };
-    let id = client.call(request).await?.id;
+    let Submitted { id, messages } = session::heard(COMMAND, client.call(request).await)?;
+    session::print_said(COMMAND, &messages);
     session::print(&format!("{}\n", show_id(id)))?;
     Ok(0)
 }

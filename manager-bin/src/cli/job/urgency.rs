@@ -2,6 +2,7 @@
 
 use jobtap_core::job::Urgency;
 
+use super::COMMAND;
 use crate::cli::ids::Target;
 use crate::cli::message::CliError;
 use crate::cli::session;
@@ -26,10 +27,10 @@ pub(super) struct UrgencyArgs {
 pub(super) async fn run(client: &Client, args: &UrgencyArgs) -> Result<u8, CliError> {
     let target = Target::parse(&args.id)?;
     let urgency = parse(&args.urgency)?;
-    let response = client
-        .call(SetUrgency { id: target.id, urgency })
-        .await
+    let response = client.call(SetUrgency { id: target.id, urgency }).await;
+    let response = session::heard(COMMAND, response)
         .map_err(|error| CliError::failure(format!("{}: {error}", target.typed)))?;
+    session::print_said(COMMAND, &response.messages);
     if args.verbose
         && let Some(old) = response.old_urgency
     {

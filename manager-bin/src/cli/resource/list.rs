@@ -23,13 +23,13 @@ const FORMATS: &[(&str, &str, &str)] = &[
         "default",
         "States and their resources",
         "{state:>10} ?+:{queue:<5} ?:{propertiesx:<10.10+} {nnodes:>6} +:{ncores:>6} \
-         ?+:{ngpus:>5} {nodelist}",
+         +:{ngpus:>5} {nodelist}",
     ),
     (
         "rlist",
         "The default with the ids of resources",
         "{state:>10} ?+:{queue:<5} ?:{propertiesx:<10.10+} {nnodes:>6} +:{ncores:>6} \
-         ?+:{ngpus:>5} {rlist}",
+         +:{ngpus:>5} {rlist}",
     ),
 ];
 

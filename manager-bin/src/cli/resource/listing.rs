@@ -24,7 +24,7 @@ pub(in crate::cli) struct ListingArgs {
 }
 
 /// The options for states without nodes.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub(super) struct EmptyArgs {
     /// Omit states without nodes
     #[arg(long)]

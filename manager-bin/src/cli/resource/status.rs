@@ -21,12 +21,12 @@ const FORMATS: &[(&str, &str, &str)] = &[
     (
         "default",
         "States of nodes",
-        "{state:>12} {color_up}{up:>2}{color_off} {nnodes:>6} {nodelist}",
+        "{state:>12}{color_up}{up:>2}{color_off} {nnodes:>6} {nodelist}",
     ),
     (
         "long",
         "The default with the reasons of drained nodes and of maintenance",
-        "{state:>12} {color_up}{up:>2}{color_off} {nnodes:>6} +:{reason:<30.30} {nodelist}",
+        "{state:>12}{color_up}{up:>2}{color_off} {nnodes:>6} +:{reason:<30.30} {nodelist}",
     ),
 ];
 
@@ -46,44 +46,36 @@ const HEADINGS: &[(&str, &str)] = &[
     ("userid", "UID"),
 ];
 
-/// All states.
-const STATES: [&str; 13] = [
-    "avail",
-    "offline",
-    "exclude",
-    "allocated",
-    "housekeeping",
-    "torpid",
-    "draining",
-    "drained",
-    "maintenance",
-    "reserved",
+/// What `--states` takes. `drain` stands for two of the states that follow, `online` and `offline` select
+/// nodes of any state.
+const CHOICES: [&str; 13] = [
+    "all",
     "online",
-    "drain",
-    "all",
-];
-
-/// The states that can be lines, in the order of the lines.
-const LINES: [&str; 11] = [
-    "all",
     "avail",
     "offline",
     "exclude",
+    "drain",
+    "draining",
+    "drained",
+    "torpid",
     "allocated",
     "housekeeping",
+    "maintenance",
+    "reserved",
+];
+
+/// The states, in the order of their lines.
+const STATES: [&str; 9] = [
+    "avail",
+    "exclude",
+    "allocated",
     "torpid",
+    "housekeeping",
     "draining",
     "drained",
     "maintenance",
     "reserved",
 ];
-
-/// The states whose nodes are in another state as well. `online` selects the lines of all other states.
-const OVERLAPPING: [&str; 6] =
-    ["all", "allocated", "housekeeping", "torpid", "maintenance", "reserved"];
-
-/// The states that are listed without `--states`.
-const DEFAULT_STATES: &str = "avail,offline,exclude,torpid,draining,drained,maintenance,reserved";
 
 /// Options of `resource status`.
 #[derive(Debug, clap::Args)]
@@ -138,11 +130,12 @@ impl Nodes {
     /// The ranks in a state that has no reasons.
     fn ranks_in(&self, state: &str) -> Idset {
         match state {
-            "avail" => self.online.difference(&all_ranks(&self.drained)).difference(&self.excluded),
-            "offline" => self.offline.clone(),
+            "avail" => {
+                let all = self.online.union(&self.offline);
+                all.difference(&all_ranks(&self.drained)).difference(&self.excluded)
+            }
             "exclude" => self.excluded.clone(),
             "allocated" => self.allocated.clone(),
-            "all" => self.all.ranks(),
             "housekeeping" => self.housekeeping.clone(),
             // Torpid: the brokers of Flux can be slow to respond. This manager has none.
             _ => Idset::new(),
@@ -168,53 +161,44 @@ impl Nodes {
         }
     }
 
-    /// The rows of these states, in the order of [`LINES`]. `show_empty` says which states have a row without
-    /// nodes.
-    fn listed(
-        &self,
-        states: &[&str],
-        show_empty: impl Fn(&str) -> bool,
-        listing: &Listing,
-    ) -> Vec<StatusRow> {
+    /// The rows of the chosen states, those of online nodes first.
+    fn listed(&self, chosen: &Chosen, listing: &Listing) -> Vec<StatusRow> {
         let mut listed = Vec::new();
-        for state in LINES {
-            let drain = states.contains(&"drain") && matches!(state, "draining" | "drained");
+        for state in chosen.states() {
             let mut rows = self.rows(state, listing);
-            if states.contains(&state) || drain {
-                if rows.is_empty() && show_empty(state) {
-                    rows.push(self.row(state, Idset::new(), None, listing));
+            for up in [true, false] {
+                if chosen.shows_empty(state, up) && !rows.iter().any(|row| row.up == up) {
+                    rows.push(self.row(state, up, Idset::new(), None, listing));
                 }
-            } else if states.contains(&"online") && !OVERLAPPING.contains(&state) {
-                rows.retain(|row| row.up);
-            } else {
-                continue;
             }
+            rows.retain(|row| chosen.shows(row.up));
+            rows.sort_by_key(|row| !row.up);
             listed.extend(rows);
         }
         listed
     }
 
-    /// The rows of a state.
+    /// The rows of a state that have nodes. Online and offline nodes are on separate lines.
     fn rows(&self, state: &str, listing: &Listing) -> Vec<StatusRow> {
-        let Some(groups) = self.unavailable(state) else {
-            let ranks = self.ranks_in(state).intersection(&self.selected);
-            return match ranks.is_empty() {
-                true => Vec::new(),
-                false => vec![self.row(state, ranks, None, listing)],
-            };
-        };
         let mut rows: Vec<StatusRow> = Vec::new();
+        let mut add = |name: &str, ranks: &Idset, group: Option<&Unavailable>| {
+            let ranks = ranks.intersection(&self.selected);
+            for (up, ranks) in [
+                (true, ranks.difference(&self.offline)),
+                (false, ranks.intersection(&self.offline)),
+            ] {
+                if !ranks.is_empty() {
+                    merge(&mut rows, self.row(name, up, ranks, group, listing), &self.all);
+                }
+            }
+        };
+        let Some(groups) = self.unavailable(state) else {
+            add(state, &self.ranks_in(state), None);
+            return rows;
+        };
         let reasons = listing.shows("reason") || listing.shows("timestamp");
         for (name, ranks, group) in groups {
-            let ranks = ranks.intersection(&self.selected);
-            // Online and offline nodes are on separate lines, since the column `up` differs.
-            for ranks in [ranks.difference(&self.offline), ranks.intersection(&self.offline)] {
-                if ranks.is_empty() {
-                    continue;
-                }
-                let row = self.row(name, ranks, reasons.then_some(group), listing);
-                merge(&mut rows, row, &self.all);
-            }
+            add(name, &ranks, reasons.then_some(group));
         }
         rows
     }
@@ -222,13 +206,13 @@ impl Nodes {
     fn row(
         &self,
         state: &str,
+        up: bool,
         ranks: Idset,
         group: Option<&Unavailable>,
         listing: &Listing,
     ) -> StatusRow {
-        let up = !ranks.is_empty() && !ranks.intersects(&self.offline);
         StatusRow {
-            state: state.to_owned(),
+            state: if up { state.to_owned() } else { format!("{state}*") },
             up,
             nodelist: self.all.with_ranks(&ranks).nodelist().to_string(),
             ranks,
@@ -250,7 +234,8 @@ impl Nodes {
             if ranks.is_empty() {
                 continue;
             }
-            let mut row = self.row(state, ranks, Some(group), listing);
+            let up = !ranks.intersects(&self.offline);
+            let mut row = self.row(state, up, ranks, Some(group), listing);
             if !listing.shows("timestamp") {
                 row.timestamp = 0.0;
             }
@@ -260,28 +245,71 @@ impl Nodes {
     }
 }
 
-/// Runs `resource status`.
-pub(super) async fn run(client: &Client, args: &StatusArgs) -> Result<u8, CliError> {
-    let states = args.states.as_deref().unwrap_or(DEFAULT_STATES);
-    let chosen = args.states.is_some();
-    for state in states.split(',').map(str::trim) {
-        if !STATES.contains(&state) {
-            let text = format!("Invalid resource state {state} specified");
+/// Which lines the options ask for.
+struct Chosen {
+    /// The words of `--states`; `None` without the option.
+    words: Option<Vec<String>>,
+    empty: EmptyArgs,
+}
+
+impl Chosen {
+    fn new(states: Option<&str>, empty: EmptyArgs) -> Result<Self, CliError> {
+        let words = states.map(|text| text.split(',').map(|word| word.trim().to_owned()).collect());
+        let words: Option<Vec<String>> = words;
+        let unknown = words.iter().flatten().find(|word| !CHOICES.contains(&word.as_str()));
+        if let Some(word) = unknown {
+            let text = format!("Invalid resource state {word} specified");
             return Err(CliError::failure(text));
         }
+        Ok(Self { words, empty })
     }
+
+    fn names(&self, word: &str) -> bool {
+        self.words.iter().flatten().any(|named| named == word)
+    }
+
+    /// The states that have lines. With `online` or `offline` alone they are those that are listed without
+    /// the option.
+    fn states(&self) -> impl Iterator<Item = &'static str> {
+        let usual = !STATES.iter().any(|state| self.names_state(state)) && !self.names("all");
+        STATES.into_iter().filter(move |state| match usual {
+            true => *state != "allocated",
+            false => self.names("all") || self.names_state(state),
+        })
+    }
+
+    fn names_state(&self, state: &str) -> bool {
+        self.names(state) || (self.names("drain") && matches!(state, "draining" | "drained"))
+    }
+
+    /// Whether lines of nodes that are online, or offline, are shown.
+    fn shows(&self, up: bool) -> bool {
+        let (online, offline) = (self.names("online"), self.names("offline"));
+        if up { online || !offline } else { offline || !online }
+    }
+
+    /// Whether a state has a line without nodes: when the option names it, or all of its kind. Flux knows no
+    /// maintenance, and has no such line of drained nodes that are offline.
+    fn shows_empty(&self, state: &str, up: bool) -> bool {
+        if matches!(state, "maintenance" | "reserved") && !self.names(state) {
+            return false;
+        }
+        if self.empty.skip_empty {
+            return false;
+        }
+        let offline = self.names("offline") && !matches!(state, "draining" | "drained");
+        (self.empty.no_skip_empty || self.words.is_some()) && (up || offline)
+    }
+}
+
+/// Runs `resource status`.
+pub(super) async fn run(client: &Client, args: &StatusArgs) -> Result<u8, CliError> {
+    let chosen = Chosen::new(args.states.as_deref(), args.empty)?;
     let Some(listing) = args.listing.listing::<StatusRow>("resource-status", FORMATS)? else {
         return Ok(0);
     };
     let nodes = Nodes::fetch(client, &args.nodes).await?;
-    let states: Vec<&str> = states.split(',').map(str::trim).collect();
-    let show_empty = |state: &str| {
-        let planned = state == "maintenance" || state == "reserved";
-        (args.empty.no_skip_empty && !planned)
-            || (chosen && !args.empty.skip_empty)
-            || state == "avail"
-    };
-    listing.print(nodes.listed(&states, show_empty, &listing))?;
+    listing.print(nodes.listed(&chosen, &listing))?;
     Ok(0)
 }
 
@@ -393,16 +421,39 @@ mod tests {
         render(listing.template(), rows, &options).unwrap().lines
     }
 
+    fn chosen(states: &str) -> Chosen {
+        let states = if states.is_empty() { None } else { Some(states) };
+        Chosen::new(states, EmptyArgs::default()).unwrap()
+    }
+
     #[test]
     fn status_lines_have_their_own_order() {
         let listing = Listing::of::<StatusRow>("{state} {nnodes} {ranks}");
         let listed =
-            |states: &[&str], empty| lines(&nodes().listed(states, |_| empty, &listing), &listing);
-        assert_eq!(listed(&["drained", "avail"], false), ["avail 1 0", "drained 2 1-2"]);
-        assert_eq!(
-            listed(&["drain", "online", "offline"], true),
-            ["avail 1 0", "offline 0 ", "draining 1 3", "drained 2 1-2"]
-        );
+            |states: &str| lines(&nodes().listed(&chosen(states), &listing), &listing).join(", ");
+        assert_eq!(listed(""), "avail 1 0, draining 1 3, drained 2 1-2");
+        assert_eq!(listed("drained,avail"), "avail 1 0, drained 2 1-2");
+        assert_eq!(listed("drain,allocated"), "allocated 1 3, draining 1 3, drained 2 1-2");
+        assert_eq!(listed("drain,online"), "draining 1 3, drained 2 1-2");
+        let online =
+            "avail 1 0, exclude 0 , torpid 0 , housekeeping 0 , draining 1 3, drained 2 1-2";
+        assert_eq!(listed("online"), online);
+        let all = online.replace("torpid", "allocated 1 3, torpid");
+        assert_eq!(listed("all"), all);
+    }
+
+    #[test]
+    fn nodes_that_are_offline_have_lines_of_their_own() {
+        let listing = Listing::of::<StatusRow>("{state} {nnodes} {ranks}");
+        let mut nodes = nodes();
+        nodes.online = "1-3".parse().unwrap();
+        nodes.offline = "0".parse().unwrap();
+        let listed =
+            |states: &str| lines(&nodes.listed(&chosen(states), &listing), &listing).join(", ");
+        assert_eq!(listed(""), "avail* 1 0, draining 1 3, drained 2 1-2");
+        assert_eq!(listed("avail"), "avail 0 , avail* 1 0");
+        assert_eq!(listed("offline"), "avail* 1 0, exclude* 0 , torpid* 0 , housekeeping* 0 ");
+        assert_eq!(listed("offline,drained"), "");
     }
 
     #[test]

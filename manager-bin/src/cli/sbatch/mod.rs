@@ -269,7 +269,9 @@ async fn submit(request: &Request, caller: &Caller) -> Result<u8, CliError> {
 }
 
 async fn send(client: &Client, submission: Submit) -> Result<JobId, RpcError> {
-    let Submitted { id, .. } = client.call(submission).await?;
+    let response = client.call(submission).await;
+    let Submitted { id, messages } = session::heard(COMMAND, response)?;
+    session::print_said(COMMAND, &messages);
     Ok(id)
 }
 

@@ -161,7 +161,8 @@ pub(super) async fn submit_all(
     let mut highest = 0;
     for (label, sinks, response) in sent {
         match response.await.map_err(CliError::failure)? {
-            Ok(Submitted { id }) => {
+            Ok(Submitted { id, messages }) => {
+                session::print_said(command, &messages);
                 if !quiet {
                     sinks.write(false, format!("{}\n", show_id(id)).as_bytes())?;
                 }
@@ -170,6 +171,7 @@ pub(super) async fn submit_all(
                 }
             }
             Err(error) => {
+                session::print_said(command, &error.messages);
                 sinks.print_message(&format!("{label}[Errno {}] {error}", error.errno));
                 highest = highest.max(1);
                 if let Some(progress) = progress.as_ref().filter(|_| kind == Kind::Wait) {

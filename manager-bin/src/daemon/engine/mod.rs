@@ -176,7 +176,8 @@ pub(super) async fn answered<T>(
 
 /// An engine's refusal as it goes over the wire.
 pub(super) fn refusal(error: RequestError) -> RpcError {
-    RpcError::new(error.errno, error.text)
+    let RequestError { errno, text, messages } = error;
+    RpcError { errno, text, messages }
 }
 
 /// What the engine's thread uses beside the engine.

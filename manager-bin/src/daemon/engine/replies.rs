@@ -214,7 +214,7 @@ mod tests {
         let mut answers = replies.many(|_| ());
         replies.respond(answers.to, json!(1));
         replies.respond(answers.to, json!(2));
-        let over = RequestError { errno: ENODATA, text: String::new() };
+        let over = RequestError::new(ENODATA, "");
         replies.finish(answers.to, Err(over));
         replies.respond(answers.to, json!("too late"));
         assert_eq!(drain(&mut answers), [Ok(json!(1)), Ok(json!(2)), end()]);

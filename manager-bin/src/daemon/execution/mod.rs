@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use jobtap_core::engine::{self, ExecCommand, Input, JobLog};
+use jobtap_core::engine::{self, ENVIRONMENT, ExecCommand, Input, JobLog};
 use jobtap_core::job::{JobId, TaskMap, Uid};
 use jobtap_core::jobspec::Jobspec;
 use jobtap_core::resource::{Idset, ResourceSet};
@@ -254,13 +254,21 @@ fn served(resources: &ResourceSet, local: &Idset) -> Result<(), RpcError> {
     Err(RpcError::new(EHOSTUNREACH, format!("no executor on {hosts} ({word} {ranks})")))
 }
 
-/// The environment as it was submitted, which only `J` has, with this manager's address.
+/// The environment as it was submitted, which only `J` has, or as a plugin has changed it, with this manager's
+/// address.
 fn environment(context: &ExecutionContext, id: JobId) -> Result<Vec<(String, String)>, RpcError> {
-    let token = context.records.value(id, "J")?.ok_or_else(|| missing("J"))?;
-    let submitted = ingest::payload(&token).ok_or_else(|| missing("J"))?;
-    let submitted: Value = serde_json::from_str(&submitted)
-        .map_err(|error| RpcError::proto(format!("the stored J is damaged: {error}")))?;
-    let variables = submitted.pointer("/attributes/system/environment").and_then(Value::as_object);
+    let damaged =
+        |key: &str, error| RpcError::proto(format!("the stored {key} is damaged: {error}"));
+    let changed = context.records.value(id, ENVIRONMENT)?;
+    let (document, pointer): (Value, &str) = if let Some(changed) = changed {
+        (serde_json::from_str(&changed).map_err(|error| damaged(ENVIRONMENT, error))?, "")
+    } else {
+        let token = context.records.value(id, "J")?.ok_or_else(|| missing("J"))?;
+        let submitted = ingest::payload(&token).ok_or_else(|| missing("J"))?;
+        let submitted = serde_json::from_str(&submitted).map_err(|error| damaged("J", error))?;
+        (submitted, "/attributes/system/environment")
+    };
+    let variables = document.pointer(pointer).and_then(Value::as_object);
     let own = [uri::VARIABLE, uri::FLUX_VARIABLE];
     let kept = variables.into_iter().flatten().filter(|(name, _)| !own.contains(&name.as_str()));
     let kept = kept.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));

@@ -26,4 +26,7 @@ pub struct Submit {
 pub struct Submitted {
     /// The new job.
     pub id: JobId,
+    /// What plugins say to the user.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<String>,
 }

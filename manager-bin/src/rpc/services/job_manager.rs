@@ -121,11 +121,14 @@ pub struct SetUrgency {
 }
 
 /// The response to [`SetUrgency`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OldUrgency {
     /// The urgency before.
     pub old_urgency: Option<i64>,
+    /// What plugins say to the user.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<String>,
 }
 
 /// Changes the jobspec of a job.
@@ -135,6 +138,15 @@ pub struct Update {
     pub id: JobId,
     /// New values by dotted path.
     pub updates: Map<String, Value>,
+}
+
+/// The response to [`Update`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Updated {
+    /// What plugins say to the user.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<String>,
 }
 
 /// Adds notes of its user to a job.

@@ -93,7 +93,7 @@ services! { each_service:
     "job-manager.killall":         job_manager::KillAll => job_manager::Matched, Anyone, Short,
                                        audit = job_manager::KillAll::audit;
     "job-manager.urgency":         job_manager::SetUrgency => job_manager::OldUrgency, Anyone, Short, job = id;
-    "job-manager.update":          job_manager::Update => Done, Anyone, Short, job = id;
+    "job-manager.update":          job_manager::Update => job_manager::Updated, Anyone, Short, job = id;
     "job-manager.memo":            job_manager::Memo => Done, Anyone, Short, job = id;
     "job-manager.why":             job_manager::Why => job_manager::Reasons, Anyone, Long, job = id;
     "job-manager.wait":            job_manager::Wait => job_manager::Ended, Owner, Late;

@@ -4,9 +4,13 @@
 //! It is loaded by name. A job's `probe.prolog` is a shell script that runs before the job starts,
 //! `probe.slow` makes `job.validate` take that many milliseconds, `probe.panic` makes it panic.
 
+mod slurm;
+
 use std::time::Duration;
 
 use jobtap_core::prelude::*;
+
+pub use slurm::SlurmProbe;
 
 /// The plugin's own configuration.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]

@@ -1,0 +1,159 @@
+//! JSON and YAML, for `slurm.to_json`, `slurm.from_json`, `slurm.to_yaml` and `slurm.from_yaml`.
+
+use mlua::{Lua, Table, Value as LuaValue};
+use serde_json::{Map, Number, Value};
+
+/// How deep tables and documents may nest, as in Slurm.
+const MAX_DEPTH: usize = 16;
+
+/// A format of documents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    Json,
+    Yaml,
+}
+
+impl Form {
+    pub(super) fn from_name(name: &str) -> Self {
+        if name == "yaml" { Self::Yaml } else { Self::Json }
+    }
+
+    /// Writes a value of Lua as a document.
+    ///
+    /// # Errors
+    /// Why it can't be written: it nests too deep, or is a function for example.
+    pub(super) fn write(self, value: &LuaValue) -> Result<String, String> {
+        let value = from_lua(value, 0)?;
+        match self {
+            Self::Json => serde_json::to_string(&value).map_err(|error| error.to_string()),
+            Self::Yaml => serde_norway::to_string(&value).map_err(|error| error.to_string()),
+        }
+    }
+
+    /// Reads a document as a value of Lua.
+    ///
+    /// # Errors
+    /// The text is no such document, or it nests too deep.
+    pub(super) fn read(self, lua: &Lua, text: &str) -> Result<LuaValue, String> {
+        let value: Value = match self {
+            Self::Json => serde_json::from_str(text).map_err(|error| error.to_string())?,
+            Self::Yaml => serde_norway::from_str(text).map_err(|error| error.to_string())?,
+        };
+        to_lua(lua, &value, 0)
+    }
+}
+
+fn nested(depth: usize) -> Result<usize, String> {
+    match depth < MAX_DEPTH {
+        true => Ok(depth + 1),
+        false => Err(format!("nested more than {MAX_DEPTH} levels deep")),
+    }
+}
+
+fn from_lua(value: &LuaValue, depth: usize) -> Result<Value, String> {
+    Ok(match value {
+        LuaValue::Nil => Value::Null,
+        LuaValue::Boolean(boolean) => Value::Bool(*boolean),
+        LuaValue::Integer(integer) => (*integer).into(),
+        LuaValue::Number(number) => from_number(*number),
+        LuaValue::String(text) => Value::String(text.to_string_lossy()),
+        LuaValue::Table(table) => from_table(table, nested(depth)?)?,
+        other => return Err(format!("a {} can't be written", other.type_name())),
+    })
+}
+
+/// An integral number is written without a fraction, since scripts have no other integers.
+fn from_number(number: f64) -> Value {
+    let integral = number.trunc() == number && number.abs() < 9e15;
+    match integral {
+        true => Value::from(number as i64),
+        false => Number::from_f64(number).map_or(Value::Null, Value::Number),
+    }
+}
+
+/// A table with the indices from 1 on and nothing else is a list.
+fn from_table(table: &Table, depth: usize) -> Result<Value, String> {
+    let length = table.raw_len();
+    let mut list = Vec::new();
+    let mut object = Map::new();
+    for pair in table.pairs::<LuaValue, LuaValue>() {
+        let (key, value) = pair.map_err(|error| error.to_string())?;
+        let value = from_lua(&value, depth)?;
+        let name = match key {
+            LuaValue::String(name) => name.to_string_lossy(),
+            LuaValue::Integer(index) => {
+                if index == list.len() as i64 + 1 && list.len() < length {
+                    list.push(value.clone());
+                }
+                index.to_string()
+            }
+            LuaValue::Number(number) => number.to_string(),
+            other => return Err(format!("a key that is a {} can't be written", other.type_name())),
+        };
+        object.insert(name, value);
+    }
+    let is_list = !list.is_empty() && list.len() == object.len();
+    Ok(if is_list { Value::Array(list) } else { Value::Object(object) })
+}
+
+fn to_lua(lua: &Lua, value: &Value, depth: usize) -> Result<LuaValue, String> {
+    let made = match value {
+        Value::Null => Ok(LuaValue::Nil),
+        Value::Bool(boolean) => Ok(LuaValue::Boolean(*boolean)),
+        Value::Number(number) => Ok(match (number.as_i64(), number.as_f64()) {
+            (Some(integer), _) => LuaValue::Integer(integer),
+            (None, number) => LuaValue::Number(number.unwrap_or(f64::NAN)),
+        }),
+        Value::String(text) => lua.create_string(text).map(LuaValue::String),
+        Value::Array(list) => {
+            let depth = nested(depth)?;
+            let values = list.iter().map(|value| to_lua(lua, value, depth));
+            let values = values.collect::<Result<Vec<_>, _>>()?;
+            lua.create_sequence_from(values).map(LuaValue::Table)
+        }
+        Value::Object(object) => {
+            let depth = nested(depth)?;
+            let entries =
+                object.iter().map(|(key, value)| Ok((key.as_str(), to_lua(lua, value, depth)?)));
+            let entries = entries.collect::<Result<Vec<_>, String>>()?;
+            lua.create_table_from(entries).map(LuaValue::Table)
+        }
+    };
+    made.map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round(form: Form, text: &str) -> Result<String, String> {
+        let lua = Lua::new();
+        form.write(&form.read(&lua, text)?)
+    }
+
+    #[test]
+    fn documents_are_read_and_written() {
+        let text = r#"{"list":[1,2.5,"x"],"yes":true}"#;
+        let lua = Lua::new();
+        let value = Form::Json.read(&lua, text).unwrap();
+        let table = value.as_table().unwrap();
+        assert_eq!(table.get::<Table>("list").unwrap().raw_len(), 3);
+        assert!(table.get::<bool>("yes").unwrap());
+        assert_eq!(round(Form::Json, "[1,[2,{}],\"a\"]").unwrap(), "[1,[2,{}],\"a\"]");
+        assert_eq!(round(Form::Yaml, "- 1\n- a: x\n").unwrap(), "- 1\n- a: x\n");
+        let three = lua.load("return {4 / 2, [2] = 1}").eval::<LuaValue>().unwrap();
+        assert_eq!(Form::Json.write(&three).unwrap(), "[2,1]");
+    }
+
+    #[test]
+    fn what_nests_too_deep_or_is_no_document_is_refused() {
+        let deep = "[".repeat(17) + &"]".repeat(17);
+        assert_eq!(round(Form::Json, &deep).unwrap_err(), "nested more than 16 levels deep");
+        assert!(round(Form::Json, "{").is_err());
+        let lua = Lua::new();
+        let endless = lua.load("local t = {} t.t = t return t").eval::<LuaValue>().unwrap();
+        assert_eq!(Form::Json.write(&endless).unwrap_err(), "nested more than 16 levels deep");
+        let function = lua.load("return {print}").eval::<LuaValue>().unwrap();
+        assert_eq!(Form::Json.write(&function).unwrap_err(), "a function can't be written");
+    }
+}

@@ -1,0 +1,143 @@
+//! Commands that a script runs, by `os.execute` and `io.popen`: to their end, and no longer than the script
+//! itself may run.
+
+use std::io::{self, Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+/// How a command ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Finished {
+    /// As the C library has it: 256 times an exit code, or the number of a signal.
+    pub(super) status: i32,
+    pub(super) output: Vec<u8>,
+}
+
+/// What a command that is started may do.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    pub(super) deadline: Instant,
+    /// The most output that is kept. The command is killed when it writes more.
+    pub(super) output: usize,
+}
+
+/// How often a command that has closed its output is asked whether it has exited.
+const POLL: Duration = Duration::from_millis(5);
+
+/// Runs `sh -c COMMAND` with a text as its standard input. Its output is taken if `capture`.
+///
+/// # Errors
+/// It can't be started, or it was killed because it took too long or wrote too much.
+pub(super) fn run(
+    command: &str,
+    input: Vec<u8>,
+    capture: bool,
+    bounds: Bounds,
+) -> io::Result<Finished> {
+    let mut child = Command::new("/bin/sh")
+        .args(["-c", command])
+        .stdin(if input.is_empty() { Stdio::null() } else { Stdio::piped() })
+        .stdout(if capture { Stdio::piped() } else { Stdio::null() })
+        // A group of its own, so that all that it starts can be killed with it.
+        .process_group(0)
+        .spawn()?;
+    let result = finish(&mut child, input, bounds);
+    if result.is_err() {
+        if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+            // It fails if all of the group have exited.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        // The process itself was killed, so this doesn't take long.
+        let _ = child.wait();
+    }
+    result
+}
+
+fn finish(child: &mut Child, input: Vec<u8>, bounds: Bounds) -> io::Result<Finished> {
+    if let Some(mut stdin) = child.stdin.take() {
+        // A command that doesn't read would block the write, so it has a thread, which ends with the pipe.
+        std::thread::Builder::new().name("lua input".to_owned()).spawn(move || {
+            // The command may end without having read all of it.
+            let _ = stdin.write_all(&input);
+        })?;
+    }
+    let mut output = Vec::new();
+    if let Some(stdout) = child.stdout.take() {
+        let (sender, receiver) = sync_channel(1);
+        std::thread::Builder::new()
+            .name("lua output".to_owned())
+            .spawn(move || read_all(stdout, &sender))?;
+        loop {
+            match receiver.recv_timeout(bounds.deadline.saturating_duration_since(Instant::now())) {
+                Ok(piece) => output.extend_from_slice(&piece),
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => return Err(too_long()),
+            }
+            if output.len() > bounds.output {
+                return Err(io::Error::other("the command wrote too much output"));
+            }
+        }
+    }
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Finished { status: status.into_raw(), output });
+        }
+        if Instant::now() >= bounds.deadline {
+            return Err(too_long());
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+fn too_long() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "the command took too long")
+}
+
+/// Sends all that a command writes, until it ends or the receiver has gone.
+fn read_all(mut stdout: impl Read, sender: &SyncSender<Vec<u8>>) {
+    let mut buffer = vec![0; 64 << 10];
+    while let Ok(length @ 1..) = stdout.read(&mut buffer) {
+        let piece = buffer.get(..length).unwrap_or_default().to_vec();
+        if sender.send(piece).is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn within(seconds: u64) -> Bounds {
+        Bounds { deadline: Instant::now() + Duration::from_secs(seconds), output: 1 << 20 }
+    }
+
+    #[test]
+    fn output_and_status_of_a_command_are_returned() {
+        let finished = run("cat; exit 3", b"text".to_vec(), true, within(20)).unwrap();
+        assert_eq!(finished, Finished { status: 3 << 8, output: b"text".to_vec() });
+        let finished = run("kill -9 $$", Vec::new(), false, within(20)).unwrap();
+        assert_eq!(finished.status, 9);
+    }
+
+    #[test]
+    fn a_command_that_never_ends_is_killed_with_its_children() {
+        let before = Instant::now();
+        let bounds = Bounds { deadline: before + Duration::from_millis(200), output: 1 << 20 };
+        for capture in [false, true] {
+            let error = run("sleep 600 & sleep 600", Vec::new(), capture, bounds).unwrap_err();
+            assert_eq!(error.to_string(), "the command took too long");
+        }
+        assert!(before.elapsed() < Duration::from_secs(20));
+    }
+
+    #[test]
+    fn a_command_without_end_of_output_is_killed() {
+        let error = run("yes", Vec::new(), true, within(20)).unwrap_err();
+        assert_eq!(error.to_string(), "the command wrote too much output");
+    }
+}

@@ -1,0 +1,68 @@
+//! A request in Slurm's terms on its way through the plugins, as a host passes it to their handlers.
+//!
+//! A host calls the handlers of `slurm.job_submit` and `slurm.job_modify` one after the other on one request.
+//! Each sees what those before it have changed. An asynchronous handler gets a copy, and the next one is called
+//! with what it answers.
+
+use std::cell::{OnceCell, RefCell};
+use std::fmt;
+
+use futures_util::future::AbortHandle;
+
+use super::command::Task;
+use crate::job::Uid;
+use crate::slurm::{JobDescriptor, JobRecord, Partition, SlurmError};
+
+/// Names a request while the plugins decide on it; unique within one run of the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RequestKey(pub u64);
+
+/// A request that the handlers of a topic of Slurm's decide on.
+#[derive(Debug)]
+pub struct SlurmRequest {
+    /// Names it in commands.
+    pub key: RequestKey,
+    /// The user who makes the request.
+    pub user: Uid,
+    /// What is asked for, with the changes of the handlers so far. A handler borrows it while it runs.
+    pub descriptor: RefCell<JobDescriptor>,
+    /// The partitions, once a handler has asked for them. A host may fill it before.
+    pub partitions: OnceCell<Vec<Partition>>,
+    /// At `slurm.job_modify` the job as it is, once a handler has asked for it. A host may fill it before.
+    pub record: OnceCell<JobRecord>,
+}
+
+impl SlurmRequest {
+    /// A request of a user that no handler has seen.
+    pub fn new(key: RequestKey, user: Uid, descriptor: JobDescriptor) -> Self {
+        let (partitions, record) = Default::default();
+        Self { key, user, descriptor: RefCell::new(descriptor), partitions, record }
+    }
+}
+
+/// What the work of an asynchronous handler comes to.
+#[derive(Debug)]
+pub enum RequestAnswer {
+    /// The request goes on: with these changes, or as it is.
+    Accept(Option<Box<JobDescriptor>>),
+    /// It is refused.
+    Refuse(SlurmError),
+    /// The handler panicked, or took too long; the text is for the log.
+    Failed(String),
+}
+
+/// The work of an asynchronous handler on a request.
+pub struct RequestWork {
+    /// The request.
+    pub request: RequestKey,
+    /// Aborts the work.
+    pub abort: AbortHandle,
+    /// The work.
+    pub task: Task,
+}
+
+impl fmt::Debug for RequestWork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RequestWork").field("request", &self.request).finish_non_exhaustive()
+    }
+}

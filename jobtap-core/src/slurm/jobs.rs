@@ -1,0 +1,114 @@
+//! A job of the manager as Slurm's job record.
+
+use super::{JOB_COMPLETING, JOB_STATES, JobDescriptor, JobRecord};
+use crate::job::{Job, JobResult, State, Timestamp};
+
+impl JobRecord {
+    /// Describes a job as it is now: what it asks for, from its jobspec, and what has become of it. The name of
+    /// its user is not known here.
+    ///
+    /// Of the id only the lowest 32 bits fit into Slurm's width.
+    #[must_use]
+    pub fn from_job(job: &Job) -> Self {
+        let desc = JobDescriptor::from_jobspec(job.jobspec().value());
+        let resources = job.resources();
+        let expiration = resources.and_then(|resources| resources.expiration());
+        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        Self {
+            account: desc.account,
+            admin_comment: desc.admin_comment,
+            alloc_node: desc.alloc_node,
+            argv: desc.argv,
+            batch_features: desc.batch_features,
+            batch_host: resources
+                .and_then(|resources| first_host(&resources.nodelist().to_string())),
+            burst_buffer: desc.burst_buffer,
+            comment: desc.comment,
+            container: desc.container,
+            cpus_per_tres: desc.cpus_per_tres,
+            curr_dependency: desc.dependency.clone().filter(|_| job.state() <= State::Depend),
+            end_time: seconds(job.t_inactive().or(expiration.map(Timestamp::from_secs))),
+            exit_code: exit_status(job),
+            extra: desc.extra,
+            features: desc.features,
+            group_id: desc.group_id,
+            // The lowest bits: these are the ones in which jobs of one instance differ.
+            job_id: (job.id().as_u64() & u64::from(u32::MAX)) as u32,
+            job_state: state(job),
+            licenses: desc.licenses,
+            max_cpus: desc.max_cpus,
+            max_nodes: desc.max_nodes.unwrap_or(0),
+            mcs_label: desc.mcs_label,
+            mem_per_tres: desc.mem_per_tres,
+            min_cpus: desc.min_cpus.unwrap_or(1),
+            min_nodes: desc.min_nodes.unwrap_or(1),
+            name: desc.name,
+            nodes: resources.map(|resources| resources.nodelist().to_string()),
+            orig_dependency: desc.dependency,
+            partition: desc.partition,
+            pn_min_cpus: desc.pn_min_cpus.unwrap_or(0),
+            pn_min_memory: desc.pn_min_memory.unwrap_or(0),
+            priority: job.priority().unwrap_or(0),
+            qos: desc.qos,
+            resv_name: desc.reservation,
+            script: desc.script,
+            start_time: seconds(job.t_start()),
+            std_err: desc.std_err,
+            std_in: desc.std_in,
+            std_out: desc.std_out,
+            submit_time: seconds(Some(job.t_submit())),
+            time_limit: desc.time_limit,
+            time_min: desc.time_min.unwrap_or(0),
+            total_cpus: resources.map_or(0, |resources| count(resources.ncores())),
+            total_nodes: resources.map_or(0, |resources| count(resources.nnodes())),
+            tres_bind: desc.tres_bind,
+            tres_freq: desc.tres_freq,
+            tres_per_job: desc.tres_per_job,
+            tres_per_node: desc.tres_per_node,
+            tres_per_socket: desc.tres_per_socket,
+            tres_per_task: desc.tres_per_task,
+            user_id: job.userid().as_u32(),
+            wckey: desc.wckey,
+            work_dir: desc.work_dir,
+            ..Self::default()
+        }
+    }
+}
+
+fn first_host(hosts: &str) -> Option<String> {
+    let hosts: crate::resource::Hostlist = hosts.parse().ok()?;
+    hosts.iter().next()
+}
+
+fn seconds(time: Option<Timestamp>) -> u64 {
+    // `as` saturates, and times are positive.
+    time.map_or(0, |time| time.as_secs() as u64)
+}
+
+fn state(job: &Job) -> u32 {
+    let number = |name: &str| {
+        let known = JOB_STATES.iter().find(|(known, _)| *known == name);
+        known.map_or(0, |(_, number)| *number)
+    };
+    let ended = || match job.result() {
+        Some(JobResult::Completed) => number("COMPLETED"),
+        Some(JobResult::Canceled) => number("CANCELLED"),
+        Some(JobResult::Timeout) => number("TIMEOUT"),
+        Some(JobResult::Failed) => number("FAILED"),
+        // It has not finished yet.
+        None => number("RUNNING"),
+    };
+    match job.state() {
+        State::Run => number("RUNNING"),
+        State::Cleanup => ended() | JOB_COMPLETING,
+        State::Inactive => ended(),
+        _ => number("PENDING"),
+    }
+}
+
+/// The wait status of the event `finish`; 0 for a job that has not finished.
+fn exit_status(job: &Job) -> u32 {
+    let finish = job.end_event().filter(|event| event.name == "finish");
+    let status = finish.and_then(|event| event.context.as_ref()?.get("status")?.as_u64());
+    status.and_then(|status| u32::try_from(status).ok()).unwrap_or(0)
+}
