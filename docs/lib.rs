@@ -48,6 +48,7 @@ chapters! {
     from_c = "from-c.md";
     misuse_table = "misuse.md";
     rust_mistakes = "rust-mistakes.md";
+    from_slurm = "from-slurm.md";
     slurm_fields_table = "slurm-fields.md";
     glossary = "glossary.md";
 }
