@@ -39,7 +39,7 @@ capabilities! {
     /// The job has resources whenever the topic is called: `&ResourceSet` can be taken.
     HasResources:
         "a job may have no resources in `{Self}`",
-        "a job has resources for certain in `job.state.run` and `job.event.alloc` only",
+        "a job has resources for certain in `job.state.run`, `job.event.alloc`, and Slurm's prologs and epilogs only",
         "take `Option<&ResourceSet>` for a job that may have some, or handle `job.state.run`";
 
     /// The topic is called for a change of state: `PrevState` can be taken.

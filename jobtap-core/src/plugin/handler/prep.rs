@@ -42,6 +42,8 @@ macro_rules! prep_topics {
             }
         }
 
+        // Authors of `job.state.run` read of `job.state.cleanup` only.
+        #[diagnostic::do_not_recommend]
         impl IntoAnswer<$topic> for Result<(), $failed> {
             fn into_answer(self) -> Result<(), String> {
                 self.map_err(|error| error.text().to_owned())
