@@ -192,6 +192,20 @@ fn a_job_that_ended_in_time_while_the_manager_was_down_has_not_timed_out() {
 }
 
 #[test]
+fn a_job_that_ended_while_the_manager_was_down_has_its_own_end() {
+    let mut m = manager().start();
+    let id = m.submit(TestJob::new()).unwrap();
+    m.advance(10.0);
+    down_for(&mut m, 100.0, |m| m.finish(id, 0));
+    m.tell_missed();
+    m.assert_events(id, &format!("{STARTED} finish release free clean"));
+    let job = m.job(id);
+    let ran = job.t_cleanup().unwrap() - job.t_start().unwrap();
+    assert!((ran - 10.0).abs() < 0.001, "{ran}");
+    assert!(job.t_inactive().unwrap() - job.t_cleanup().unwrap() >= 99.0);
+}
+
+#[test]
 fn a_job_that_ran_on_past_its_end_while_the_manager_was_down_has_timed_out() {
     let mut m = manager().start();
     let id = m.submit(TestJob::new().duration(6.0)).unwrap();

@@ -106,6 +106,37 @@ mod annotations {
         assert_eq!(all(&m), json!({"guess": 1, "site": {"waits": "for matlab"}}));
         m.assert_state(id, State::Sched);
     }
+
+    /// Annotates a job until it runs, by what it returns and by a call.
+    #[derive(Default)]
+    struct Waits;
+
+    #[jobtap_plugin(name = "waits")]
+    impl Waits {
+        #[on("job.state.sched")]
+        fn sched(&self, job: &Job, cx: Cx<'_, JobStateSched>) -> Result<Annotations, HandlerError> {
+            cx.annotate(job, Annotations::new().with("called", 1))?;
+            Ok(Annotations::new().with("returned", 1))
+        }
+
+        #[on("job.state.run")]
+        fn run(&self, job: &Job, cx: Cx<'_, JobStateRun>) -> Result<Annotations, HandlerError> {
+            cx.annotate(job, Annotations::new().with("called", Value::Null))?;
+            Ok(Annotations::new().with("returned", Value::Null))
+        }
+    }
+
+    #[test]
+    fn a_restart_brings_no_removed_annotation_back() {
+        let mut m = TestManager::new().plugin::<ByUrgency>().plugin::<Waits>().start();
+        let id = m.submit(TestJob::new()).unwrap();
+        m.assert_state(id, State::Run);
+        for _ in 0..2 {
+            let names: Vec<&String> = m.job(id).annotations().keys().collect();
+            assert_eq!(names, ["sched"]);
+            m.crash_and_restart();
+        }
+    }
 }
 
 mod times {

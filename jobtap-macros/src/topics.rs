@@ -1,6 +1,6 @@
 //! The topics that `#[on]` knows by their strings, and what it answers to a string that names no topic.
 
-use jobtap_topics::suggest::nearest;
+use jobtap_topics::suggest::{nearest, slip_of};
 use jobtap_topics::{EVENT_TOPICS, TOPICS, Topic};
 
 /// A topic of the job manager as `#[on]` found it.
@@ -66,6 +66,12 @@ pub(crate) fn find(name: &str) -> Result<Found, String> {
             return Err(format!(
                 "no dependency can have the scheme `{key}`: it begins with a letter and has lower-case \
                  letters, digits, `+`, `-` and `.`\nnote: write `{prefix}{scheme}`"
+            ));
+        }
+        if let Some(meant) = (family == "job.event.*").then(|| slip_of(key, events())).flatten() {
+            return Err(format!(
+                "no event is named `{key}`; did you mean `{prefix}{meant}`?\n\
+                 note: if a plugin posts an event of this name, rename it, since it reads like a mistake"
             ));
         }
         // Some events are topics of their own, with the string of their family.
@@ -192,6 +198,28 @@ const EVENTS: &[&str] = &[
     "urgency",
 ];
 
+/// The other events of RFC 21. Their names are also those of other topics, or a handler of a topic serves
+/// better.
+const OTHER_EVENTS: &[&str] = &[
+    "dependency-add",
+    "dependency-remove",
+    "depend",
+    "epilog-finish",
+    "epilog-start",
+    "jobspec-update",
+    "priority",
+    "prolog-finish",
+    "prolog-start",
+    "resource-update",
+    "set-flags",
+    "validate",
+];
+
+/// All events of RFC 21 that a handler can be called for.
+fn events() -> impl Iterator<Item = &'static str> {
+    EVENTS.iter().chain(OTHER_EVENTS).copied()
+}
+
 /// Returns what serves instead of a moment of Flux or Slurm.
 fn serves(name: &str) -> Option<&'static str> {
     SERVES.iter().find(|(known, _)| *known == name).map(|(_, instead)| *instead)
@@ -226,6 +254,15 @@ mod tests {
         let alloc = find("job.event.alloc").unwrap();
         assert_eq!((alloc.type_name, alloc.topic), ("JobEventAlloc", "job.event.*"));
         assert!(find("job.event.").is_err());
+    }
+
+    #[test]
+    fn a_misspelt_event_is_not_taken_for_a_plugins_own() {
+        let error = find("job.event.finsh").unwrap_err();
+        assert!(error.contains("did you mean `job.event.finish`?"), "{error}");
+        for event in events().chain(["finished", "checkpoint"]) {
+            find(&format!("job.event.{event}")).unwrap();
+        }
     }
 
     #[test]

@@ -23,6 +23,24 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, candidate)| candidate)
 }
 
+/// Returns the candidate from which `word` differs by one slip: a letter that is wrong, missing, too
+/// many, or two that have changed places. A word of up to three letters is no slip of another.
+///
+/// For names that may also be new ones, where [`nearest`] would find too many.
+///
+/// ```
+/// use jobtap_topics::suggest::slip_of;
+///
+/// assert_eq!(slip_of("finsh", ["start", "finish"]), Some("finish"));
+/// assert_eq!(slip_of("finished", ["start", "finish"]), None);
+/// ```
+pub fn slip_of<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let is_slip = |candidate: &&str| {
+        candidate.chars().count() > 3 && strsim::osa_distance(word, candidate) == 1
+    };
+    known.into_iter().find(is_slip)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -34,6 +52,17 @@ mod tests {
         assert_eq!(nearest("job.Validate", known), Some("job.validate"));
         assert_eq!(nearest("prolog", known), None);
         assert_eq!(nearest("prolog", []), None);
+    }
+
+    #[test]
+    fn one_slip_is_not_a_name_of_its_own() {
+        let known = ["alloc", "finish", "urgency", "log"];
+        for word in ["finnish", "fnish", "finihs", "finash"] {
+            assert_eq!(slip_of(word, known), Some("finish"), "{word}");
+        }
+        for word in ["finish", "finished", "fish", "lag", "allocation", ""] {
+            assert_eq!(slip_of(word, known), None, "{word}");
+        }
     }
 
     #[test]

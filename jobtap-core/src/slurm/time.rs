@@ -9,7 +9,7 @@ const DAY: u64 = 24 * HOUR;
 /// Reads a time limit as Slurm's commands take it, in minutes; a part of a minute counts as a whole one.
 ///
 /// The forms are `MINUTES`, `MINUTES:SECONDS`, `HOURS:MINUTES:SECONDS`, `DAYS-HOURS`,
-/// `DAYS-HOURS:MINUTES` and `DAYS-HOURS:MINUTES:SECONDS`. `UNLIMITED`, `INFINITE` and `-1` give
+/// `DAYS-HOURS:MINUTES`, `DAYS-HOURS:MINUTES:SECONDS` and `DAYS-`. `UNLIMITED`, `INFINITE` and `-1` give
 /// [`INFINITE`]. Returns `None` for anything else, and for a time that is too long for Slurm.
 ///
 /// ```
@@ -22,7 +22,6 @@ const DAY: u64 = 24 * HOUR;
 /// ```
 #[must_use]
 pub fn minutes_of(text: &str) -> Option<u32> {
-    let text = text.trim();
     if text == "-1" || ["unlimited", "infinite"].iter().any(|word| text.eq_ignore_ascii_case(word))
     {
         return Some(INFINITE);
@@ -32,6 +31,7 @@ pub fn minutes_of(text: &str) -> Option<u32> {
         text.parse::<u64>().ok().filter(|_| digits)
     };
     let (days, clock) = match text.split_once('-') {
+        Some((days, "")) => (Some(number(days)?), "0"),
         Some((days, clock)) => (Some(number(days)?), clock),
         None => (None, text),
     };
@@ -89,6 +89,7 @@ mod tests {
             ("30:01", 31),
             ("1:00:00", 60),
             ("1-0", 1440),
+            ("1-", 1440),
             ("1-1", 1500),
             ("1-01:30", 1530),
             ("2-00:00:30", 2881),
@@ -102,7 +103,7 @@ mod tests {
 
     #[test]
     fn refuses_what_is_no_time_limit() {
-        for text in ["", "abc", "1h", "-5", "1-", "-", "1:2:3:4", "1-1:1:1:1", "1:", "+1", "1.5"] {
+        for text in ["", "abc", "1h", "-5", " 5", "-", "1:2:3:4", "1-1:1:1:1", "1:", "+1", "1.5"] {
             assert_eq!(minutes_of(text), None, "{text}");
         }
         assert_eq!(minutes_of("99999999999999999999"), None);

@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 
 use crate::engine::{ExecCommand, ExecEvent, Input};
-use crate::job::{JobId, WaitStatus};
+use crate::eventlog::EventEntry;
+use crate::job::{JobId, Timestamp, WaitStatus};
 
-/// The jobs of the executor, with the status of those that have finished.
+/// The jobs of the executor, with the status of those that have finished and the time of their end.
 #[derive(Debug, Default)]
 pub(super) struct Execution {
-    jobs: BTreeMap<JobId, Option<i32>>,
+    jobs: BTreeMap<JobId, Option<(i32, Timestamp)>>,
     /// Whether starts are reported only when the test asks for it.
     pub(super) hold: bool,
     /// Whether events of reattached jobs are reported only when the test asks for it.
@@ -21,11 +22,11 @@ pub(super) struct Execution {
 
 impl Execution {
     /// Carries out a command and returns the resulting events.
-    pub(super) fn execute(&mut self, command: &ExecCommand) -> Vec<Input> {
+    pub(super) fn execute(&mut self, now: Timestamp, command: &ExecCommand) -> Vec<Input> {
         let reports = match *command {
             ExecCommand::Start { id, reattach, .. } => self.start(id, reattach),
             ExecCommand::Cancel { id, signum } => match self.jobs.get(&id) {
-                Some(None) => self.end(id, WaitStatus::from_signal(signum).as_raw()),
+                Some(None) => self.end(now, id, WaitStatus::from_signal(signum).as_raw()),
                 Some(Some(_)) => Vec::new(),
                 None => vec![ExecEvent::Released { id }],
             },
@@ -42,9 +43,9 @@ impl Execution {
     }
 
     /// Lets all tasks of a job end. Reported even for jobs that the executor doesn't have.
-    pub(super) fn end(&mut self, id: JobId, status: i32) -> Vec<ExecEvent> {
+    pub(super) fn end(&mut self, now: Timestamp, id: JobId, status: i32) -> Vec<ExecEvent> {
         if let Some(ended) = self.jobs.get_mut(&id) {
-            *ended = Some(status);
+            *ended = Some((status, now));
         }
         vec![ExecEvent::Finished { id, status }, ExecEvent::Released { id }]
     }
@@ -59,8 +60,11 @@ impl Execution {
         if !self.hold {
             reports.push(ExecEvent::Started { id });
         }
-        if let Some(status) = ended {
-            reports.extend(self.end(id, status));
+        if let Some((status, timestamp)) = ended {
+            // Without a manager, only the log says when it was.
+            let entry = EventEntry { timestamp, name: "complete".into(), context: None };
+            reports.push(ExecEvent::Log { id, entry });
+            reports.extend([ExecEvent::Finished { id, status }, ExecEvent::Released { id }]);
         }
         if reattach {
             reports.push(ExecEvent::CaughtUp { id });

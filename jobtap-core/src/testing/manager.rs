@@ -238,7 +238,7 @@ impl TestManager {
     /// Lets the tasks of a job exit with this code.
     pub fn finish(&mut self, id: JobId, exit_code: u8) {
         let status = WaitStatus::from_exit_code(exit_code).as_raw();
-        for report in self.execution.end(id, status) {
+        for report in self.execution.end(self.now, id, status) {
             self.input(Input::Exec(report));
         }
     }
@@ -420,7 +420,7 @@ impl TestManager {
                 // Nothing waits for a thread here.
                 Effect::Blocking { command: BlockingCommand::DropAll, .. } => {}
                 Effect::Publish { .. } | Effect::Announce { .. } => {}
-                Effect::Exec(command) => inputs.extend(self.execution.execute(&command)),
+                Effect::Exec(command) => inputs.extend(self.execution.execute(self.now, &command)),
                 Effect::Timer { id, at } if at <= self.now => inputs.push_back(Input::Timer(id)),
                 Effect::Timer { id, at } => {
                     // Times are positive, so their bits have the same order as their values.

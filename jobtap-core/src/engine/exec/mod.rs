@@ -109,6 +109,7 @@ pub(super) fn report(core: &mut Core, event: ExecEvent) {
     match event {
         ExecEvent::Log { id, entry } => {
             if is_executing(&core.jobs, id) {
+                note_completion(core, id, &entry);
                 core.append(id, JobLog::Exec, &Arc::new(entry));
             }
         }
@@ -243,11 +244,25 @@ fn raise(core: &mut Core, id: JobId, exception: &Exception) {
 /// The wait status of a task that exited with status 1.
 const EXITED_WITH_1: i32 = 1 << 8;
 
+/// Keeps the time of the end of a job that ended while no manager ran, for its `finish`.
+fn note_completion(core: &mut Core, id: JobId, entry: &EventEntry) {
+    if let Some(record) = core.jobs.get_mut(id)
+        && record.execution.reattach == Reattach::CatchingUp
+        && entry.name == "complete"
+    {
+        record.execution.completed = Some(entry.timestamp);
+    }
+}
+
 /// Posts `finish`. A job that was ended by a fatal exception never counts as a success.
 fn finish(core: &mut Core, id: JobId, status: i32) {
-    let ended = core.jobs.state(id) == Some(State::Cleanup);
+    let Some(record) = core.jobs.get_mut(id) else {
+        return;
+    };
+    let ended = record.job.state == State::Cleanup;
     let status = if ended && status == 0 { EXITED_WITH_1 } else { status };
-    core.post(id, events::finish(core.clock.now, status));
+    let at = record.execution.completed.take().unwrap_or(core.clock.now);
+    core.post(id, events::finish(at, status));
 }
 
 /// Follows `start` and fatal exceptions: a job that has started has an end, and a job that ends is

@@ -1,6 +1,7 @@
 //! How far the execution of a job is.
 
 use crate::engine::api::TimerId;
+use crate::job::Timestamp;
 
 /// The execution of one job.
 #[derive(Debug, Default)]
@@ -10,6 +11,8 @@ pub(crate) struct Execution {
     pub(crate) simulation: Simulation,
     /// Ends the job when its time is up.
     pub(crate) expiry: Option<TimerId>,
+    /// When its tasks had exited, if they did while no manager ran.
+    pub(crate) completed: Option<Timestamp>,
     pub(crate) prep: PrepStage,
 }
 

@@ -189,8 +189,11 @@ impl Record {
         } else {
             ResourceOrigin::Pool
         });
-        if let Some(Value::Object(annotations)) = field(entry, "annotations") {
-            annotations::merge(&mut self.job.annotations, annotations);
+        // Those of plugins are as they were then: after a restart, one that was removed since would come back.
+        if let Some(Value::Object(all)) = field(entry, "annotations") {
+            let lasting = ["sched", "user"].into_iter();
+            let lasting = lasting.filter_map(|key| Some((key.to_owned(), all.get(key)?.clone())));
+            annotations::merge(&mut self.job.annotations, &lasting.collect());
         }
     }
 

@@ -34,7 +34,13 @@ pub(super) fn apply_next(core: &mut Core, id: JobId) {
         record.pending_events.busy = false;
         return core.touch(id);
     };
-    entry.timestamp = core.clock.in_order(entry.timestamp);
+    // A job that ended while no manager ran has its own time, so that what it used can be told.
+    let started = record.job.t_start();
+    let is_from_before = entry.timestamp < core.clock.started_at
+        && started.is_some_and(|started| started < entry.timestamp);
+    if entry.name != "finish" || !is_from_before {
+        entry.timestamp = core.clock.in_order(entry.timestamp);
+    }
     // First, so that it is done last: everything that follows from this event comes before the next one.
     core.agenda.push(Work::ApplyNextEvent(id));
     if record.is_obsolete(&entry.name) {

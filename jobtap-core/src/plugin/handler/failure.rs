@@ -140,6 +140,13 @@ impl HandlerError {
     }
 }
 
+/// The text, so that a timer can log the error: it has no caller to return it to.
+impl fmt::Display for HandlerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 impl<E: IsError> From<E> for HandlerError {
     fn from(error: E) -> Self {
         Self(error.to_string())
