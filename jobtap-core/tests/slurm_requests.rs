@@ -172,7 +172,7 @@ mod submissions {
         assert!(m.job(id).jobspec().environment().is_none());
     }
 
-    /// Asks for no tasks at all.
+    /// Asks for nodes with a feature that none can have.
     #[derive(Default)]
     struct Impossible;
 
@@ -180,7 +180,7 @@ mod submissions {
     impl Impossible {
         #[on("slurm.job_submit")]
         fn submit(&self, mut desc: Descriptor<'_>) {
-            desc.num_tasks = Some(0);
+            desc.features = Some("(".to_owned());
         }
     }
 
