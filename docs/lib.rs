@@ -45,9 +45,11 @@ chapters! {
     flux_commands = "flux-commands.md";
     custom_managers = "custom-managers.md";
     slurm = "slurm.md";
+    slurm_prep = "slurm-prep.md";
     from_c = "from-c.md";
     misuse_table = "misuse.md";
     rust_mistakes = "rust-mistakes.md";
+    from_slurm = "from-slurm.md";
     slurm_fields_table = "slurm-fields.md";
     glossary = "glossary.md";
 }

@@ -94,18 +94,22 @@ fn count<T>(fields: &[Field<T>], of: impl Fn(&Field<T>) -> bool) -> usize {
     fields.iter().filter(|field| of(field)).count()
 }
 
+/// Whether something holds in one of the versions.
+type Holds = fn(Versions) -> bool;
+
 /// The rows with the numbers of fields.
 fn counts() -> String {
     let mut text = String::from(
         "| | readable in 22.05 | writable in 22.05 | readable in the newest | writable in the newest |\n\
          |---|---|---|---|---|\n",
     );
-    let mut row = |name: &str, of: &dyn Fn(fn(Versions) -> bool, bool) -> usize| {
-        let (old, new): (fn(Versions) -> bool, fn(Versions) -> bool) = (|v| v.v22_05, |v| v.newest);
+    let mut row = |name: &str, of: &dyn Fn(Holds, bool) -> usize| {
+        let old: Holds = |versions| versions.v22_05;
+        let new: Holds = |versions| versions.newest;
         let (a, b, c, d) = (of(old, false), of(old, true), of(new, false), of(new, true));
         let _ = writeln!(text, "| {name} | {a} | {b} | {c} | {d} |");
     };
-    fn in_table<T>(fields: &[Field<T>], holds: fn(Versions) -> bool, write: bool) -> usize {
+    fn in_table<T>(fields: &[Field<T>], holds: Holds, write: bool) -> usize {
         count(fields, |field| holds(if write { field.writable } else { field.readable }))
     }
     row("`job_desc`", &|holds, write| in_table(JobDescriptor::FIELDS, holds, write));

@@ -20,6 +20,7 @@ mod pstree;
 mod queue;
 mod resource;
 mod run;
+mod sbatch;
 mod sets;
 mod start;
 mod submit;
@@ -67,6 +68,8 @@ enum Command {
     Bulksubmit(bulksubmit::BulkSubmitCommand),
     /// Submit a job, show its output and exit with its exit code
     Run(run::RunCommand),
+    /// Submit a batch script with the options of Slurm's sbatch
+    Sbatch(sbatch::SbatchCommand),
     /// List jobs
     Jobs(jobs::options::JobsArgs),
     /// Inspect and change single jobs
@@ -187,6 +190,7 @@ fn dispatch(command: Command) -> ExitCode {
         Command::Submit(args) => submit::run(args),
         Command::Bulksubmit(args) => bulksubmit::run(args),
         Command::Run(args) => run::run(args),
+        Command::Sbatch(args) => sbatch::run(args),
         Command::Jobs(args) => jobs::run(args),
         Command::Job(args) => job::run(args),
         Command::Cancel(args) => cancel::run(args),

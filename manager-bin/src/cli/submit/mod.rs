@@ -7,7 +7,7 @@ pub(super) mod error;
 mod files;
 pub(super) mod log;
 mod pattern;
-mod rlimit;
+pub(super) mod rlimit;
 mod setattr;
 pub(super) mod values;
 pub(super) mod wait;

@@ -47,6 +47,7 @@ fn value(tag: &str, job: &StartJob, rank: u32) -> Option<String> {
         "name" => job.name.clone(),
         "tmpdir" => job.tmpdir.as_ref()?.display().to_string(),
         "size" => job.ntasks.to_string(),
+        "nodelist" => nodelist(job)?,
         "nnodes" => job.nodes.len().max(1).to_string(),
         "node.id" | "node.index" => place(&job.taskmap, rank).node.to_string(),
         "node.name" => rustix::system::uname().nodename().to_string_lossy().into_owned(),
@@ -54,6 +55,12 @@ fn value(tag: &str, job: &StartJob, rank: u32) -> Option<String> {
         "task.index" => place(&job.taskmap, rank).local.to_string(),
         _ => job.id.encode(tag.strip_prefix("id.")?.parse().ok()?),
     })
+}
+
+/// The hosts of the job, as R has them.
+fn nodelist(job: &StartJob) -> Option<String> {
+    let hosts = job.resources.pointer("/execution/nodelist")?.as_array()?;
+    Some(hosts.iter().filter_map(serde_json::Value::as_str).collect::<Vec<_>>().join(","))
 }
 
 #[cfg(test)]
@@ -66,7 +73,8 @@ mod tests {
 
     fn job() -> StartJob {
         let id = JobId::new(6731191091817518);
-        StartJob { ntasks: 4, name: "nm".to_owned(), ..StartJob::new(id) }
+        let resources = serde_json::json!({"execution": {"nodelist": ["n[0-2]", "m1"]}});
+        StartJob { ntasks: 4, name: "nm".to_owned(), resources, ..StartJob::new(id) }
     }
 
     #[test]
@@ -78,6 +86,7 @@ mod tests {
             ("{{id.dothex}} {{id.f58plain}}", "0017.e9fb.8df1.6c2e fuZZybuNNy"),
             ("{{id.nosuch}}", "{{id.nosuch}}"),
             ("size-{{size}}-{{ taskid }}", "size-4-2"),
+            ("{{nodelist}}", "n[0-2],m1"),
             ("{{nosuch}} {{", "{{nosuch}} {{"),
             ("}}{{name}}}}", "}}nm}}"),
         ];

@@ -1,0 +1,527 @@
+//! What the options ask for, as Slurm's description of a request.
+
+use jiff::tz::TimeZone;
+use jobtap_core::resource::Hostlist;
+use jobtap_core::slurm::{
+    self, GRES_DISABLE_BIND, GRES_ENFORCE_BIND, JobDescriptor, KILL_INV_DEP, NO_KILL_INV_DEP,
+    SPREAD_JOB, USE_MIN_NODES, Value, minutes_of,
+};
+
+use super::array::Indexes;
+use super::begin;
+use super::options::Setting;
+use crate::cli::submit::caller::Caller;
+
+/// A request, and what the command does with it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Request {
+    pub(super) desc: JobDescriptor,
+    pub(super) array: Option<Indexes>,
+    /// `--export`.
+    pub(super) export: Option<String>,
+    pub(super) export_file: Option<String>,
+    /// The command of `--wrap`.
+    pub(super) wrap: Option<String>,
+    pub(super) test_only: bool,
+    pub(super) parsable: bool,
+    pub(super) quiet: bool,
+    pub(super) verbose: bool,
+    pub(super) wait: bool,
+    /// Variables that tell the script what was asked for, by options that are set.
+    pub(super) told: Vec<(&'static str, String)>,
+    /// What the user should know.
+    pub(super) warnings: Vec<String>,
+    /// The hosts of a file.
+    pub(super) host_file: Option<String>,
+    /// The number of tasks, if it was given.
+    pub(super) tasks: Option<u32>,
+    /// The least and the most nodes, if they were given.
+    pub(super) nodes: Option<(u32, u32)>,
+}
+
+/// The bits of `--mail-type` by their words.
+const MAIL: &[(&str, u16)] = &[
+    ("NONE", 0),
+    ("BEGIN", slurm::MAIL_JOB_BEGIN),
+    ("END", slurm::MAIL_JOB_END),
+    ("FAIL", slurm::MAIL_JOB_FAIL),
+    ("REQUEUE", slurm::MAIL_JOB_REQUEUE),
+    ("STAGE_OUT", slurm::MAIL_JOB_STAGE_OUT),
+    ("INVALID_DEPEND", slurm::MAIL_INVALID_DEPEND),
+    ("TIME_LIMIT", slurm::MAIL_JOB_TIME100),
+    ("TIME_LIMIT_90", slurm::MAIL_JOB_TIME90),
+    ("TIME_LIMIT_80", slurm::MAIL_JOB_TIME80),
+    ("TIME_LIMIT_50", slurm::MAIL_JOB_TIME50),
+    ("ARRAY_TASKS", slurm::MAIL_ARRAY_TASKS),
+    (
+        "ALL",
+        slurm::MAIL_JOB_BEGIN
+            | slurm::MAIL_JOB_END
+            | slurm::MAIL_JOB_FAIL
+            | slurm::MAIL_JOB_REQUEUE
+            | slurm::MAIL_JOB_STAGE_OUT
+            | slurm::MAIL_INVALID_DEPEND,
+    ),
+];
+
+impl Request {
+    /// Applies the settings in their order, so that the last of two holds.
+    ///
+    /// # Errors
+    /// A message that names the setting.
+    pub(super) fn of(settings: &[Setting], caller: &Caller) -> Result<Self, String> {
+        let mut request = Self::default();
+        for setting in settings {
+            request
+                .apply(setting.name, &setting.value, caller)
+                .map_err(|text| format!("{}: {text}", setting.origin))?;
+        }
+        request.finish()?;
+        Ok(request)
+    }
+
+    fn apply(&mut self, name: &'static str, value: &str, caller: &Caller) -> Result<(), String> {
+        let desc = &mut self.desc;
+        let text = || Some(value.to_owned()).filter(|value| !value.is_empty());
+        match name {
+            "account" => self.tell("SLURM_JOB_ACCOUNT", value).account = text(),
+            "acctg-freq" => desc.acctg_freq = text(),
+            "array" => {
+                self.array = Some(Indexes::parse(value)?);
+                desc.array_inx = text();
+            }
+            "batch" => desc.batch_features = text(),
+            "bb" => desc.burst_buffer = text(),
+            "begin" => desc.begin_time = Some(time(value, caller)?),
+            "chdir" => desc.work_dir = Some(caller.file(value).to_string_lossy().into_owned()),
+            "cluster-constraint" => desc.cluster_features = text(),
+            "clusters" => desc.clusters = text(),
+            "comment" => desc.comment = text(),
+            "constraint" => desc.features = text(),
+            "container" => desc.container = text(),
+            "contiguous" => desc.contiguous = 1,
+            "core-spec" => write(desc, "core_spec", u32::from(number::<u16>(value)?).into())?,
+            "cores-per-socket" => desc.cores_per_socket = Some(number(value)?),
+            "cpu-freq" => cpu_frequency(desc, value)?,
+            "cpus-per-gpu" => {
+                desc.cpus_per_tres = Some(format!("gres:gpu:{}", positive::<u32>(value)?))
+            }
+            "cpus-per-task" => {
+                let cpus = positive(value)?;
+                self.tell("SLURM_CPUS_PER_TASK", value).cpus_per_task = Some(cpus);
+            }
+            "deadline" => desc.deadline = Some(time(value, caller)?),
+            "delay-boot" => desc.delay_boot = Some(minutes(value)?.saturating_mul(60)),
+            "dependency" => desc.dependency = text(),
+            "distribution" => self.tell("SLURM_DISTRIBUTION", value).distribution = text(),
+            "error" => desc.std_err = text(),
+            "exclude" => desc.exc_nodes = Some(hosts(value)?.to_string()),
+            "exclusive" => {
+                desc.shared = Some(match value {
+                    "" | "exclusive" => slurm::JOB_SHARED_NONE,
+                    "user" => slurm::JOB_SHARED_USER,
+                    "mcs" => slurm::JOB_SHARED_MCS,
+                    other => return Err(format!("unknown value '{other}': use user, mcs or none")),
+                });
+            }
+            "export" => self.export = text(),
+            "export-file" => self.export_file = text(),
+            "extra" => desc.extra = text(),
+            "extra-node-info" => {
+                let parts: Result<Vec<u16>, String> = value.split(':').map(positive).collect();
+                let parts = parts?;
+                if parts.len() > 3 {
+                    return Err("more than three numbers".to_owned());
+                }
+                let part = |index: usize| parts.get(index).copied();
+                desc.sockets_per_node = part(0);
+                desc.cores_per_socket = part(1).or(desc.cores_per_socket);
+                desc.threads_per_core = part(2).or(desc.threads_per_core);
+            }
+            "gpu-bind" => desc.tres_bind = text().map(|value| format!("gres:gpu:{value}")),
+            "gpu-freq" => desc.tres_freq = text().map(|value| format!("gpu:{value}")),
+            "gpus" => self.tell("SLURM_GPUS", value).tres_per_job = Some(gpus(value)?),
+            "gpus-per-node" => {
+                self.tell("SLURM_GPUS_PER_NODE", value).tres_per_node = Some(gpus(value)?)
+            }
+            "gpus-per-socket" => desc.tres_per_socket = Some(gpus(value)?),
+            "gpus-per-task" => {
+                self.tell("SLURM_GPUS_PER_TASK", value).tres_per_task = Some(gpus(value)?)
+            }
+            "gres" => write(desc, "gres", if value == "none" { "" } else { value }.into())?,
+            "gres-flags" => {
+                for flag in value.split(',') {
+                    desc.bitflags |= match flag {
+                        "enforce-binding" => GRES_ENFORCE_BIND,
+                        "disable-binding" => GRES_DISABLE_BIND,
+                        other => return Err(format!("unknown flag '{other}'")),
+                    };
+                }
+            }
+            "hold" => desc.priority = Some(0),
+            "input" => desc.std_in = text(),
+            "job-name" => desc.name = text(),
+            "kill-on-invalid-dep" => {
+                desc.bitflags &= !(KILL_INV_DEP | NO_KILL_INV_DEP);
+                desc.bitflags |= match value {
+                    "yes" => KILL_INV_DEP,
+                    "no" => NO_KILL_INV_DEP,
+                    other => return Err(format!("'{other}' is neither yes nor no")),
+                };
+            }
+            "licenses" => desc.licenses = text(),
+            "mail-type" => {
+                desc.mail_type = 0;
+                for word in value.split(',') {
+                    let word = word.trim().to_ascii_uppercase();
+                    let bits = MAIL.iter().find(|(name, _)| *name == word).map(|(_, bits)| *bits);
+                    desc.mail_type |= bits.ok_or_else(|| {
+                        let words: Vec<&str> = MAIL.iter().map(|(name, _)| *name).collect();
+                        format!("unknown type '{word}': use {}", words.join(", "))
+                    })?;
+                }
+            }
+            "mail-user" => desc.mail_user = text(),
+            "mcs-label" => desc.mcs_label = text(),
+            "mem" => {
+                let size = mebibytes(value)?;
+                self.tell("SLURM_MEM_PER_NODE", &size.to_string()).set_mem_per_node(Some(size));
+            }
+            "mem-bind" => desc.mem_bind = text(),
+            "mem-per-cpu" => {
+                let size = mebibytes(value)?;
+                self.tell("SLURM_MEM_PER_CPU", &size.to_string()).set_mem_per_cpu(Some(size));
+            }
+            "mem-per-gpu" => desc.mem_per_tres = Some(format!("gres:gpu:{}", mebibytes(value)?)),
+            "mincpus" => desc.pn_min_cpus = Some(number(value)?),
+            "network" => desc.network = text(),
+            "nice" => desc.set_nice_value(Some(signed(value)?)),
+            "no-kill" => desc.kill_on_node_fail = Some(u16::from(value == "off")),
+            "no-requeue" => desc.requeue = Some(0),
+            "nodefile" => self.host_file = text(),
+            "nodelist" => match value.contains('/') {
+                true => self.host_file = text(),
+                false => desc.req_nodes = Some(hosts(value)?.to_string()),
+            },
+            "nodes" => {
+                let (least, most) = match value.split_once('-') {
+                    Some((least, most)) => (positive::<u32>(least)?, positive(most)?),
+                    None => (positive(value)?, positive(value)?),
+                };
+                if most < least {
+                    return Err(format!("{most} is less than {least}"));
+                }
+                self.nodes = Some((least, most));
+            }
+            "ntasks" => self.tasks = Some(positive(value)?),
+            "ntasks-per-core" => desc.ntasks_per_core = Some(positive(value)?),
+            "ntasks-per-gpu" => desc.ntasks_per_tres = Some(positive(value)?),
+            "ntasks-per-node" => {
+                let tasks = positive(value)?;
+                self.tell("SLURM_NTASKS_PER_NODE", value).ntasks_per_node = Some(tasks);
+            }
+            "ntasks-per-socket" => desc.ntasks_per_socket = Some(positive(value)?),
+            "open-mode" => {
+                desc.open_mode = match value {
+                    "t" | "truncate" => 1,
+                    "a" | "append" => 2,
+                    other => return Err(format!("'{other}' is neither append nor truncate")),
+                };
+            }
+            "output" => desc.std_out = text(),
+            "overcommit" => self.tell("SLURM_OVERCOMMIT", "1").overcommit = Some(1),
+            "oversubscribe" => desc.shared = Some(slurm::JOB_SHARED_OK),
+            "parsable" => self.parsable = true,
+            "partition" => self.tell("SLURM_JOB_PARTITION", value).partition = text(),
+            "prefer" => desc.prefer = text(),
+            "priority" => {
+                let top = value.eq_ignore_ascii_case("top");
+                desc.priority = Some(if top { 31 } else { number(value)? });
+            }
+            "qos" => self.tell("SLURM_JOB_QOS", value).qos = text(),
+            "quiet" => self.quiet = true,
+            "reboot" => desc.reboot = Some(1),
+            "requeue" => desc.requeue = Some(1),
+            "reservation" => self.tell("SLURM_JOB_RESERVATION", value).reservation = text(),
+            "segment" => desc.segment_size = Some(positive(value)?),
+            "signal" => signal(desc, value)?,
+            "sockets-per-node" => desc.sockets_per_node = Some(positive(value)?),
+            "spread-job" => desc.bitflags |= SPREAD_JOB,
+            "switches" => {
+                let (count, wait) = match value.split_once('@') {
+                    Some((count, wait)) => (count, Some(minutes(wait)?.saturating_mul(60))),
+                    None => (value, None),
+                };
+                desc.req_switch = Some(number(count)?);
+                desc.wait4switch = wait;
+            }
+            "test-only" => self.test_only = true,
+            "thread-spec" => write(desc, "thread_spec", u32::from(number::<u16>(value)?).into())?,
+            "threads-per-core" => desc.threads_per_core = Some(positive(value)?),
+            "time" => {
+                let limit = minutes(value)?;
+                // Slurm: a limit of zero asks for none.
+                desc.time_limit = Some(if limit == 0 { slurm::INFINITE } else { limit });
+            }
+            "time-min" => desc.time_min = Some(minutes(value)?),
+            "tmp" => {
+                let size = u32::try_from(mebibytes(value)?);
+                desc.pn_min_tmp_disk = Some(size.map_err(|_| format!("'{value}' is too large"))?);
+            }
+            "use-min-nodes" => desc.bitflags |= USE_MIN_NODES,
+            "verbose" => self.verbose = true,
+            "wait" => self.wait = true,
+            "wait-all-nodes" => desc.wait_all_nodes = Some(number(value)?),
+            "wckey" => desc.wckey = text(),
+            "wrap" => self.wrap = Some(value.to_owned()),
+            // Without a field that would take it: what they ask for is ignored, as the help says.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Sets a variable for the script, and returns the description for the option that is the reason.
+    fn tell(&mut self, variable: &'static str, value: &str) -> &mut JobDescriptor {
+        self.told.retain(|(told, _)| *told != variable);
+        self.told.push((variable, value.to_owned()));
+        &mut self.desc
+    }
+
+    /// Fills in what follows from the options, as Slurm does.
+    fn finish(&mut self) -> Result<(), String> {
+        if let Some(file) = self.host_file.take() {
+            let text = std::fs::read_to_string(&file).map_err(|error| {
+                format!("{file}: {}", crate::cli::common::message::system_text(&error))
+            })?;
+            let words: Vec<&str> =
+                text.split([',', '\n', ' ', '\t']).filter(|word| !word.is_empty()).collect();
+            self.desc.req_nodes = Some(hosts(&words.join(","))?.to_string());
+        }
+        let desc = &mut self.desc;
+        let named = desc.req_nodes.as_deref().and_then(|list| list.parse::<Hostlist>().ok());
+        let named =
+            named.and_then(|hosts| u32::try_from(hosts.len()).ok()).filter(|count| *count > 0);
+        let per_node = desc.ntasks_per_node.map(u32::from);
+        let on_node =
+            |list: &Option<String>| list.as_deref().is_some_and(|list| list.contains("gpu"));
+        let mut nodes = self.nodes.or(named.map(|count| (count, count)));
+        let tasks = self
+            .tasks
+            .or(nodes.zip(per_node).map(|((nodes, _), tasks)| nodes.saturating_mul(tasks)))
+            .or(nodes.map(|(nodes, _)| nodes))
+            .unwrap_or(1);
+        if let Some((least, most)) = nodes
+            && tasks < least
+        {
+            self.warnings.push(format!("{tasks} tasks can't run on {least} nodes: using {tasks}"));
+            nodes = Some((tasks, most.min(tasks)));
+        }
+        // Where a jobspec needs the number of nodes, it is the least that the other numbers allow.
+        if nodes.is_none() {
+            let alone = desc.shared == Some(slurm::JOB_SHARED_NONE) && tasks == 1;
+            let least = per_node.map(|each| tasks.div_ceil(each));
+            let one = (alone || on_node(&desc.tres_per_node)).then_some(1);
+            nodes = least.or(one).map(|count| (count, count));
+        }
+        if let Some((least, most)) = nodes {
+            desc.min_nodes = Some(least);
+            desc.max_nodes = Some(most);
+        }
+        desc.num_tasks = Some(tasks);
+        desc.min_cpus = Some(tasks.saturating_mul(desc.cpus_per_task.unwrap_or(1).into()));
+        Ok(())
+    }
+}
+
+fn write(desc: &mut JobDescriptor, field: &str, value: Value) -> Result<(), String> {
+    desc.set(field, value).map_err(|error| error.to_string())
+}
+
+fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
+    text.trim().parse().map_err(|_| format!("invalid number '{text}'"))
+}
+
+fn positive<T: std::str::FromStr + Default + PartialEq>(text: &str) -> Result<T, String> {
+    match number(text) {
+        Ok(number) if number == T::default() => Err("must be above 0".to_owned()),
+        other => other,
+    }
+}
+
+fn signed(text: &str) -> Result<i64, String> {
+    let text = text.trim();
+    number(text.strip_prefix('+').unwrap_or(text))
+}
+
+fn minutes(text: &str) -> Result<u32, String> {
+    minutes_of(text).ok_or_else(|| {
+        format!("invalid time '{text}': use minutes, HH:MM:SS, D-HH:MM:SS or UNLIMITED")
+    })
+}
+
+fn time(text: &str, caller: &Caller) -> Result<u64, String> {
+    begin::parse(text, caller.now, &TimeZone::system()).ok_or_else(|| {
+        format!("invalid time '{text}': use now+1hour, 16:00, 2030-01-20T12:34 or tomorrow")
+    })
+}
+
+/// A size in MiB. A part of one counts as a whole.
+fn mebibytes(text: &str) -> Result<u64, String> {
+    let wrong = || format!("invalid size '{text}': use MiB, or a number with K, M, G or T");
+    let upper = text.trim().to_ascii_uppercase();
+    let upper = upper.strip_suffix('B').filter(|rest| !rest.is_empty()).unwrap_or(&upper);
+    let end = upper.find(|c: char| !c.is_ascii_digit()).unwrap_or(upper.len());
+    let (count, unit) = upper.split_at_checked(end).ok_or_else(wrong)?;
+    let count: u64 = count.parse().map_err(|_| wrong())?;
+    let size = match unit {
+        "" | "M" => Some(count),
+        "K" => Some(count.div_ceil(1024)),
+        "G" => count.checked_mul(1024),
+        "T" => count.checked_mul(1024 * 1024),
+        _ => None,
+    };
+    // The highest bit of the field says what the memory is for.
+    size.filter(|size| *size < 1 << 60).ok_or_else(wrong)
+}
+
+/// A number of GPUs, or several of types: `2`, `a100:2`, `a100:1,h100:1`.
+fn gpus(text: &str) -> Result<String, String> {
+    let one = |entry: &str| {
+        let count = entry.rsplit_once(':').map_or(entry, |(_, count)| count);
+        number::<u32>(count).map(|_| format!("gres:gpu:{entry}"))
+    };
+    let all: Result<Vec<String>, String> = text.split(',').map(one).collect();
+    all.map(|all| all.join(","))
+}
+
+fn hosts(text: &str) -> Result<Hostlist, String> {
+    text.parse::<Hostlist>().map_err(|error| format!("invalid hosts '{text}': {error}"))
+}
+
+/// `[R][B:]SIGNAL[@SECONDS]`
+fn signal(desc: &mut JobDescriptor, text: &str) -> Result<(), String> {
+    const BATCH: u16 = 1;
+    const RESERVATION: u16 = 2;
+    let (flags, rest) = match text.split_once(':') {
+        Some(("B" | "b", rest)) => (BATCH, rest),
+        Some(("R" | "r", rest)) => (RESERVATION, rest),
+        Some(("RB" | "BR" | "rb" | "br", rest)) => (BATCH | RESERVATION, rest),
+        Some((other, _)) => return Err(format!("unknown flag '{other}': use B or R")),
+        None => (0, text),
+    };
+    let (name, seconds) = match rest.split_once('@') {
+        Some((name, seconds)) => (name, number::<u16>(seconds)?),
+        None => (rest, 60),
+    };
+    let signal: jobtap_core::job::Signal =
+        name.parse().map_err(|_| format!("unknown signal '{name}'"))?;
+    desc.warn_signal = u16::try_from(signal.number()).ok();
+    desc.warn_time = Some(seconds);
+    desc.warn_flags = flags;
+    Ok(())
+}
+
+/// `MIN[-MAX][:GOVERNOR]` in kHz, or words such as `high`, which are only for the site's plugins.
+fn cpu_frequency(desc: &mut JobDescriptor, text: &str) -> Result<(), String> {
+    let range = text.split(':').next().unwrap_or_default();
+    match range.split_once('-') {
+        Some((least, most)) => {
+            desc.cpu_freq_min = Some(number(least)?);
+            desc.cpu_freq_max = Some(number(most)?);
+        }
+        None => desc.cpu_freq_max = Some(number(range)?),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::options::parse;
+    use super::*;
+
+    fn request(options: &str) -> Result<Request, String> {
+        let words: Vec<String> = options.split_whitespace().map(str::to_owned).collect();
+        let (settings, rest) = parse(&words, "")?;
+        assert!(rest.is_empty());
+        let caller = Caller { cwd: "/home/a".into(), now: 1e9, ..Caller::default() };
+        Request::of(&settings, &caller)
+    }
+
+    fn desc(options: &str) -> JobDescriptor {
+        request(options).unwrap().desc
+    }
+
+    fn refused(options: &str) -> String {
+        request(options).unwrap_err()
+    }
+
+    #[test]
+    fn sizes_follow_from_each_other_as_in_slurm() {
+        let sizes = |options: &str| {
+            let desc = desc(options);
+            (desc.min_nodes, desc.max_nodes, desc.num_tasks, desc.min_cpus)
+        };
+        assert_eq!(sizes(""), (None, None, Some(1), Some(1)));
+        assert_eq!(sizes("-n8 -c2"), (None, None, Some(8), Some(16)));
+        assert_eq!(sizes("-N2"), (Some(2), Some(2), Some(2), Some(2)));
+        assert_eq!(sizes("-N2-4 -n8"), (Some(2), Some(4), Some(8), Some(8)));
+        assert_eq!(sizes("-N2 --ntasks-per-node=4"), (Some(2), Some(2), Some(8), Some(8)));
+        assert_eq!(sizes("-n8 --ntasks-per-node=4"), (Some(2), Some(2), Some(8), Some(8)));
+        assert_eq!(sizes("-w n[1-3]"), (Some(3), Some(3), Some(3), Some(3)));
+        assert_eq!(sizes("--exclusive"), (Some(1), Some(1), Some(1), Some(1)));
+        assert_eq!(sizes("--gres=gpu:1 -n4"), (Some(1), Some(1), Some(4), Some(4)));
+        assert_eq!(sizes("-N4 -n2"), (Some(2), Some(2), Some(2), Some(2)));
+        assert_eq!(request("-N4 -n2").unwrap().warnings.len(), 1);
+    }
+
+    #[test]
+    fn every_option_sets_its_field() {
+        let text = |text: &str| Some(text.to_owned());
+        let d =
+            desc("-A a -p b,c -q q -J n -C x&y --comment=c -d afterok:5 -L m:2 -w n1 -x n[2-3]");
+        assert_eq!((d.account, d.partition, d.qos), (text("a"), text("b,c"), text("q")));
+        assert_eq!((d.name, d.features, d.comment), (text("n"), text("x&y"), text("c")));
+        assert_eq!((d.dependency, d.licenses), (text("afterok:5"), text("m:2")));
+        assert_eq!((d.req_nodes, d.exc_nodes), (text("n1"), text("n[2-3]")));
+        let d = desc(
+            "-t 1-0 --mem=4G --gres=gpu:a100:2 -G 4 --mail-type=END,FAIL --nice -H -D sub -b now+60",
+        );
+        let nice = d.nice_value();
+        assert_eq!((d.time_limit, d.mem_per_node()), (Some(1440), Some(4096)));
+        assert_eq!(
+            (d.tres_per_node, d.tres_per_job),
+            (text("gres:gpu:a100:2"), text("gres:gpu:4"))
+        );
+        assert_eq!((d.mail_type, nice, d.priority), (6, Some(100), Some(0)));
+        assert_eq!((d.work_dir, d.begin_time), (text("/home/a/sub"), Some(1_000_000_060)));
+        let d = desc(
+            "--mem-per-cpu=1500K --signal=B:USR1@300 --open-mode=a -B 2:8 --switches=1@10 --requeue",
+        );
+        assert_eq!((d.mem_per_cpu(), d.open_mode, d.requeue), (Some(2), 2, Some(1)));
+        assert_eq!((d.warn_signal, d.warn_time, d.warn_flags), (Some(10), Some(300), 1));
+        assert_eq!((d.sockets_per_node, d.cores_per_socket), (Some(2), Some(8)));
+        assert_eq!((d.req_switch, d.wait4switch), (Some(1), Some(600)));
+        assert_eq!(desc("-t 0").time_limit, Some(slurm::INFINITE));
+        assert_eq!(
+            (desc("--exclusive=user").shared, desc("--exclusive -s").shared),
+            (Some(2), Some(1))
+        );
+    }
+
+    #[test]
+    fn wrong_values_name_the_option_and_what_is_expected() {
+        assert_eq!(refused("-n x"), "-n: invalid number 'x'");
+        assert_eq!(refused("-n 0"), "-n: must be above 0");
+        assert_eq!(refused("-N 4-2"), "-N: 2 is less than 4");
+        assert!(refused("--time=5m").starts_with("--time: invalid time '5m': use minutes"));
+        assert!(refused("--mem=4X").starts_with("--mem: invalid size '4X'"));
+        assert!(refused("--mail-type=NEVER").starts_with("--mail-type: unknown type 'NEVER'"));
+        assert!(refused("--begin=soon").starts_with("--begin: invalid time 'soon'"));
+        assert!(refused("--exclusive=me").contains("'me'"));
+        assert!(refused("--gpus=many").contains("'many'"));
+        assert!(refused("--signal=NONE").contains("'NONE'"));
+        assert!(refused("-w n[").contains("invalid hosts"));
+        assert!(refused("-a 5-1").starts_with("-a: '5-1'"));
+        assert!(refused("--mem=99999999999999999T").contains("invalid size"));
+    }
+}

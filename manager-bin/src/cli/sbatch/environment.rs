@@ -1,0 +1,159 @@
+//! The environment of a batch script: what `--export` takes over, and the `SLURM_` variables.
+
+use std::fs;
+
+use jobtap_core::slurm::Environment;
+use serde_json::{Value, json};
+
+use super::describe::Request;
+use crate::cli::common::message::system_text;
+use crate::cli::submit::caller::Caller;
+
+/// The variables of a login that a script gets without any others of the caller.
+const LOGIN: [&str; 6] = ["HOME", "LOGNAME", "PATH", "SHELL", "USER", "LANG"];
+
+/// Variables that the manager knows only when the job starts, as templates.
+const TEMPLATES: &[(&str, &str)] = &[
+    ("SLURM_JOB_ID", "{{id.dec}}"),
+    ("SLURM_JOBID", "{{id.dec}}"),
+    ("SLURM_JOB_NUM_NODES", "{{nnodes}}"),
+    ("SLURM_NNODES", "{{nnodes}}"),
+    ("SLURM_JOB_NODELIST", "{{nodelist}}"),
+    ("SLURM_NODELIST", "{{nodelist}}"),
+    ("SLURM_NTASKS", "{{size}}"),
+    ("SLURM_NPROCS", "{{size}}"),
+    ("SLURMD_NODENAME", "{{node.name}}"),
+];
+
+/// The environment of a job's script, apart from [`templates`].
+///
+/// # Errors
+/// A message about `--export` or `--export-file`.
+pub(super) fn of(request: &Request, caller: &Caller) -> Result<Environment, String> {
+    let mut variables: Vec<(String, String)> = match &request.export_file {
+        Some(file) => from_file(file, caller)?,
+        None => exported(request.export.as_deref().unwrap_or("ALL"), caller),
+    };
+    // Those of a job in which this command runs would be taken for the new job's.
+    variables.retain(|(name, _)| !is_of_a_job(name));
+    let mut add = |name: &str, value: &str| variables.push((name.to_owned(), value.to_owned()));
+    add("SLURM_SUBMIT_DIR", &caller.cwd.to_string_lossy());
+    add("SLURM_SUBMIT_HOST", &rustix::system::uname().nodename().to_string_lossy());
+    add("SLURM_JOB_NAME", request.desc.name.as_deref().unwrap_or_default());
+    for (name, value) in [("SLURM_PROCID", "0"), ("SLURM_LOCALID", "0"), ("SLURM_NODEID", "0")] {
+        add(name, value);
+    }
+    if let Some(user) = caller.env.get("USER").or_else(|| caller.env.get("LOGNAME")) {
+        add("SLURM_JOB_USER", user);
+    }
+    add("SLURM_JOB_UID", &rustix::process::getuid().as_raw().to_string());
+    for (name, value) in &request.told {
+        add(name, value);
+    }
+    Ok(variables.into_iter().collect())
+}
+
+/// The shell option `env-expand` for the variables that are known when the job starts.
+pub(super) fn templates(more: &[(&str, &str)]) -> Value {
+    let all = TEMPLATES.iter().chain(more);
+    all.map(|(name, template)| ((*name).to_owned(), json!(template)))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
+}
+
+fn is_of_a_job(name: &str) -> bool {
+    let job = ["SLURM_ARRAY_", "SLURM_JOB_", "SLURM_MEM_PER_"]
+        .iter()
+        .any(|start| name.starts_with(start));
+    job || TEMPLATES.iter().any(|(template, _)| *template == name)
+}
+
+/// What `--export` takes over of the caller's environment.
+fn exported(list: &str, caller: &Caller) -> Vec<(String, String)> {
+    let all = || caller.env.iter().map(|(name, value)| (name.clone(), value.clone()));
+    let login = || all().filter(|(name, _)| LOGIN.contains(&name.as_str()));
+    let slurm = || all().filter(|(name, _)| name.starts_with("SLURM_"));
+    let entries = split(list);
+    let has = |word: &str| entries.iter().any(|entry| entry.eq_ignore_ascii_case(word));
+    if has("NIL") {
+        return Vec::new();
+    }
+    let mut variables: Vec<(String, String)> =
+        if has("ALL") { all().collect() } else { login().chain(slurm()).collect() };
+    for entry in &entries {
+        match entry.split_once('=') {
+            Some((name, value)) => variables.push((name.to_owned(), value.to_owned())),
+            None => variables.extend(all().filter(|(name, _)| name == entry)),
+        }
+    }
+    variables
+}
+
+/// The entries of a list that commas separate, but for those in quotes.
+fn split(list: &str) -> Vec<String> {
+    let mut entries = vec![String::new()];
+    let mut quote = None;
+    for c in list.chars() {
+        match (c, quote) {
+            (c, Some(open)) if c == open => quote = None,
+            ('\'' | '"', None) => quote = Some(c),
+            (',', None) => entries.push(String::new()),
+            (c, _) => entries.last_mut().into_iter().for_each(|entry| entry.push(c)),
+        }
+    }
+    entries.retain(|entry| !entry.is_empty());
+    entries
+}
+
+/// The variables of a file, each ended by a zero byte.
+fn from_file(file: &str, caller: &Caller) -> Result<Vec<(String, String)>, String> {
+    let failed = |text: String| format!("--export-file: {file}: {text}");
+    let data = fs::read(caller.file(file)).map_err(|error| failed(system_text(&error)))?;
+    let text = String::from_utf8(data).map_err(|_| failed("it isn't UTF-8".to_owned()))?;
+    let entries = text.split('\0').filter(|entry| !entry.trim().is_empty());
+    entries
+        .map(|entry| {
+            let (name, value) = entry
+                .split_once('=')
+                .ok_or_else(|| failed(format!("'{}' is no NAME=VALUE", entry.trim())))?;
+            Ok((name.to_owned(), value.to_owned()))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn caller() -> Caller {
+        let env = [("PATH", "/bin"), ("FOO", "1"), ("SLURM_X", "2"), ("SLURM_JOB_ID", "7")];
+        let env = env.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        Caller { cwd: "/w".into(), env: env.into_iter().collect(), ..Caller::default() }
+    }
+
+    fn names(list: &str) -> String {
+        let export = Some(list.to_owned());
+        let found = of(&Request { export, ..Request::default() }, &caller()).unwrap();
+        let own = ["PATH", "FOO", "SLURM_X", "SLURM_JOB_ID", "NEW"];
+        let found =
+            own.iter().filter_map(|name| found.get(name).map(|value| format!("{name}={value}")));
+        found.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn export_chooses_what_is_taken_over() {
+        assert_eq!(names("ALL"), "PATH=/bin FOO=1 SLURM_X=2");
+        assert_eq!(names("NONE"), "PATH=/bin SLURM_X=2");
+        assert_eq!(names("NIL"), "");
+        assert_eq!(names("FOO"), "PATH=/bin FOO=1 SLURM_X=2");
+        assert_eq!(names("NEW=3"), "PATH=/bin SLURM_X=2 NEW=3");
+        assert_eq!(names("ALL,FOO=5,NEW='a,b'"), "PATH=/bin FOO=5 SLURM_X=2 NEW=a,b");
+    }
+
+    #[test]
+    fn the_script_learns_where_it_was_submitted() {
+        let found = of(&Request::default(), &caller()).unwrap();
+        assert_eq!(found.get("SLURM_SUBMIT_DIR"), Some("/w"));
+        assert_eq!(templates(&[("A", "x")])["SLURM_JOB_ID"], "{{id.dec}}");
+    }
+}

@@ -1,0 +1,317 @@
+//! `sbatch`: submits a batch script with the options of Slurm's command of this name, through Slurm's
+//! description of a request.
+//!
+//! Options come from the script, the environment and the command line, in this order; the last holds. They
+//! make a [`JobDescriptor`](jobtap_core::slurm::JobDescriptor), and that the jobspec. A job array is a job
+//! for each index.
+
+mod array;
+mod begin;
+mod describe;
+mod environment;
+mod options;
+mod script;
+
+use std::io::Read;
+use std::process::ExitCode;
+
+use jobtap_core::job::{JobId, Urgency};
+use jobtap_core::jobspec::{Jobspec, path};
+use jobtap_core::slurm::JobDescriptor;
+use serde_json::{Value, json};
+
+use self::array::Indexes;
+use self::describe::Request;
+use crate::cli::common::message::{CliError, Prog, system_text};
+use crate::cli::common::session;
+use crate::cli::common::usage::Family;
+use crate::cli::submit::args::CopyArgs;
+use crate::cli::submit::caller::Caller;
+use crate::cli::submit::log::Sinks;
+use crate::cli::submit::rlimit;
+use crate::cli::submit::wait::{Wait, wait_for};
+use crate::client::{Client, RpcError};
+use crate::rpc::services::ingest::{Submit, Submitted};
+
+const COMMAND: &str = "sbatch";
+
+/// The name of a script from standard input, and of its job.
+const STDIN: &str = "sbatch";
+
+/// The words after `sbatch`.
+#[derive(Debug, clap::Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct SbatchCommand {
+    /// Options of Slurm's sbatch, the script and its arguments; see --help
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "OPTIONS, SCRIPT, ARGS"
+    )]
+    words: Vec<String>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: SbatchCommand) -> ExitCode {
+    session::run(COMMAND, Family::Script, async {
+        let caller = Caller::current()?;
+        let Some(request) = request(&args.words, &caller)? else {
+            session::print(&options::help(&program()))?;
+            return Ok(0);
+        };
+        for warning in request.warnings.iter().filter(|_| !request.quiet) {
+            session::print_message(&Prog::current().warning(COMMAND, warning));
+        }
+        if request.test_only {
+            if let Some(jobspec) = first_jobspec(&request, &caller)? {
+                session::print(&format!("{jobspec}\n"))?;
+            }
+            return Ok(0);
+        }
+        submit(&request, &caller).await
+    })
+}
+
+fn program() -> String {
+    crate::cli::common::usage::program_name(std::env::args_os().next().as_deref())
+}
+
+/// The request that the words make, with its script. `None` if they ask for help.
+fn request(words: &[String], caller: &Caller) -> Result<Option<Request>, CliError> {
+    let (line, arguments) = options::parse(words, "").map_err(CliError::usage)?;
+    if line.iter().any(|setting| matches!(setting.name, "help" | "usage")) {
+        return Ok(None);
+    }
+    let wrapped = line.iter().rev().find(|setting| setting.name == "wrap");
+    let (name, script) = match (wrapped, arguments.first()) {
+        (Some(_), Some(script)) => {
+            return Err(CliError::usage(format!("--wrap can't be used with a script: {script}")));
+        }
+        (Some(wrapped), None) => ("wrap".to_owned(), script::wrap(&wrapped.value)),
+        (None, Some(file)) => (file.clone(), read(file, caller)?),
+        (None, None) => (STDIN.to_owned(), read_stdin()?),
+    };
+    let mut settings = script::settings(&name, &script).map_err(CliError::failure)?;
+    if let Some(wrap) = settings.iter().find(|setting| setting.name == "wrap") {
+        return Err(CliError::failure(format!("{}: a script can't be wrapped", wrap.origin)));
+    }
+    let variable = |name: &str| caller.env.get(name).map(String::as_str);
+    settings.extend(options::from_environment(variable));
+    settings.extend(line);
+    let mut request = Request::of(&settings, caller).map_err(CliError::failure)?;
+    let desc = &mut request.desc;
+    let base = name.rsplit('/').next().unwrap_or(&name);
+    desc.name.get_or_insert_with(|| base.to_owned());
+    desc.argv = if arguments.is_empty() { vec![name] } else { arguments.to_vec() };
+    desc.script = Some(script);
+    desc.work_dir.get_or_insert_with(|| caller.cwd.to_string_lossy().into_owned());
+    desc.std_in.get_or_insert_with(|| "/dev/null".to_owned());
+    let output = if request.array.is_some() { "slurm-%A_%a.out" } else { "slurm-%j.out" };
+    desc.std_out.get_or_insert_with(|| output.to_owned());
+    desc.user_name = caller.env.get("USER").or_else(|| caller.env.get("LOGNAME")).cloned();
+    request.desc.environment = environment::of(&request, caller).map_err(CliError::failure)?;
+    Ok(Some(request))
+}
+
+fn read(file: &str, caller: &Caller) -> Result<String, CliError> {
+    let data = std::fs::read(caller.cwd.join(file))
+        .map_err(|error| CliError::failure(format!("{file}: {}", system_text(&error))))?;
+    script::check(file, data).map_err(CliError::failure)
+}
+
+fn read_stdin() -> Result<String, CliError> {
+    let mut data = Vec::new();
+    std::io::stdin().lock().read_to_end(&mut data)?;
+    script::check("standard input", data).map_err(CliError::failure)
+}
+
+/// The jobspec of a job, or of a job of an array.
+fn jobspec(desc: &JobDescriptor, caller: &Caller, templates: Value) -> Result<Value, CliError> {
+    let mut jobspec = desc.to_jobspec().map_err(CliError::failure)?;
+    let mut option = |name: &str, value: Value| {
+        let place = format!("attributes.system.shell.options.{name}");
+        path::set(&mut jobspec, &place, value).map_err(CliError::failure)
+    };
+    option("env-expand", templates)?;
+    let limits = rlimit::apply(&[], &caller.rlimits)?;
+    if !limits.is_empty() {
+        option("rlimit", json!(limits))?;
+    }
+    Ok(jobspec)
+}
+
+/// The jobspec of the job, or of the first one of an array, valid.
+fn first_jobspec(request: &Request, caller: &Caller) -> Result<Option<Value>, CliError> {
+    let part = match &request.array {
+        Some(indexes) => {
+            indexes.all.first().map(|index| Part { indexes, index: *index, array: None })
+        }
+        None => None,
+    };
+    let submission = submission(request, caller, part.as_ref(), None)?;
+    let valid = submission.jobspec.clone().map(Jobspec::from_value).transpose();
+    valid.map_err(CliError::failure)?;
+    Ok(submission.jobspec)
+}
+
+/// A job of an array.
+struct Part<'a> {
+    indexes: &'a Indexes,
+    index: u32,
+    /// The id of the array, which is that of its first job; `None` for that job itself.
+    array: Option<JobId>,
+}
+
+/// The submission of a job, which depends on the end of the job `after`.
+fn submission(
+    request: &Request,
+    caller: &Caller,
+    part: Option<&Part<'_>>,
+    after: Option<JobId>,
+) -> Result<Submit, CliError> {
+    let mut desc = request.desc.clone();
+    if let Some(after) = after {
+        let list = desc.dependency.take();
+        let all = list.into_iter().chain([format!("afterany:{}", after.as_u64())]);
+        desc.dependency = Some(all.collect::<Vec<_>>().join(","));
+    }
+    let mut templates = Vec::new();
+    if let Some(part) = part {
+        let last = |numbers: &[u32]| numbers.last().copied().unwrap_or_default();
+        let first = |numbers: &[u32]| numbers.first().copied().unwrap_or_default();
+        let Indexes { all, .. } = part.indexes;
+        for (name, number) in [
+            ("SLURM_ARRAY_TASK_ID", part.index),
+            ("SLURM_ARRAY_TASK_COUNT", u32::try_from(all.len()).unwrap_or(u32::MAX)),
+            ("SLURM_ARRAY_TASK_MIN", first(all)),
+            ("SLURM_ARRAY_TASK_MAX", last(all)),
+            ("SLURM_ARRAY_TASK_STEP", part.indexes.step()),
+        ] {
+            desc.environment.set(name, number.to_string());
+        }
+        match part.array {
+            Some(array) => desc.environment.set("SLURM_ARRAY_JOB_ID", array.as_u64().to_string()),
+            None => templates.push(("SLURM_ARRAY_JOB_ID", "{{id.dec}}")),
+        }
+        for path in [&mut desc.std_in, &mut desc.std_out, &mut desc.std_err].into_iter().flatten() {
+            *path = of_part(path, part);
+        }
+    }
+    Ok(Submit {
+        jobspec: Some(jobspec(&desc, caller, environment::templates(&templates))?),
+        signed: None,
+        urgency: Some(desc.urgency().unwrap_or(Urgency::DEFAULT).value().into()),
+        flags: None,
+    })
+}
+
+/// Replaces the patterns of arrays in the name of a file: `%a` by the index, padded to the width of `%4a`,
+/// and `%A` by the id of the array.
+fn of_part(name: &str, part: &Part<'_>) -> String {
+    let mut text = String::new();
+    let mut rest = name;
+    while let Some((before, after)) = rest.split_once('%') {
+        text.push_str(before);
+        let letter = after.trim_start_matches(|c: char| c.is_ascii_digit());
+        let (width, _) = after.split_at_checked(after.len() - letter.len()).unwrap_or_default();
+        let width = width.parse::<usize>().unwrap_or(0).min(10);
+        let number = match (letter.chars().next(), part.array) {
+            (Some('a'), _) => Some(u64::from(part.index)),
+            (Some('A'), Some(array)) => Some(array.as_u64()),
+            _ => None,
+        };
+        match number {
+            Some(number) => {
+                text.push_str(&format!("{number:0width$}"));
+                rest = letter.get(1..).unwrap_or_default();
+            }
+            // `%%` is no pattern, whatever follows.
+            None if after.starts_with('%') => {
+                text.push_str("%%");
+                rest = after.get(1..).unwrap_or_default();
+            }
+            None => {
+                text.push('%');
+                rest = after;
+            }
+        }
+    }
+    text + rest
+}
+
+/// Submits the job, or the jobs of an array, and prints the id of the first.
+async fn submit(request: &Request, caller: &Caller) -> Result<u8, CliError> {
+    let client = Client::connect().await?;
+    let ids = match &request.array {
+        None => vec![send(&client, submission(request, caller, None, None)?).await?],
+        Some(indexes) => submit_array(&client, request, caller, indexes).await?,
+    };
+    let Some(first) = ids.first() else { return Ok(1) };
+    if request.verbose {
+        show_kept(request)?;
+    }
+    let number = first.as_u64();
+    session::print(&match request.parsable {
+        true => format!("{number}\n"),
+        false => format!("Submitted batch job {number}\n"),
+    })?;
+    if !request.wait {
+        return Ok(0);
+    }
+    let copies = CopyArgs { wait: true, ..CopyArgs::default() };
+    let mut highest = 0;
+    for id in ids {
+        if let Some(wait) = Wait::from_args(0, false, &copies) {
+            highest = highest.max(wait_for(client.clone(), id, wait, Sinks::default()).await?);
+        }
+    }
+    Ok(highest)
+}
+
+async fn send(client: &Client, submission: Submit) -> Result<JobId, RpcError> {
+    let response = client.call(submission).await;
+    let Submitted { id, messages } = session::heard(COMMAND, response)?;
+    session::print_said(COMMAND, &messages);
+    Ok(id)
+}
+
+/// Submits the jobs of an array in the order of their indexes.
+async fn submit_array(
+    client: &Client,
+    request: &Request,
+    caller: &Caller,
+    indexes: &Indexes,
+) -> Result<Vec<JobId>, CliError> {
+    let mut ids: Vec<JobId> = Vec::new();
+    for (number, index) in indexes.all.iter().enumerate() {
+        let part = Part { indexes, index: *index, array: ids.first().copied() };
+        // With N jobs at once each waits for the one that is N before it.
+        let before = indexes.at_once.and_then(|most| number.checked_sub(most));
+        let after = before.and_then(|before| ids.get(before)).copied();
+        match send(client, submission(request, caller, Some(&part), after)?).await {
+            Ok(id) => ids.push(id),
+            Err(error) if ids.is_empty() => return Err(error.into()),
+            Err(error) => {
+                let done = ids.len();
+                let text =
+                    format!("index {index}: {error}; {done} jobs of the array were submitted");
+                return Err(CliError::failure(text));
+            }
+        }
+    }
+    Ok(ids)
+}
+
+/// Prints the fields that no part of the manager acts on.
+fn show_kept(request: &Request) -> Result<(), CliError> {
+    let jobspec = request.desc.to_jobspec().map_err(CliError::failure)?;
+    let kept = path::get(&jobspec, "attributes.system.slurm").and_then(Value::as_object);
+    for (name, value) in kept.into_iter().flatten() {
+        let text = format!("{name} is {value}: kept with the job, for plugins");
+        session::print_message(&Prog::current().info(COMMAND, text));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

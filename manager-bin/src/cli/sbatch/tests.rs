@@ -1,0 +1,103 @@
+//! Requests from scripts, the environment and the command line, up to the jobspec.
+
+use super::*;
+
+/// The jobspecs for a script and the words of a command line.
+fn jobspec_of(script: &str, words: &str, env: &[(&str, &str)]) -> Result<Value, String> {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("job.sh"), script).unwrap();
+    let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let caller = Caller { cwd: dir.path().into(), env: env.collect(), ..Caller::default() };
+    let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+    let request = request(&words, &caller).map_err(|error| error.text)?.unwrap();
+    let jobspec = first_jobspec(&request, &caller).map_err(|error| error.text)?;
+    Ok(jobspec.unwrap())
+}
+
+fn system(jobspec: &Value) -> &Value {
+    &jobspec["attributes"]["system"]
+}
+
+const SCRIPT: &str = "#!/bin/sh\n#SBATCH -p long -t 10\n#SBATCH -n 4\necho $1\n";
+
+#[test]
+fn the_command_line_comes_before_the_environment_and_the_script() {
+    let of = |words: &str, env| {
+        let jobspec = jobspec_of(SCRIPT, words, env).unwrap();
+        let system = system(&jobspec);
+        (system["queue"].clone(), system["duration"].clone())
+    };
+    assert_eq!(of("job.sh", &[]), (json!("long"), json!(600)));
+    let variables = &[("SBATCH_PARTITION", "short"), ("SBATCH_TIMELIMIT", "5")];
+    assert_eq!(of("job.sh", variables), (json!("short"), json!(300)));
+    assert_eq!(of("-p debug job.sh", variables), (json!("debug"), json!(300)));
+}
+
+#[test]
+fn a_script_becomes_a_job_that_runs_it_once() {
+    let jobspec = jobspec_of(SCRIPT, "-o out-%x job.sh arg", &[("USER", "a")]).unwrap();
+    let description = JobDescriptor::from_jobspec(&jobspec);
+    assert_eq!(description.script.as_deref(), Some(SCRIPT));
+    assert_eq!(description.argv, ["job.sh", "arg"]);
+    assert_eq!(description.num_tasks, Some(4));
+    let system = system(&jobspec);
+    assert_eq!(system["job"]["name"], "job.sh");
+    assert_eq!(system["shell"]["options"]["output"]["stdout"]["path"], "out-{{name}}");
+    assert_eq!(system["shell"]["options"]["env-expand"]["SLURM_JOB_ID"], "{{id.dec}}");
+    assert_eq!(system["environment"]["SLURM_JOB_PARTITION"], "long");
+    // The jobspec says all of it but for the name of the script.
+    assert_eq!(system["slurm"], json!({"argv": ["job.sh", "arg"]}));
+}
+
+#[test]
+fn a_wrapped_command_is_a_script() {
+    let jobspec = jobspec_of("", "--wrap hostname", &[]).unwrap();
+    let script = JobDescriptor::from_jobspec(&jobspec).script.unwrap();
+    assert!(script.starts_with("#!/bin/sh\n") && script.ends_with("\nhostname\n"), "{script}");
+    assert_eq!(system(&jobspec)["job"]["name"], "wrap");
+}
+
+#[test]
+fn the_jobs_of_an_array_have_their_index() {
+    let jobspec = jobspec_of(SCRIPT, "-a 3-9:2%2 job.sh", &[]).unwrap();
+    let environment = &system(&jobspec)["environment"];
+    let of = |name: &str| environment[name].as_str().unwrap().to_owned();
+    assert_eq!((of("SLURM_ARRAY_TASK_ID"), of("SLURM_ARRAY_TASK_COUNT")), ("3".into(), "4".into()));
+    assert_eq!((of("SLURM_ARRAY_TASK_MAX"), of("SLURM_ARRAY_TASK_STEP")), ("9".into(), "2".into()));
+    let options = &system(&jobspec)["shell"]["options"];
+    assert_eq!(options["output"]["stdout"]["path"], "slurm-{{id.dec}}_3.out");
+    let indexes = Indexes::parse("3,11").unwrap();
+    let part = Part { indexes: &indexes, index: 11, array: Some(JobId::new(77)) };
+    assert_eq!(of_part("%A_%4a-%%a-%j-%", &part), "77_0011-%%a-%j-%");
+}
+
+#[test]
+fn every_option_makes_a_valid_jobspec() {
+    for words in [
+        "-N2 -n8 --gres=gpu:1 --exclusive",
+        "-N2-4 --ntasks-per-node=3 -c2 --mem=4G",
+        "-n4 -G2 -L m:2 -d afterok:5,singleton --begin=now+1hour --nice=10 --comment=x",
+        "-C a&(b|c) -w n[1-2] -x n3 --reservation=r --requeue --mail-type=ALL --mail-user=me",
+        "-H -A acct -q high --wckey=k --signal=USR1@60 --open-mode=append --export=NONE",
+        "--priority=1000 --mincpus=4 --tmp=1G --contiguous --switches=2 --hint=nomultithread",
+    ] {
+        let jobspec = jobspec_of(SCRIPT, &format!("{words} job.sh"), &[]);
+        assert!(jobspec.is_ok(), "{words}: {jobspec:?}");
+    }
+}
+
+#[test]
+fn errors_say_where_and_what() {
+    let refused = |script: &str, words: &str| jobspec_of(script, words, &[]).unwrap_err();
+    assert_eq!(refused(SCRIPT, "--tiem=5 job.sh"), "unknown option --tiem: did you mean --time?");
+    let wrong = "#!/bin/sh\n#SBATCH --partition=a --tiem 5\n";
+    assert_eq!(refused(wrong, "job.sh"), "job.sh:2: unknown option --tiem: did you mean --time?");
+    let wrong = "#!/bin/sh\n#SBATCH -t 5m\n";
+    assert!(refused(wrong, "job.sh").starts_with("job.sh:2: -t: invalid time '5m'"));
+    assert_eq!(refused(SCRIPT, "none.sh"), "none.sh: No such file or directory");
+    assert!(refused(SCRIPT, "--wrap x job.sh").contains("--wrap can't be used with a script"));
+    assert!(refused("#!/bin/sh\n#SBATCH --wrap=x\n", "job.sh").contains("can't be wrapped"));
+    let variable = jobspec_of(SCRIPT, "job.sh", &[("SBATCH_TIMELIMIT", "x")]).unwrap_err();
+    assert!(variable.starts_with("SBATCH_TIMELIMIT: invalid time 'x'"));
+    assert!(refused(SCRIPT, "-C a&& job.sh").contains("a&&"));
+}

@@ -1,0 +1,164 @@
+//! Batch scripts of Slurm run under a manager: once, with Slurm's variables, files and exit codes.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use jobtap_tests::{Manager, Output, jobtap, run, spawn, temporary};
+
+/// Runs `sbatch` in a directory.
+fn sbatch(m: &Manager, dir: &Path, words: &[&str]) -> Output {
+    run(in_dir(&mut m.command(["sbatch"]), dir).args(words))
+}
+
+fn in_dir<'c>(command: &'c mut Command, dir: &Path) -> &'c mut Command {
+    command.current_dir(dir).env_remove("SBATCH_PARTITION")
+}
+
+fn write(dir: &Path, name: &str, text: &str) {
+    fs::write(dir.join(name), text).unwrap();
+}
+
+#[test]
+fn a_script_runs_once_with_the_variables_of_slurm() {
+    let m = Manager::start(jobtap());
+    let dir = temporary();
+    let script = "#!/bin/sh\n#SBATCH -J trial\n#SBATCH --ntasks=3 -t 5\n\
+                  echo \"$SLURM_JOB_NAME $SLURM_NTASKS $SLURM_JOB_ID $1 $0\"\n\
+                  echo \"$SLURM_SUBMIT_DIR $SLURM_JOB_NUM_NODES $SLURM_JOB_NODELIST $SLURM_CPUS_PER_TASK\" >&2\n";
+    write(dir.path(), "job.sh", script);
+    let said = sbatch(&m, dir.path(), &["-W", "-c", "1", "job.sh", "word"]).ok();
+    let id = said.strip_prefix("Submitted batch job ").unwrap().to_owned();
+    let output = fs::read_to_string(dir.path().join(format!("slurm-{id}.out"))).unwrap();
+    let lines: Vec<&str> = output.lines().collect();
+    assert_eq!(lines.len(), 2, "{output}");
+    assert!(lines[0].starts_with(&format!("trial 3 {id} word ")), "{output}");
+    let cwd = fs::canonicalize(dir.path()).unwrap();
+    assert!(lines[1].starts_with(&format!("{} 1 ", cwd.display())), "{output}");
+    assert!(lines[1].ends_with(" 1"), "{output}");
+    assert_eq!(m.field(&id, "name"), "trial");
+    assert_eq!((m.field(&id, "ntasks"), m.field(&id, "duration")), ("3".into(), "300.0".into()));
+}
+
+#[test]
+fn wait_exits_with_the_exit_code_of_the_script() {
+    let m = Manager::start(jobtap());
+    let dir = temporary();
+    write(dir.path(), "fails.sh", "#!/bin/sh\nexit 7\n");
+    let failed = sbatch(&m, dir.path(), &["--wait", "-o", "/dev/null", "fails.sh"]);
+    assert_eq!(failed.code, 7, "{failed:?}");
+}
+
+#[test]
+fn the_command_line_comes_first_and_a_wrapped_command_runs() {
+    let m = Manager::start(jobtap());
+    let dir = temporary();
+    let mut command = m.command(["sbatch", "--parsable", "-W", "-J", "line", "-o", "%x-%j.txt"]);
+    command.env("SBATCH_JOB_NAME", "variable").env("SBATCH_COMMENT", "of the environment");
+    let id = run(in_dir(&mut command, dir.path()).args(["--wrap", "echo here; pwd"])).ok();
+    let output = fs::read_to_string(dir.path().join(format!("line-{id}.txt"))).unwrap();
+    let cwd = fs::canonicalize(dir.path()).unwrap();
+    assert_eq!(output, format!("here\n{}\n", cwd.display()));
+    let jobspec = m.jobtap(&format!("job info {id} jobspec")).ok();
+    assert!(jobspec.contains("\"comment\":\"of the environment\""), "{jobspec}");
+}
+
+#[test]
+fn an_array_is_a_job_for_each_index() {
+    let m = Manager::start(jobtap());
+    let dir = temporary();
+    write(
+        dir.path(),
+        "a.sh",
+        "#!/bin/sh\necho $SLURM_ARRAY_JOB_ID $SLURM_ARRAY_TASK_ID of $SLURM_ARRAY_TASK_COUNT\n",
+    );
+    let id = sbatch(&m, dir.path(), &["--parsable", "--wait", "-a", "1-5:2%1", "a.sh"]).ok();
+    for index in [1, 3, 5] {
+        let output =
+            fs::read_to_string(dir.path().join(format!("slurm-{id}_{index}.out"))).unwrap();
+        assert_eq!(output, format!("{id} {index} of 3\n"));
+    }
+    // One at a time: each but the first depends on the one before.
+    let ids = m.jobtap("jobs -a --sort=id -no {id.dec}").ok();
+    let ids: Vec<&str> = ids.lines().collect();
+    assert_eq!((ids.len(), ids[0]), (3, id.as_str()));
+    for pair in ids.windows(2) {
+        let jobspec = m.jobtap(&format!("job info {} jobspec", pair[1])).ok();
+        let wanted = format!(r#"{{"scheme":"afterany","value":"{}"}}"#, pair[0]);
+        assert!(jobspec.contains(&wanted), "{jobspec}");
+    }
+}
+
+#[test]
+fn dependencies_and_holds_are_those_of_the_manager() {
+    let m = Manager::start(jobtap());
+    let dir = temporary();
+    let wrap = |words: &[&str]| {
+        sbatch(&m, dir.path(), &[words, &["--parsable", "--wrap", "true"]].concat()).ok()
+    };
+    let held = wrap(&["--hold"]);
+    assert_eq!(m.field(&held, "urgency"), "0");
+    let after = wrap(&["-d", &format!("afterok:{held}")]);
+    assert_eq!(m.field(&after, "state"), "DEPEND");
+    m.jobtap(&format!("job urgency {held} default")).ok();
+    m.wait(&after, "clean");
+    assert_eq!(m.field(&after, "result"), "COMPLETED");
+    let later = wrap(&["--begin=now+1hour"]);
+    assert_eq!(m.field(&later, "state"), "DEPEND");
+}
+
+#[test]
+fn a_script_is_read_from_standard_input() {
+    let m = Manager::start(jobtap());
+    let dir = temporary();
+    let mut command = m.command(["sbatch", "--parsable", "-W", "-o", "out"]);
+    let command = in_dir(&mut command, dir.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = spawn(command);
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"#!/bin/sh\necho from stdin\n")
+        .unwrap();
+    assert!(child.wait_with_output().unwrap().status.success());
+    assert_eq!(fs::read_to_string(dir.path().join("out")).unwrap(), "from stdin\n");
+}
+
+#[test]
+fn export_chooses_the_environment_of_the_script() {
+    let m = Manager::start(jobtap());
+    let dir = temporary();
+    let of = |export: &str| {
+        let mut command = m.command(["sbatch", "-W", "-o", "out", "--wrap", "echo $FOO-$BAR"]);
+        command.env("FOO", "foo").env("SBATCH_EXPORT", export);
+        run(in_dir(&mut command, dir.path())).ok();
+        fs::read_to_string(dir.path().join("out")).unwrap()
+    };
+    assert_eq!(of("ALL,BAR=bar"), "foo-bar\n");
+    assert_eq!(of("NONE"), "-\n");
+}
+
+#[test]
+fn wrong_requests_are_refused_and_nothing_is_submitted() {
+    let m = Manager::start(jobtap());
+    let dir = temporary();
+    write(dir.path(), "bad.sh", "#!/bin/sh\n#SBATCH --tiem=5\n");
+    write(dir.path(), "text", "echo\n");
+    let says = |words: &[&str], code: i32, text: &str| {
+        sbatch(&m, dir.path(), words).says(code, &format!("jobtap-sbatch: ERROR: {text}"));
+    };
+    says(&["bad.sh"], 1, "bad.sh:2: unknown option --tiem: did you mean --time?");
+    says(&["--tiem=5", "bad.sh"], 2, "unknown option --tiem: did you mean --time?");
+    says(
+        &["text"],
+        1,
+        "text: the first line of a script must be #! and the path of an interpreter",
+    );
+    let limit = "-t: invalid time '5m': use minutes, HH:MM:SS, D-HH:MM:SS or UNLIMITED";
+    says(&["-t", "5m", "--wrap", "true"], 1, limit);
+    let refused = sbatch(&m, dir.path(), &["-p", "nowhere", "--wrap", "true"]);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(refused.stderr.contains("nowhere"), "{refused:?}");
+    let test = sbatch(&m, dir.path(), &["--test-only", "-N1", "--wrap", "true"]).ok();
+    assert!(test.starts_with('{') && test.contains("\"version\":1"), "{test}");
+    let help = sbatch(&m, dir.path(), &["--help"]).ok();
+    assert!(help.contains("--ntasks-per-node=N"), "{help}");
+    assert_eq!(m.jobtap("jobs -a -no {id}").ok(), "");
+}
