@@ -13,6 +13,7 @@ mod options;
 mod script;
 
 use std::io::Read;
+use std::mem;
 use std::process::ExitCode;
 
 use jobtap_core::job::{JobId, Urgency};
@@ -149,9 +150,10 @@ fn first_jobspec(request: &Request, caller: &Caller) -> Result<Option<Value>, Cl
         None => None,
     };
     let submission = submission(request, caller, part.as_ref(), None)?;
-    let valid = submission.jobspec.clone().map(Jobspec::from_value).transpose();
+    let jobspec = submission.jobspec.and_then(|mut jobspec| jobspec.made().map(mem::take));
+    let valid = jobspec.clone().map(Jobspec::from_value).transpose();
     valid.map_err(CliError::failure)?;
-    Ok(submission.jobspec)
+    Ok(jobspec)
 }
 
 /// A job of an array.
@@ -198,7 +200,7 @@ fn submission(
         }
     }
     Ok(Submit {
-        jobspec: Some(jobspec(&desc, caller, environment::templates(&templates))?),
+        jobspec: Some(jobspec(&desc, caller, environment::templates(&templates))?.into()),
         signed: None,
         urgency: Some(desc.urgency().unwrap_or(Urgency::DEFAULT).value().into()),
         flags: None,
