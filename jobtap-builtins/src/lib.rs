@@ -88,6 +88,8 @@ pub use limit_duration::LimitDuration;
 pub use limit_job_size::LimitJobSize;
 #[cfg(feature = "limits")]
 pub use limits::Limits;
+#[cfg(feature = "lua")]
+pub use lua::Lua;
 #[cfg(feature = "perilog")]
 pub use perilog::Perilog;
 #[cfg(feature = "post-event")]

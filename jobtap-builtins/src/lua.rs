@@ -1,4 +1,25 @@
 //! `lua`: runs a site's `job_submit.lua` as Slurm does.
+//!
+//! ```toml
+//! [job-manager]
+//! plugins = [{ load = "lua" }]
+//!
+//! [plugins.lua]
+//! script = "job_submit.lua"   # relative to the directory of the configuration
+//! on_error = "reject"         # or "accept", as Slurm did before 26.05
+//! lua = "5.1"                 # or "5.4"
+//! sandbox = false             # true: no files, no commands
+//! time_limit = "10s"          # for one call, and the commands that it runs
+//! instructions = 200000000    # for one call
+//! memory = 256                # MiB, of all that the script keeps
+//! cluster = "cluster"         # slurm.CLUSTER_NAME
+//! qos_priority = { high = 1000 }   # for slurm.get_qos_priority
+//! ```
+//!
+//! A script that can't be loaded is an error at the start. It is loaded again when its file becomes newer; when
+//! that fails, the old one stays. Scripts run off the manager's thread, one call after the other.
+//!
+//! What scripts can use, and how they differ from those in Slurm, is in the guide (`slurm-lua.md`).
 
 mod dialect;
 mod document;
@@ -8,7 +29,252 @@ mod pattern;
 mod process;
 mod script;
 pub mod token;
+mod worker;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_channel::oneshot;
+use jobtap_core::plugin::{ConfDirectory, UserMessages};
+use jobtap_core::prelude::*;
+use jobtap_core::slurm::{JobDescriptor, JobRecord, Partition, SlurmError, errno};
 
 pub use limits::{Limit, Limits};
 pub use native::{LogLine, Surroundings};
 pub use script::{LoadError, OnError, Options, Script, Verdict, Version};
+use worker::{Answer, Refused, Reply, Request, Worker};
+
+/// The plugin `lua`.
+#[derive(Debug)]
+pub struct Lua {
+    worker: Arc<Worker>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct Settings {
+    /// The script; a relative name is relative to the directory of the configuration.
+    script: PathBuf,
+    /// What happens to a request when the script fails: `reject` or `accept`.
+    on_error: OnErrorName,
+    /// The version of Lua that the script sees: `5.1` or `5.4`.
+    lua: VersionName,
+    /// Keeps files, commands and the manager's environment out of reach of the script.
+    sandbox: bool,
+    /// How long one call may take; 10 seconds by default.
+    time_limit: Option<Fsd>,
+    /// How many instructions one call may run.
+    instructions: u64,
+    /// How much memory the script may use, in MiB.
+    memory: u32,
+    /// What `slurm.CLUSTER_NAME` is.
+    cluster: String,
+    /// What `slurm.get_qos_priority` returns.
+    qos_priority: BTreeMap<String, f64>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum OnErrorName {
+    Reject,
+    Accept,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+enum VersionName {
+    #[serde(rename = "5.1")]
+    Lua51,
+    #[serde(rename = "5.4")]
+    Lua54,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let limits = Limits::default();
+        Self {
+            script: "job_submit.lua".into(),
+            on_error: OnErrorName::Reject,
+            lua: VersionName::Lua51,
+            sandbox: false,
+            time_limit: None,
+            instructions: limits.instructions,
+            memory: 256,
+            cluster: "cluster".to_owned(),
+            qos_priority: BTreeMap::new(),
+        }
+    }
+}
+
+impl Settings {
+    fn options(&self) -> Options {
+        // A time that is no duration is no limit.
+        let given =
+            |time: Fsd| Duration::try_from_secs_f64(time.as_secs()).unwrap_or(Duration::MAX);
+        let time = self.time_limit.map_or(Limits::default().time, given);
+        Options {
+            version: match self.lua {
+                VersionName::Lua51 => Version::Lua51,
+                VersionName::Lua54 => Version::Lua54,
+            },
+            sandbox: self.sandbox,
+            limits: Limits {
+                instructions: self.instructions,
+                time,
+                memory: (self.memory.max(LEAST_MEMORY) as usize) << 20,
+            },
+            on_error: match self.on_error {
+                OnErrorName::Reject => OnError::Reject,
+                OnErrorName::Accept => OnError::Accept,
+            },
+            cluster: self.cluster.clone(),
+            qos_priority: self.qos_priority.clone(),
+        }
+    }
+}
+
+/// In MiB: below that not even the prelude finds room.
+const LEAST_MEMORY: u32 = 2;
+
+/// How often a waiting request looks whether the script is stuck, in seconds.
+const CHECK: f64 = 5.0;
+
+#[jobtap_plugin(name = "lua", load = "by-name")]
+impl Lua {
+    #[init]
+    fn new(
+        settings: Conf<Settings>,
+        directory: ConfDirectory,
+        remote: Remote<Self>,
+    ) -> Result<Self, ConfError> {
+        let place = |error: ConfError| error.in_table("plugins.lua");
+        let path = directory.resolve(&settings.script).map_err(place)?;
+        let options = settings.options();
+        let mut log = Vec::new();
+        let script = Script::load(&path, options.clone(), &mut log);
+        let script = script.map_err(|error| place(ConfError::new(error.to_string())))?;
+        write_log(&remote, log);
+        Ok(Self { worker: Arc::new(Worker::new(path, options, script)) })
+    }
+
+    #[on("slurm.job_submit")]
+    async fn submit(
+        desc: JobDescriptor,
+        user: SubmitUid,
+        partitions: Vec<Partition>,
+        messages: UserMessages,
+        remote: Remote<Self>,
+    ) -> Result<JobDescriptor, SlurmError> {
+        decide(desc, None, user, partitions, messages, remote).await
+    }
+
+    #[on("slurm.job_modify")]
+    async fn modify(
+        desc: JobDescriptor,
+        job: JobRecord,
+        user: SubmitUid,
+        partitions: Vec<Partition>,
+        messages: UserMessages,
+        remote: Remote<Self>,
+    ) -> Result<JobDescriptor, SlurmError> {
+        decide(desc, Some(job), user, partitions, messages, remote).await
+    }
+}
+
+/// Asks the script, and tells the log and the user what it says.
+async fn decide(
+    description: JobDescriptor,
+    job: Option<JobRecord>,
+    user: SubmitUid,
+    partitions: Vec<Partition>,
+    messages: UserMessages,
+    remote: Remote<Lua>,
+) -> Result<JobDescriptor, SlurmError> {
+    let uid = user.0.as_u32();
+    match ask(description, job, uid, partitions, &remote).await {
+        Ok((verdict, description)) => {
+            write_log(&remote, verdict.log.iter().cloned());
+            for message in &verdict.messages {
+                messages.send(message.clone());
+            }
+            verdict.refusal().map_or(Ok(description), Err)
+        }
+        Err(refused) => {
+            let text = refused.to_string();
+            let line = format!("{text}; the request is refused");
+            remote.run(move |_, cx| cx.log(Level::Error, line));
+            Err(errno::ESLURM_LUA_FUNC_FAILED.with(text))
+        }
+    }
+}
+
+async fn ask(
+    description: JobDescriptor,
+    job: Option<JobRecord>,
+    uid: u32,
+    partitions: Vec<Partition>,
+    remote: &Remote<Lua>,
+) -> Answer {
+    let (sender, mut receiver) = oneshot::channel();
+    // On the manager's thread, so that requests are put in the order in which they have come.
+    let put = remote.call(move |lua, cx| {
+        let worker = Arc::clone(&lua.worker);
+        // Going over all jobs takes a while, and most scripts have no need of them.
+        let jobs = match worker.mentions_jobs() {
+            true => cx.active_jobs().map(JobRecord::from).collect(),
+            false => Vec::new(),
+        };
+        let surroundings = Surroundings { partitions, jobs, reservations: Vec::new() };
+        let request = Request { description, job, surroundings, uid };
+        let ticket = worker.put(request, Box::new(Waiting(sender)));
+        (worker, ticket)
+    });
+    let (worker, ticket) = put.await.map_err(|_| Refused::Gone)?;
+    loop {
+        run(Arc::clone(&worker), remote);
+        match remote.timeout(CHECK, &mut receiver).await {
+            Ok(answer) => return answer.map_err(|_| Refused::Gone)?,
+            Err(_) if worker.give_up(ticket) => {
+                run(worker, remote);
+                return Err(Refused::Stuck);
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+/// Has a thread of the host run the queue. Nobody waits for the thread, which may have to answer others long
+/// after the request that has called it; a thread that couldn't be had is asked for again at the next check.
+fn run(worker: Arc<Worker>, remote: &Remote<Lua>) {
+    let thread = remote.clone();
+    remote.spawn(async move {
+        let _ = thread.blocking(move || worker.run()).await;
+    });
+}
+
+/// A request that waits for its answer.
+struct Waiting(oneshot::Sender<Answer>);
+
+impl Reply for Waiting {
+    fn is_gone(&self) -> bool {
+        self.0.is_canceled()
+    }
+
+    fn send(self: Box<Self>, answer: Answer) {
+        // The request may have been withdrawn meanwhile.
+        let _ = self.0.send(answer);
+    }
+}
+
+/// Writes lines of the script to the manager's log.
+fn write_log(remote: &Remote<Lua>, lines: impl IntoIterator<Item = LogLine>) {
+    let lines: Vec<LogLine> = lines.into_iter().collect();
+    if !lines.is_empty() {
+        remote.run(move |_, cx| {
+            for LogLine { level, text } in lines {
+                cx.log(level, text);
+            }
+        });
+    }
+}

@@ -93,6 +93,7 @@ fn engine(plugins: &[&'static PluginDescriptor]) -> (Engine, JobId) {
         owner,
         resources: ResourceSet::single_host("host", Idset::from(0..=3)).unwrap(),
         config: serde_json::json!({}),
+        config_directory: None,
         registry: Registry::builder().plugins(plugins.iter().copied()).build().unwrap(),
         remote: Arc::new(Nowhere),
         ticks: Ticks::new(Arc::new(AtomicU64::new(0)), nanoseconds),
@@ -135,6 +136,9 @@ impl Host for Bare {
     }
     fn job(&self, _: JobId) -> Option<&Job> {
         None
+    }
+    fn active_jobs(&self) -> Vec<JobId> {
+        Vec::new()
     }
     fn retainable(&self, _: JobId) -> Option<ResourceSet> {
         None

@@ -284,9 +284,26 @@ fn a_handler_that_fails_at_once_keeps_the_job_from_starting() {
     let id = m.submit(on_two_nodes().name("bad")).unwrap();
     assert_eq!(exception(&m, id).1, "prolog on testhost1: no scratch; submitted again, held");
     assert_eq!(drained(&m), "1 Prolog error: no scratch");
+    // The plugin is broken here, and not the node.
     let id = m.submit(TestJob::new().name("boom")).unwrap();
-    assert_eq!(exception(&m, id).0, "prolog");
+    assert_eq!(exception(&m, id).1, "prolog: panicked: no scratch; submitted again, held");
     assert!(!m.events(id).contains(&"start".to_owned()));
+    assert_eq!(drained(&m), "1 Prolog error: no scratch");
     let id = m.submit(TestJob::new().name("good")).unwrap();
-    m.assert_state(id, State::Sched);
+    m.assert_state(id, State::Run);
+}
+
+#[test]
+fn a_faulted_plugin_lets_no_job_start_and_drains_no_node() {
+    let mut m = manager_with::<AtOnce>();
+    for _ in 0..3 {
+        m.submit(TestJob::new().name("boom")).unwrap();
+    }
+    let id = m.submit(TestJob::new().name("good")).unwrap();
+    let note = "prolog: plugin at-once has failed repeatedly; submitted again, held";
+    assert_eq!(exception(&m, id).1, note);
+    assert_eq!(drained(&m), "");
+    m.remove_plugin("at-once").unwrap();
+    m.urgency(successor(&m, id), 16).unwrap();
+    m.assert_state(successor(&m, id), State::Run);
 }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jobtap_core::plugin::Level;
@@ -88,6 +89,8 @@ pub(super) struct Shared {
     pub(super) meter: Mutex<Meter>,
     /// The files that the script consists of.
     pub(super) files: Mutex<Vec<PathBuf>>,
+    /// Whether one of them contains the word `jobs`.
+    pub(super) mentions_jobs: AtomicBool,
     pub(super) directory: PathBuf,
     pub(super) sandbox: bool,
     pub(super) qos_priority: BTreeMap<String, f64>,
@@ -112,15 +115,29 @@ impl Shared {
                 return Err(format!("{} is not in the directory of the script", path.display()));
             }
         }
-        // A pipe or a device may never end.
-        let is_file = path.metadata().map_err(failed)?.is_file();
-        if !is_file {
-            return Err(format!("cannot open {}: not a file", path.display()));
-        }
-        let source = std::fs::read(path).map_err(failed)?;
-        lock(&self.files).push(path.to_owned());
+        let source = read_file(path)?;
+        self.note_file(path, &source);
         Ok(source)
     }
+
+    /// Notes that a file is part of the script.
+    pub(super) fn note_file(&self, path: &Path, source: &[u8]) {
+        lock(&self.files).push(path.to_owned());
+        if memchr::memmem::find(source, b"jobs").is_some() {
+            self.mentions_jobs.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Reads a file of a script.
+pub(super) fn read_file(path: &Path) -> Result<Vec<u8>, String> {
+    let failed = |error: std::io::Error| format!("cannot open {}: {error}", path.display());
+    // A pipe or a device may never end.
+    let is_file = path.metadata().map_err(failed)?.is_file();
+    if !is_file {
+        return Err(format!("cannot open {}: not a file", path.display()));
+    }
+    std::fs::read(path).map_err(failed)
 }
 
 /// Registers the functions in a table.

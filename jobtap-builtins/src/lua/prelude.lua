@@ -395,6 +395,9 @@ end
 
 function string.rep(text, count, separator)
   text, count = as_text(text), as_whole(count)
+  if lua51 then
+    separator = nil
+  end
   if text == "" and (separator == nil or separator == "") and type(count) == "number" and count > 1 then
     -- Lua would count to `count` for an empty text.
     count = 1
@@ -625,7 +628,8 @@ local function format(level, text, ...)
   end
   local ok, result = pcall(string_format, text, table_unpack(arguments, 1, arguments.n))
   if not ok then
-    error(string_gsub(result, "'%?'", "'format'", 1), level + 1)
+    result = string_gsub(result, "'%?'", "'format'", 1)
+    error(lua51 and string_gsub(result, "^invalid conversion", "invalid option", 1) or result, level + 1)
   end
   return result
 end
@@ -710,6 +714,16 @@ if lua51 then
     end
     list[count] = nil
     return value
+  end
+
+  function G.pairs(list)
+    check_table(list, "pairs")
+    return next, list, nil
+  end
+
+  function G.ipairs(list)
+    check_table(list, "ipairs")
+    return ipairs(list)
   end
 
   function table.getn(list)
@@ -800,6 +814,8 @@ if lua51 then
   function math.randomseed(seed)
     return results("randomseed", pcall(randomseed, as_whole(seed)))
   end
+
+  G._VERSION = "Lua 5.1"
 
   function G.gcinfo()
     return floor(collectgarbage("count"))
@@ -1247,4 +1263,10 @@ local function call(number, modify, uid)
   return true, code
 end
 
-return run, call
+-- Whether the text is a script at all: nothing, or why not.
+local function check(source, path)
+  local chunk, message = compile(source, "@" .. path)
+  return not chunk and message or nil
+end
+
+return run, call, check

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
@@ -141,10 +142,30 @@ impl Script {
         Ok(Self { path: path.to_owned(), options, program, refused: None, spent: false })
     }
 
+    /// Compiles a script without running it.
+    ///
+    /// # Errors
+    /// The file can't be read, or is no Lua.
+    pub fn check(path: &Path, options: &Options) -> Result<(), LoadError> {
+        let failed = |text: String| LoadError::Script { path: path.to_owned(), text };
+        let internal = |error: mlua::Error| failed(text_of(&error));
+        let (shared, source) = read_script(path, options)?;
+        let Functions { lua, check, .. } = state(options, &shared).map_err(internal)?;
+        let source = lua.create_string(source).map_err(internal)?;
+        let message = check.call::<Option<String>>((source, path.display().to_string()));
+        message.map_err(internal)?.map_or(Ok(()), |message| Err(failed(message)))
+    }
+
     /// The files of which the script consists: itself, and those that it has loaded so far.
     #[must_use]
     pub fn files(&self) -> Vec<PathBuf> {
         lock(&self.program.shared.files).clone()
+    }
+
+    /// Whether a file of the script contains the word `jobs`, so that it may read `slurm.jobs`.
+    #[must_use]
+    pub fn mentions_jobs(&self) -> bool {
+        self.program.shared.mentions_jobs.load(Ordering::Relaxed)
     }
 
     /// Calls `slurm_job_submit`, which may change the description.
@@ -277,22 +298,9 @@ impl Program {
         let failed = |text: String| LoadError::Script { path: path.to_owned(), text };
         // The time comes before the text: a change in between is then seen at the next call.
         let modified = modified(path).map_err(read)?;
-        let directory = path.parent().map(Path::to_owned).unwrap_or_default();
-        let shared = Arc::new(Shared {
-            call: Mutex::default(),
-            meter: Mutex::new(Meter::new(options.limits)),
-            files: Mutex::default(),
-            sandbox: false,
-            directory,
-            qos_priority: options.qos_priority.clone(),
-        });
-        let source = shared.read_source(path).map_err(&failed)?;
-        let shared = Arc::new(Shared {
-            sandbox: options.sandbox,
-            ..Arc::into_inner(shared).ok_or_else(|| failed("busy".to_owned()))?
-        });
         let internal = |error: mlua::Error| failed(text_of(&error));
-        let (lua, run, call) = state(options, &shared).map_err(internal)?;
+        let (shared, source) = read_script(path, options)?;
+        let Functions { lua, run, call, .. } = state(options, &shared).map_err(internal)?;
         let source = lua.create_string(source).map_err(internal)?;
         let ran = run.call::<(bool, Option<String>)>((source, path.display().to_string()));
         let limit = lock(&shared.meter).reached();
@@ -364,8 +372,32 @@ impl Program {
     }
 }
 
-/// A fresh state with the prelude, and the prelude's functions `run` and `call`.
-fn state(options: &Options, shared: &Arc<Shared>) -> mlua::Result<(Lua, Function, Function)> {
+/// The text of a script, and what its functions share.
+fn read_script(path: &Path, options: &Options) -> Result<(Arc<Shared>, Vec<u8>), LoadError> {
+    let shared = Shared {
+        call: Mutex::default(),
+        meter: Mutex::new(Meter::new(options.limits)),
+        files: Mutex::default(),
+        mentions_jobs: AtomicBool::new(false),
+        directory: path.parent().map(Path::to_owned).unwrap_or_default(),
+        sandbox: options.sandbox,
+        qos_priority: options.qos_priority.clone(),
+    };
+    let source = native::read_file(path);
+    let source = source.map_err(|text| LoadError::Script { path: path.to_owned(), text })?;
+    shared.note_file(path, &source);
+    Ok((Arc::new(shared), source))
+}
+
+/// A fresh state with the prelude, and the prelude's functions.
+struct Functions {
+    run: Function,
+    call: Function,
+    check: Function,
+    lua: Lua,
+}
+
+fn state(options: &Options, shared: &Arc<Shared>) -> mlua::Result<Functions> {
     let libraries = match options.sandbox {
         true => StdLib::ALL_SAFE & !StdLib::IO,
         false => StdLib::ALL_SAFE,
@@ -374,7 +406,7 @@ fn state(options: &Options, shared: &Arc<Shared>) -> mlua::Result<(Lua, Function
     lua.set_memory_limit(options.limits.memory)?;
     let functions = native::functions(&lua, shared)?;
     let prelude = lua.load(include_str!("prelude.lua")).set_name("=prelude");
-    let (run, call) = prelude.call((functions, prelude_options(&lua, options, shared)?))?;
+    let (run, call, check) = prelude.call((functions, prelude_options(&lua, options, shared)?))?;
     let meter = Arc::clone(shared);
     let triggers = HookTriggers::new().every_nth_instruction(INSTRUCTIONS_AT_ONCE);
     lua.set_global_hook(triggers, move |_, _| {
@@ -383,7 +415,7 @@ fn state(options: &Options, shared: &Arc<Shared>) -> mlua::Result<(Lua, Function
             Some(limit) => Err(mlua::Error::runtime(limit)),
         }
     })?;
-    Ok((lua, run, call))
+    Ok(Functions { run, call, check, lua })
 }
 
 fn prelude_options(lua: &Lua, options: &Options, shared: &Shared) -> mlua::Result<Table> {

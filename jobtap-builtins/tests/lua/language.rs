@@ -64,7 +64,7 @@ fn a_format_takes_what_lua_51_takes() {
         failed("slurm.log_user('%d')"),
         ":1: bad argument #2 to 'format' (number expected, got no value)"
     );
-    assert_eq!(failed("string.format('%y', 1)"), ":1: invalid conversion '%y' to 'format'");
+    assert_eq!(failed("string.format('%y', 1)"), ":1: invalid option '%y' to 'format'");
     assert_eq!(logged_with(lua54(), "slurm.log_info('%s %s', nil, 4 / 2)"), ["nil 2.0"]);
 }
 
@@ -83,6 +83,7 @@ fn functions_of_lua_51_are_there() {
             "select('#', unpack({ nil, 2 }, 1, 2))",
             "type(gcinfo()), type(newproxy)",
             "('x'):rep(2.9), ('abc'):sub(1.2, 2.9), ('abc'):byte(1.5)",
+            "('x'):rep(2, ','), _VERSION",
             "table.remove({ 1, 2 }, 5), #{ table.remove({}) }",
             "('abc'):gsub('%w*', 'x')",
             "('a.b'):gsub('.', '%.')",
@@ -99,6 +100,7 @@ fn functions_of_lua_51_are_there() {
             "2",
             "number\tnil",
             "xx\tab\t97",
+            "xx\tLua 5.1",
             "nil\t0",
             "xx\t2",
             "...\t3",
@@ -186,6 +188,11 @@ fn errors_name_the_line_of_the_script() {
         (
             "setmetatable(1, {})",
             ":1: bad argument #1 to 'setmetatable' (table expected, got number)",
+        ),
+        ("for k in pairs(nil) do end", ":1: bad argument #1 to 'pairs' (table expected, got nil)"),
+        (
+            "for k in ipairs('x') do end",
+            ":1: bad argument #1 to 'ipairs' (table expected, got string)",
         ),
         ("table.insert(nil, 1)", ":1: bad argument #1 to 'insert' (table expected, got nil)"),
         ("require('absent')", ":1: module 'absent' not found:"),

@@ -5,6 +5,7 @@ mod fields;
 mod language;
 mod limits;
 mod loading;
+mod plugin;
 mod sites;
 
 use std::path::{Path, PathBuf};

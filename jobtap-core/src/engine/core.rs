@@ -4,6 +4,7 @@
 //! functions over [`Core`], or over just those parts that they name, so that a signature shows what
 //! it may touch. The few steps that nearly all of these functions take are methods here.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -30,6 +31,7 @@ pub(super) struct Core {
     pub(super) owner: Uid,
     /// The instance's configuration, an object.
     pub(super) config: Value,
+    pub(super) config_directory: Option<PathBuf>,
     pub(super) clock: Clock,
     pub(super) jobs: Jobs,
     pub(super) agenda: Agenda,

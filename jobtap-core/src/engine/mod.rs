@@ -41,6 +41,7 @@ mod requests;
 mod restart;
 mod timers;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -87,6 +88,8 @@ pub struct Setup {
     pub resources: ResourceSet,
     /// The configuration of the instance, an object.
     pub config: Value,
+    /// The directory of the configuration, if it comes from a file.
+    pub config_directory: Option<PathBuf>,
     /// The linked plugins.
     pub registry: Registry,
     /// The way back from work outside the engine's thread.
@@ -111,7 +114,7 @@ impl Engine {
     /// When the configuration has a value that cannot be used, or a plugin cannot be loaded; the text
     /// names it.
     pub fn new(now: Timestamp, setup: Setup) -> Result<Self, StartError> {
-        let Setup { owner, resources, config, registry, remote, ticks } = setup;
+        let Setup { owner, resources, config, config_directory, registry, remote, ticks } = setup;
         let queues = Queues::read(&config).map_err(|error| StartError(error.to_string()))?;
         let alloc_queues = AllocQueues::new(&queues, &registry).map_err(StartError)?;
         queues::stop_at_restart(&config)?;
@@ -120,6 +123,7 @@ impl Engine {
         let mut core = Core {
             owner,
             config,
+            config_directory,
             clock: Clock::new(now),
             jobs: Jobs::default(),
             agenda: Agenda::default(),

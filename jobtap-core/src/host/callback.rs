@@ -111,6 +111,9 @@ pub trait Host {
     /// A job by id: active, or inactive and not yet purged.
     fn job(&self, id: JobId) -> Option<&Job>;
 
+    /// The active jobs, in the order of their ids.
+    fn active_jobs(&self) -> Vec<JobId>;
+
     /// The resources of a job that the plugin can retain after the job has freed them; `None` when they
     /// are not the scheduler's to allocate again, or are lost.
     fn retainable(&self, id: JobId) -> Option<ResourceSet>;

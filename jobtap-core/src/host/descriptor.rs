@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::path::Path;
 
 use serde_json::Value;
 
@@ -64,6 +65,8 @@ pub struct InitArgs<'a> {
     pub conf: &'a Value,
     /// The instance's configuration, an object.
     pub instance_conf: &'a Value,
+    /// The directory of the instance's configuration, if it comes from a file.
+    pub conf_directory: Option<&'a Path>,
     /// The handle by which work outside the manager's thread reaches the plugin.
     pub remote: RemoteHandle,
 }

@@ -13,7 +13,7 @@ mod data;
 mod handler;
 mod remote;
 
-pub use conf::{Conf, ConfTable, FromInit, InstanceConf, IntoInit, PolicyLimits};
+pub use conf::{Conf, ConfDirectory, ConfTable, FromInit, InstanceConf, IntoInit, PolicyLimits};
 pub use cx::annotations::Annotations;
 pub use cx::arguments::{
     IsActiveJob, IsAddedDependency, IsEventName, IsJobFlag, IsJobspecPath, IsJson, IsText,

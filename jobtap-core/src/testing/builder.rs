@@ -1,5 +1,7 @@
 //! The setup of a manager under test.
 
+use std::path::PathBuf;
+
 use serde_json::Value;
 
 use super::config;
@@ -17,6 +19,7 @@ pub struct TestManagerBuilder {
     pub(super) loaded: Vec<&'static str>,
     pub(super) schedulers: Vec<&'static SchedulerDescriptor>,
     pub(super) config: Value,
+    pub(super) config_directory: Option<PathBuf>,
     pub(super) cores: u32,
     pub(super) hosts: u32,
     pub(super) lifetime: Option<f64>,
@@ -55,6 +58,12 @@ impl TestManagerBuilder {
     /// manager, `exec.testexec.allow-guests` is true by default: every user's job can be simulated.
     pub fn config(mut self, config: Value) -> Self {
         self.config = config;
+        self
+    }
+
+    /// Sets the directory of the configuration, to which names of files in it are relative.
+    pub fn config_directory(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.config_directory = Some(directory.into());
         self
     }
 

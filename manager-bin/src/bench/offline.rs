@@ -51,6 +51,7 @@ impl Offline {
             owner: owner(),
             resources: found.resources,
             config,
+            config_directory: None,
             registry: Registry::linked()?,
             remote: Arc::new(Nowhere),
             ticks: Ticks::default(),

@@ -22,6 +22,9 @@ mod resource;
 mod run;
 mod sbatch;
 mod sets;
+// It runs scripts as the builtin plugin `lua` does.
+#[cfg(feature = "builtins")]
+mod slurm;
 mod start;
 mod submit;
 mod update;
@@ -136,6 +139,9 @@ enum Command {
     Env(env::EnvArgs),
     /// Print the versions of the commands and of the manager
     Version(version::VersionArgs),
+    /// Check and try scripts of Slurm
+    #[cfg(feature = "builtins")]
+    Slurm(slurm::SlurmArgs),
     /// Measure the memory and time that jobs take on this machine
     Bench(bench::BenchArgs),
     /// Build a manager with chosen plugins
@@ -223,6 +229,8 @@ fn dispatch(command: Command) -> ExitCode {
         Command::Lsattr(args) => attr::list(args),
         Command::Env(args) => env::run(args),
         Command::Version(args) => version::run(args),
+        #[cfg(feature = "builtins")]
+        Command::Slurm(args) => slurm::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Build(args) => build::run(args),
         Command::New(args) => new::run(args),

@@ -109,6 +109,26 @@ fn a_prolog_that_fails_keeps_the_job_from_starting() {
 }
 
 #[test]
+fn the_job_that_is_submitted_again_is_the_same() {
+    let scripts = Scripts::new();
+    let (ready, out) = (scripts.path("ready"), scripts.path("out"));
+    let prolog = scripts.write("prolog", &format!("test -e {}", ready.display()));
+    let m = manager(&key("prolog", &prolog));
+    let output = format!("--output={}", out.display());
+    let first = m.submit_args(&["--env=MARK=7", "--job-name=once", &output, "printenv", "MARK"]);
+    m.wait(&first, "clean");
+    let again = m.jobtap("jobs -n -o {id}").ok();
+    assert_eq!(m.field(&again, "name"), "once");
+    let document = m.jobtap(&format!("job info {again} jobspec")).ok();
+    assert!(document.contains(&format!("\"requeue_of\":\"{first}\"")), "{document}");
+    fs::write(&ready, "").unwrap();
+    m.jobtap("resource undrain 0").ok();
+    m.jobtap(&format!("job urgency {again} 16")).ok();
+    m.wait(&again, "clean");
+    assert_eq!(lines(&out), ["7"]);
+}
+
+#[test]
 fn a_prolog_that_never_ends_is_killed_with_its_children() {
     let scripts = Scripts::new();
     let pids = scripts.path("pids");

@@ -170,6 +170,7 @@ fn resume_below(
 /// Handles the failure of a handler: a gate refuses; elsewhere the job goes on, and the log says so.
 fn handle_fault(core: &mut Core, frame: &mut Frame, bound: &BoundHandler, fault: Fault) {
     let plugin = Arc::clone(bound.instance().name());
+    let broken = !matches!(fault, Fault::Failure(_));
     let (refusal, report) = match fault {
         // What the author wants the user to read; no fault of the plugin.
         Fault::Failure(Failure::Reject(text)) => (text, None),
@@ -188,7 +189,7 @@ fn handle_fault(core: &mut Core, frame: &mut Frame, bound: &BoundHandler, fault:
         Fault::Busy => (String::new(), Some("called while it is being called".to_owned())),
     };
     if prep::is_prep(frame.topic) {
-        return fail_prep(core, frame, bound, report.unwrap_or(refusal));
+        return fail_prep(core, frame, bound, (report.unwrap_or(refusal), broken));
     }
     if let Some(text) = report {
         let topic = frame.full_topic();
@@ -202,10 +203,16 @@ fn handle_fault(core: &mut Core, frame: &mut Frame, bound: &BoundHandler, fault:
 }
 
 /// A prolog or epilog of Slurm's that fails at once, or can't be called: what follows is the same as when an
-/// asynchronous one fails later.
-fn fail_prep(core: &mut Core, frame: &mut Frame, bound: &BoundHandler, note: String) {
+/// asynchronous one fails later. `broken` says that the plugin is, and not the node.
+fn fail_prep(
+    core: &mut Core,
+    frame: &mut Frame,
+    bound: &BoundHandler,
+    (note, broken): (String, bool),
+) {
     let node = match &frame.subject {
-        Subject::Node(node) => Some(node.clone()),
+        // A broken plugin must not drain one node after the other; but what it has not cleaned stays.
+        Subject::Node(node) if !broken || frame.topic == TopicId::SlurmEpilog => Some(node.clone()),
         _ => None,
     };
     let (topic, job) = (frame.topic, frame.job);
@@ -231,7 +238,7 @@ fn decide_without(core: &mut Core, bound: &BoundHandler, frame: &mut Frame) {
         ));
     } else if prep::is_prep(frame.topic) {
         let note = format!("plugin {} has failed repeatedly", bound.instance().name());
-        fail_prep(core, frame, bound, note);
+        fail_prep(core, frame, bound, (note, true));
     } else if frame.topic == TopicId::JobStatePriority && !bound.only_observes() {
         frame.progress.outcome.merge(Outcome::priority(Priority::Unavailable));
     }

@@ -49,6 +49,10 @@ impl Host for CallbackHost<'_> {
         self.core.job(id)
     }
 
+    fn active_jobs(&self) -> Vec<JobId> {
+        self.core.jobs.active_where(|record| record.is_accepted())
+    }
+
     fn retainable(&self, id: JobId) -> Option<ResourceSet> {
         retained::retainable(&self.core.alloc, &self.core.jobs, self.instance.get().key(), id)
     }

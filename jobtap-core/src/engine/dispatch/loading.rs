@@ -286,6 +286,7 @@ pub(crate) fn build(
         name: descriptor.name,
         conf: &conf,
         instance_conf: &core.config,
+        conf_directory: core.config_directory.as_deref(),
         remote: remote.clone(),
     };
     let instance = catch_unwind(AssertUnwindSafe(|| (descriptor.new)(&args)))

@@ -10,6 +10,8 @@ mod samples;
 mod schema;
 mod values;
 
+use std::path::{Path, PathBuf};
+
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -180,6 +182,64 @@ impl<C> std::ops::Deref for InstanceConf<C> {
     }
 }
 
+/// The directory of the instance's configuration, as a parameter of `#[init]`: names of files in a plugin's
+/// table are relative to it.
+///
+/// ```
+/// use std::path::{Path, PathBuf};
+///
+/// use jobtap_core::prelude::*;
+/// use jobtap_core::plugin::ConfDirectory;
+///
+/// struct Rules {
+///     file: PathBuf,
+/// }
+///
+/// #[jobtap_plugin(name = "rules")]
+/// impl Rules {
+///     #[init]
+///     fn new(directory: ConfDirectory) -> Result<Self, ConfError> {
+///         Ok(Self { file: directory.resolve(Path::new("rules.txt"))? })
+///     }
+///
+///     #[service("file")]
+///     fn file(&self) -> String {
+///         self.file.display().to_string()
+///     }
+/// }
+/// # use jobtap_core::testing::TestManager;
+/// # let mut m = TestManager::new().plugin::<Rules>().config_directory("/etc/site").start();
+/// # let file = m.call_service("rules.file", serde_json::json!({})).unwrap();
+/// # assert_eq!(file, "/etc/site/rules.txt");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfDirectory(Option<PathBuf>);
+
+impl ConfDirectory {
+    /// The directory; `None` if the configuration comes from options only. Of several files the last one's.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        self.0.as_deref()
+    }
+
+    /// The file of this name: itself if it is absolute, otherwise in the directory.
+    ///
+    /// # Errors
+    /// The name is relative and there is no directory.
+    pub fn resolve(&self, name: &Path) -> Result<PathBuf, ConfError> {
+        match &self.0 {
+            _ if name.is_absolute() => Ok(name.to_owned()),
+            Some(directory) => Ok(directory.join(name)),
+            None => {
+                let name = name.display();
+                Err(ConfError::new(format!(
+                    "{name}: a relative name needs a configuration in a file; write an absolute one"
+                )))
+            }
+        }
+    }
+}
+
 /// A type that a table of the configuration can be read as: any that is `Deserialize`. A plugin calls it
 /// itself for tables that it gets in other ways than by [`Conf`].
 #[diagnostic::on_unimplemented(
@@ -253,7 +313,7 @@ impl<C: DeserializeOwned> ConfTable for C {
 #[diagnostic::on_unimplemented(
     message = "`#[init]` can't take `{Self}`",
     label = "not a parameter of `#[init]`",
-    note = "`#[init]` takes `Conf<C>`, `InstanceConf<C>` and `Remote<Self>`"
+    note = "`#[init]` takes `Conf<C>`, `InstanceConf<C>`, `ConfDirectory` and `Remote<Self>`"
 )]
 pub trait FromInit<P>: Sized {
     /// Takes the parameter from the arguments of `#[init]`.
@@ -279,6 +339,12 @@ impl<C: ConfTable> Conf<C> {
 impl<P, C: ConfTable> FromInit<P> for InstanceConf<C> {
     fn from_init(args: &InitArgs<'_>) -> Result<Self, ConfError> {
         InstanceConf::read(args.instance_conf)
+    }
+}
+
+impl<P> FromInit<P> for ConfDirectory {
+    fn from_init(args: &InitArgs<'_>) -> Result<Self, ConfError> {
+        Ok(Self(args.conf_directory.map(Path::to_owned)))
     }
 }
 
@@ -343,6 +409,7 @@ mod tests {
             name: "fairshare",
             conf,
             instance_conf: conf,
+            conf_directory: Some(Path::new("/etc/jobtap")),
             remote: RemoteHandle::new(PluginKey(1), "fairshare".into(), Arc::new(Nowhere)),
         })
     }
@@ -354,6 +421,20 @@ mod tests {
         assert_eq!(
             error.text(),
             "[plugins.fairshare]: unknown key \"weigths\"; did you mean \"weights\"?"
+        );
+    }
+
+    #[test]
+    fn names_of_files_are_relative_to_the_directory_of_the_configuration() {
+        let directory = init::<ConfDirectory>(&json!({})).unwrap();
+        let resolved = |directory: &ConfDirectory, name: &str| directory.resolve(Path::new(name));
+        assert_eq!(resolved(&directory, "a.lua").unwrap(), Path::new("/etc/jobtap/a.lua"));
+        assert_eq!(resolved(&directory, "/b/a.lua").unwrap(), Path::new("/b/a.lua"));
+        let none = ConfDirectory(None);
+        assert_eq!(resolved(&none, "/b").unwrap(), Path::new("/b"));
+        assert_eq!(
+            resolved(&none, "a").unwrap_err().text(),
+            "a: a relative name needs a configuration in a file; write an absolute one"
         );
     }
 

@@ -171,6 +171,20 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         self.host().job(id).map(JobRef::new).ok_or(CallError::UnknownJob(id))
     }
 
+    /// All active jobs, in the order of their ids. It looks at each of them: a plugin that needs a number for
+    /// each submission counts jobs at their events instead.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// fn running(cx: &Cx<'_, Service>) -> usize {
+    ///     cx.active_jobs().filter(|job| job.state() == State::Run).count()
+    /// }
+    /// ```
+    pub fn active_jobs(&self) -> impl Iterator<Item = JobRef<'a>> {
+        let host = self.host();
+        host.active_jobs().into_iter().filter_map(|id| host.job(id).map(JobRef::new))
+    }
+
     /// Looks up an active job by its id. Calls on other jobs than the handler's take one.
     ///
     /// ```

@@ -12,6 +12,7 @@ use crate::eventlog::EventEntry;
 use crate::job::{Flags, Job, JobId, JobInfo, JobResult, State, Timestamp, Uid, Urgency};
 use crate::jobspec::Jobspec;
 use crate::resource::ResourceSet;
+use crate::slurm::JobRecord;
 use crate::topic::{HasActiveJob, HasPendingJob, TopicSet};
 
 /// A job that exists: active, or inactive and not yet purged. [`Cx::job`](crate::plugin::Cx::job)
@@ -144,6 +145,13 @@ impl<'a> ActiveJob<'a> {
 impl<'a> From<&'a Job> for JobRef<'a> {
     fn from(job: &'a Job) -> Self {
         Self(job)
+    }
+}
+
+/// The job in Slurm's terms.
+impl From<JobRef<'_>> for JobRecord {
+    fn from(job: JobRef<'_>) -> Self {
+        Self::from_job(job.0)
     }
 }
 

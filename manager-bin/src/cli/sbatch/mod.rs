@@ -114,6 +114,20 @@ fn request(words: &[String], caller: &Caller) -> Result<Option<Request>, CliErro
     Ok(Some(request))
 }
 
+/// The description that these words make for the current user; without a script, that of one that does
+/// nothing. `slurm try` takes it.
+#[cfg(feature = "builtins")]
+pub(super) fn described(words: &[String]) -> Result<JobDescriptor, CliError> {
+    let (line, arguments) = options::parse(words, "").map_err(CliError::usage)?;
+    let mut words = words.to_vec();
+    if arguments.is_empty() && line.iter().all(|setting| setting.name != "wrap") {
+        words.insert(0, "--wrap=true".to_owned());
+    }
+    let request = request(&words, &Caller::current()?)?;
+    let request = request.ok_or_else(|| CliError::usage("these options ask for help"))?;
+    Ok(request.desc)
+}
+
 fn read(file: &str, caller: &Caller) -> Result<String, CliError> {
     let data = std::fs::read(caller.cwd.join(file))
         .map_err(|error| CliError::failure(format!("{file}: {}", system_text(&error))))?;

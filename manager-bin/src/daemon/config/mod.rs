@@ -58,6 +58,12 @@ impl Source {
         Ok(Self { paths, settings })
     }
 
+    /// The directory of the last file, or the last directory; `None` without any.
+    pub fn directory(&self) -> Option<PathBuf> {
+        let last = self.paths.last()?;
+        if last.is_dir() { Some(last.clone()) } else { last.parent().map(Path::to_owned) }
+    }
+
     /// Reads and merges all of it.
     ///
     /// # Errors

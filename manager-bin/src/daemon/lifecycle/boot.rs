@@ -93,6 +93,7 @@ pub(super) fn start_threads(
         owner,
         resources: inventory.resources,
         config: options.config.clone(),
+        config_directory: options.source.directory(),
         registry,
         remote: Arc::new(engine.clone()),
         ticks: pulse.ticks(),

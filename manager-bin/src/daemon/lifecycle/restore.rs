@@ -254,6 +254,7 @@ mod tests {
             owner: Uid::new(0),
             resources: ResourceSet::single_host("host", Idset::from_iter([0])).unwrap(),
             config: Value::Null,
+            config_directory: None,
             registry: Registry::default(),
             remote: Arc::new(Nowhere),
             ticks: Ticks::default(),

@@ -225,6 +225,7 @@ fn the_types_of_responses_read_what_the_engine_returns() {
         owner: Uid::new(0),
         resources: ResourceSet::single_host("host", Idset::from_iter([0, 1])).unwrap(),
         config,
+        config_directory: None,
         registry: Registry::default(),
         remote: Arc::new(Nowhere),
         ticks: Ticks::default(),
