@@ -45,6 +45,7 @@ chapters! {
     flux_commands = "flux-commands.md";
     custom_managers = "custom-managers.md";
     slurm = "slurm.md";
+    slurm_prep = "slurm-prep.md";
     from_c = "from-c.md";
     misuse_table = "misuse.md";
     rust_mistakes = "rust-mistakes.md";

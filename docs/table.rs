@@ -34,6 +34,7 @@ pub const CAPABILITIES: &[(&str, Means)] = &[
     ("HasUpdates", Takes("`Updates`")),
     ("HasUpdateRequest", Takes("`&UpdateRequest`")),
     ("HasMember", Takes("`JobTopic`")),
+    ("HasNode", Takes("`Node`")),
     ("HasDescriptor", Takes("`Descriptor`")),
     ("HasSubmitUid", Takes("`SubmitUid`")),
     ("HasPartitions", Takes("`Partitions`")),
@@ -48,6 +49,7 @@ pub const CAPABILITIES: &[(&str, Means)] = &[
     ("ReturnsQuery", Returns("`QueryData`")),
     ("ReturnsVerdict", Fails("`Reject`")),
     ("ReturnsConf", Fails("`ConfError`")),
+    ("ReturnsEnd", Fails("`PrologFailed`, `EpilogFailed`")),
     ("ReturnsSlurmError", Fails("`SlurmError`")),
     ("ReturnsFault", Fails("`HandlerError`")),
     ("ReturnsQueryFailure", Fails("`HandlerError`")),
@@ -89,7 +91,7 @@ macro_rules! asynchronous {
 
 asynchronous! {
     ConfUpdate SlurmJobSubmit JobCreate JobValidate JobDependency JobNew JobStateDepend JobStatePriority
-    JobStateSched JobStateRun JobStateCleanup JobStateInactive JobState JobEvent JobEventAlloc
+    JobStateSched JobStateRun SlurmPrologSlurmctld SlurmProlog JobStateCleanup SlurmEpilogSlurmctld SlurmEpilog JobStateInactive JobState JobEvent JobEventAlloc
     JobEventFinish JobEventFree JobEventClean JobEventAny JobPriorityGet SlurmJobModify JobUpdateKey JobUpdate JobInactiveAdd
     JobDestroy JobInactiveRemove JobAny PluginQuery Unload
 }

@@ -38,6 +38,8 @@ mod perilog;
 mod post_event;
 #[cfg(feature = "preempt-notice")]
 mod preempt_notice;
+#[cfg(feature = "prep-script")]
+mod prep_script;
 #[cfg(feature = "priority-default")]
 mod priority_default;
 #[cfg(any(feature = "dependency-after", feature = "dependency-dataflow"))]
@@ -92,6 +94,8 @@ pub use perilog::Perilog;
 pub use post_event::PostEvent;
 #[cfg(feature = "preempt-notice")]
 pub use preempt_notice::PreemptNotice;
+#[cfg(feature = "prep-script")]
+pub use prep_script::PrepScript;
 #[cfg(feature = "priority-default")]
 pub use priority_default::PriorityDefault;
 pub use slurm::*;

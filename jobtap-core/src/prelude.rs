@@ -18,7 +18,7 @@ pub use crate::plugin::ResultExt as _;
 pub use crate::plugin::{
     ActiveJob, AddedDependency, Annotations, CallError, Caller, Child, CleanupJob, Conf, ConfError,
     Cx, Data, DataError, Descriptor, EpilogFailed, EventName, Exception, HandlerError,
-    InstanceConf, InstanceData, JobFlag, JobRef, JobTopic, JobsData, JobspecPath, Level,
+    InstanceConf, InstanceData, JobFlag, JobRef, JobTopic, JobsData, JobspecPath, Level, Node,
     OutputLine, Partitions, PendingJob, PolicyLimits, PrevState, Priority, Process, PrologFailed,
     QueryData, Reject, Remote, Request, Responder, Retained, ServiceError, Severity, Stream,
     SubmitUid, Timer, Token, Update, UpdateRequest, Updates, UpgradeError, UserMessages,

@@ -172,6 +172,26 @@ mod submissions {
         assert!(m.job(id).jobspec().environment().is_none());
     }
 
+    /// Asks for nodes with a feature that none can have.
+    #[derive(Default)]
+    struct Impossible;
+
+    #[jobtap_plugin(name = "impossible")]
+    impl Impossible {
+        #[on("slurm.job_submit")]
+        fn submit(&self, mut desc: Descriptor<'_>) {
+            desc.features = Some("(".to_owned());
+        }
+    }
+
+    #[test]
+    fn a_change_that_no_job_can_have_is_refused_in_words() {
+        let mut m = with::<Impossible>();
+        let refused = m.submit(TestJob::new()).unwrap_err();
+        let begin = "what plugins have made of the request is no valid job: ";
+        assert!(refused.starts_with(begin), "{refused}");
+    }
+
     /// Panics for the name `boom`, fails with an error of the host's for two descriptions.
     #[derive(Default)]
     struct Broken;

@@ -136,6 +136,10 @@ macro_rules! table {
 
 table! {
     slurm_submit: "slurm.job_submit" as SlurmJobSubmit -> () = ();
+    slurm_prepare: "slurm.prolog_slurmctld" as SlurmPrologSlurmctld -> () = ();
+    slurm_prolog: "slurm.prolog" as SlurmProlog -> () = ();
+    slurm_epilog: "slurm.epilog" as SlurmEpilog -> () = ();
+    slurm_conclude: "slurm.epilog_slurmctld" as SlurmEpilogSlurmctld -> () = ();
     slurm_modify: "slurm.job_modify" as SlurmJobModify -> () = ();
     conf_update: "conf.update" as ConfUpdate -> () = ();
     create: "job.create" as JobCreate -> () = ();
@@ -233,6 +237,9 @@ fn each_topic_calls_its_handlers_and_no_other() {
             // Two submissions, two changes of a jobspec and one of an urgency.
             "slurm.job_submit" => 2,
             "slurm.job_modify" => 3,
+            // Two jobs get resources, on the one node.
+            "slurm.prolog" | "slurm.epilog" => 2,
+            "slurm.prolog_slurmctld" | "slurm.epilog_slurmctld" => 2,
             _ => 1,
         };
         assert!(expected > 0, "{} never happens in this test", row.topic);

@@ -82,10 +82,29 @@ macro_rules! topics {
                 HasJob HasActiveJob HasPrevState HasCause HasResources ReturnsUnit ReturnsFault ReturnsAnnotations
                 AllowsProlog AllowsFatal;
 
+            /// `slurm.prolog_slurmctld`: the job has its resources, and `job.state.run` has been called. Slurm's
+            /// PrologSlurmctld: no node of the job is touched before it has ended.
+            SlurmPrologSlurmctld = "slurm.prolog_slurmctld", Log, async:
+                HasJob HasActiveJob HasResources ReturnsUnit ReturnsEnd;
+
+            /// `slurm.prolog`: once for each node of the job, after the prologs of `slurm.prolog_slurmctld`. Slurm's
+            /// Prolog: the tasks start when those of all nodes have ended.
+            SlurmProlog = "slurm.prolog", Log, async:
+                HasJob HasActiveJob HasResources HasNode ReturnsUnit ReturnsEnd;
+
             /// `job.state.cleanup`: the job has finished; its resources are freed when no epilog is open.
             JobStateCleanup = "job.state.cleanup", Log, async:
                 HasJob HasActiveJob HasPrevState HasCause ReturnsUnit ReturnsFault ReturnsAnnotations AllowsEpilog
                 AllowsFatal;
+
+            /// `slurm.epilog_slurmctld`: the job's tasks have exited, or it had none. Slurm's EpilogSlurmctld: the
+            /// resources are freed when it has ended.
+            SlurmEpilogSlurmctld = "slurm.epilog_slurmctld", Log, async:
+                HasJob HasActiveJob HasResources ReturnsUnit ReturnsEnd;
+
+            /// `slurm.epilog`: once for each node of the job, at the same time. Slurm's Epilog.
+            SlurmEpilog = "slurm.epilog", Log, async:
+                HasJob HasActiveJob HasResources HasNode ReturnsUnit ReturnsEnd;
 
             /// `job.state.inactive`: the job is inactive; its eventlog has ended.
             JobStateInactive = "job.state.inactive", Log:

@@ -168,6 +168,29 @@ impl SlurmLater {
         Ok(desc)
     }
 
+    #[on("slurm.prolog_slurmctld", timeout = "1m", on_cancel = "run-on")]
+    async fn prepare(job: JobInfo, r: ResourceSet) -> Result<(), PrologFailed> {
+        let _ = (job.id, r.nnodes());
+        Ok(())
+    }
+
+    #[on("slurm.prolog")]
+    fn prolog(&self, job: &Job, node: Node, r: &ResourceSet) -> Result<(), PrologFailed> {
+        match r.ranks().contains(node.rank) {
+            true => Ok(()),
+            false => Err(PrologFailed::new(format!("{} is not on {}", job.id(), node.host))),
+        }
+    }
+
+    #[on("slurm.epilog", timeout = "1m")]
+    async fn epilog(node: Node) -> Result<(), EpilogFailed> {
+        let _ = node;
+        Ok(())
+    }
+
+    #[on("slurm.epilog_slurmctld")]
+    fn conclude(&self, _job: &Job) {}
+
     #[on("slurm.job_modify")]
     async fn modify(
         record: JobRecord,

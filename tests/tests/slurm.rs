@@ -4,7 +4,7 @@
 
 use jobtap_tests::{Manager, probe_manager};
 
-const PROG: &str = "probe-manager-jobtap";
+const PROG: &str = "probe-manager";
 
 fn manager() -> Manager {
     let config = "[job-manager]\nplugins = [{ load = \"slurm-probe\" }, { load = \"throttle\" }]\n\
@@ -21,9 +21,7 @@ fn messages_of_plugins_reach_the_user() {
     m.wait(&id, "clean");
 
     let refused = m.jobtap("submit --job-name=refuse true");
-    let told = format!(
-        "{PROG}-submit: ask for access\n{PROG}-submit: ERROR: [Errno 22] Access/permission denied\n"
-    );
+    let told = format!("{PROG}-submit: ask for access\n[Errno 22] Access/permission denied\n");
     assert_eq!((refused.code, refused.stderr), (1, told));
 
     let run = m.jobtap("run --job-name=greet printenv SUBMITTED_BY");

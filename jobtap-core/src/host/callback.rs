@@ -20,6 +20,7 @@ use serde_json::{Map, Value};
 
 use super::call_error::CallError;
 use super::command::Command;
+use super::prep::Node;
 use super::remote::RemoteHandle;
 use super::service::ServiceRequest;
 use super::slurm::SlurmRequest;
@@ -75,6 +76,8 @@ pub enum Detail<'a> {
     Updates(&'a Map<String, Value>),
     /// `job.update.KEY`: the user's request.
     UpdateRequest(&'a UpdateRequest),
+    /// `slurm.prolog` and `slurm.epilog`: the node.
+    Node(&'a Node),
     /// `slurm.job_submit` and `slurm.job_modify`: the request in Slurm's terms.
     Slurm(&'a SlurmRequest),
     /// A plugin service: the request.

@@ -16,6 +16,7 @@ use super::event_name::EventName;
 use super::exception::Exception;
 use super::outcome::Priority;
 use super::perilog::Perilog;
+use super::prep::PrepFailure;
 use super::process::ProcessCommand;
 use super::service::{ReplyTo, ServiceError};
 use super::slurm::{RequestAnswer, RequestKey, RequestWork};
@@ -76,6 +77,8 @@ pub enum Command {
         /// Why it failed; if given, a fatal exception with this note is raised.
         failure: Option<String>,
     },
+    /// A prolog or epilog of Slurm's has failed: finish it, and do what follows from that.
+    FailPrep(PrepFailure),
     /// Raise an exception on the job.
     Raise {
         /// The job.

@@ -60,6 +60,7 @@ pub use crate::host::exception::{Exception, Severity};
 pub use crate::host::failure::{ConfError, Gone};
 pub use crate::host::outcome::Priority;
 pub use crate::host::perilog::Perilog;
+pub use crate::host::prep::Node;
 pub use crate::host::process::{
     OutputLine, Process, ProcessEnd, ProcessError, ProcessResult, Stream,
 };

@@ -13,10 +13,11 @@ use super::store::MemoryStore;
 use super::tasks::Tasks;
 use crate::engine::{
     Cred, Effect, Effects, Engine, ExecEvent, Input, LogLine, ReplyTo, Request, RequestError,
-    RestoreError, Setup, TimerId,
+    RestoreError, Setup, Submission, TimerId,
 };
 use crate::host::{BlockingCommand, Registry, RemoteCall, RemoteSink, Ticks};
 use crate::job::{JobId, Timestamp, WaitStatus};
+use crate::jobspec::Jobspec;
 use crate::plugin::Plugin;
 use crate::resource::ResourceSet;
 
@@ -426,6 +427,19 @@ impl TestManager {
                     self.timers.insert((at.as_secs().to_bits(), id), at);
                 }
                 Effect::Spawn(task) => self.tasks.spawn(task),
+                Effect::Resubmit(job) => {
+                    let reply = ReplyTo(self.next_reply);
+                    self.next_reply += 1;
+                    let cred = Cred { userid: job.userid, owner: job.userid == TestJob::OWNER };
+                    let submission = Submission {
+                        jobspec: Jobspec::unvalidated(job.jobspec),
+                        signed: json!({}).to_string(),
+                        urgency: job.urgency.value().into(),
+                        flags: job.flags.bits(),
+                    };
+                    let request = Request::Resubmit(Box::new(submission));
+                    inputs.push_back(Input::Request { reply, cred, request });
+                }
             }
         }
     }

@@ -39,7 +39,7 @@ capabilities! {
     /// The job has resources whenever the topic is called: `&ResourceSet` can be taken.
     HasResources:
         "a job may have no resources in `{Self}`",
-        "a job has resources for certain in `job.state.run` and `job.event.alloc` only",
+        "a job has resources for certain in `job.state.run`, `job.event.alloc`, and Slurm's prologs and epilogs only",
         "take `Option<&ResourceSet>` for a job that may have some, or handle `job.state.run`";
 
     /// The topic is called for a change of state: `PrevState` can be taken.
@@ -101,6 +101,12 @@ capabilities! {
         "there is no job record of Slurm's in `{Self}`",
         "only `slurm.job_modify` has one",
         "take `&Job` in a handler of a `job.*` topic; in `slurm.job_submit` the job doesn't exist yet";
+
+    /// The topic is called for each node of a job: `Node` can be taken.
+    HasNode:
+        "there is no single node in `{Self}`",
+        "only `slurm.prolog` and `slurm.epilog` are called for each node",
+        "the nodes of a job are in its `&ResourceSet`: `r.ranks()`, `r.nodelist()`";
 
     /// The topic stands for several: `JobTopic` can be taken, which is the one that is called.
     HasMember:
@@ -168,8 +174,8 @@ capabilities! {
         "a failure here is for the user, and not for the log",
         "return `Result<(), Reject>` from `job.validate` and other topics that decide about a job, `Result<(), ConfError>` from `conf.update`, `Result<(), SlurmError>` from `slurm.job_submit` and `slurm.job_modify`";
 
-    /// A handler that is not `async` may fail with `PrologFailed` or `EpilogFailed`. No topic has this
-    /// capability, since no prolog or epilog is started for such a handler.
+    /// A handler that is not `async` may fail with `PrologFailed` or `EpilogFailed`. Only Slurm's prologs and
+    /// epilogs have this capability: for other handlers no prolog or epilog is started.
     ReturnsEnd:
         "`PrologFailed` and `EpilogFailed` are for `async` handlers, and this one of `{Self}` isn't",
         "no prolog or epilog is started for this handler",

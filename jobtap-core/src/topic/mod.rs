@@ -13,11 +13,11 @@ mod table;
 pub use caps::{
     AllowsDependencyAdd, AllowsEpilog, AllowsFatal, AllowsJobspecUpdate, AllowsProlog,
     AllowsRetain, AllowsUserMessage, HasActiveJob, HasCause, HasConf, HasDependency, HasDescriptor,
-    HasEntry, HasJob, HasJobRecord, HasMember, HasOwnConf, HasOwned, HasPartitions, HasPendingJob,
-    HasPrevState, HasRequest, HasResources, HasSubmitUid, HasUpdateRequest, HasUpdates,
-    ReturnsAnnotations, ReturnsConf, ReturnsEnd, ReturnsFault, ReturnsPriority, ReturnsQuery,
-    ReturnsQueryFailure, ReturnsReply, ReturnsResources, ReturnsSlurmError, ReturnsUnit,
-    ReturnsUpdate, ReturnsVerdict,
+    HasEntry, HasJob, HasJobRecord, HasMember, HasNode, HasOwnConf, HasOwned, HasPartitions,
+    HasPendingJob, HasPrevState, HasRequest, HasResources, HasSubmitUid, HasUpdateRequest,
+    HasUpdates, ReturnsAnnotations, ReturnsConf, ReturnsEnd, ReturnsFault, ReturnsPriority,
+    ReturnsQuery, ReturnsQueryFailure, ReturnsReply, ReturnsResources, ReturnsSlurmError,
+    ReturnsUnit, ReturnsUpdate, ReturnsVerdict,
 };
 pub use own::{NamedByPath, OwnTopic, WithoutJob};
 // Declared by a macro from the table, so their names stand there.

@@ -261,6 +261,13 @@ fn why_idle(key: &str, topic: &str) -> Option<&'static str> {
         ("on_restart", "slurm.job_submit" | "slurm.job_modify") => {
             Some("a request that isn't answered yet is gone after a restart, and made again")
         }
+        (
+            "on_restart",
+            "slurm.prolog" | "slurm.prolog_slurmctld" | "slurm.epilog" | "slurm.epilog_slurmctld",
+        ) => Some("a prolog or epilog of Slurm's that is open at a restart has failed"),
+        ("on_cancel", "slurm.epilog" | "slurm.epilog_slurmctld") => {
+            Some("an epilog begins when the job has ended, and nothing drops it")
+        }
         ("on_cancel", "slurm.job_submit" | "slurm.job_modify") => {
             Some("a request is answered, whatever becomes of the job; only a prolog can run on")
         }

@@ -5,3 +5,4 @@
 mod housekeeping;
 mod perilog;
 mod policies;
+mod prep_script;

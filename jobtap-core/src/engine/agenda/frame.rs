@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{JobspecUpdate, SubmissionStep};
 use crate::eventlog::EventEntry;
+use crate::host::prep::Node;
 use crate::host::{BoundHandler, Detail, Handlers, Outcome, PluginKey, UpdateRequest};
 use crate::job::{Job, JobId, State};
 use crate::jobspec::Dependency;
@@ -61,6 +62,7 @@ pub(crate) enum Subject {
     Cause(Cause),
     Dependency(Dependency),
     UpdateRequest(UpdateRequest),
+    Node(Node),
 }
 
 /// What a dispatch is for, and so what follows when all its handlers were called.
@@ -124,6 +126,7 @@ impl Frame {
             Subject::Cause(cause) => cause.detail(),
             Subject::Dependency(dependency) => Detail::Dependency(dependency),
             Subject::UpdateRequest(request) => Detail::UpdateRequest(request),
+            Subject::Node(node) => Detail::Node(node),
         }
     }
 
@@ -143,7 +146,7 @@ impl Frame {
             Subject::Cause(Cause::Event(entry)) => &*entry.name,
             Subject::Dependency(dependency) => &dependency.scheme,
             Subject::UpdateRequest(request) => &request.key,
-            Subject::Cause(_) => return self.topic.name().to_owned(),
+            Subject::Cause(_) | Subject::Node(_) => return self.topic.name().to_owned(),
         };
         self.topic.name().replace('*', member)
     }

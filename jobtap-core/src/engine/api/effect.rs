@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{ExecCommand, RequestError};
 use crate::eventlog::EventEntry;
 use crate::host::{BlockingCommand, Level, PluginKey, ProcessCommand, ReplyTo, Task};
-use crate::job::{JobId, Timestamp};
+use crate::job::{Flags, JobId, Timestamp, Uid, Urgency};
 
 /// A timer of the engine; unique within one run of the manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -168,6 +168,24 @@ pub enum Effect {
     },
     /// Run the asynchronous work of a plugin, off the engine's thread.
     Spawn(Task),
+    /// Submit a job again that can't start: give the engine
+    /// [`Request::Resubmit`](super::Request::Resubmit), with the environment that the job was submitted with.
+    Resubmit(Box<Resubmission>),
+}
+
+/// A job to submit again.
+#[derive(Debug, Clone)]
+pub struct Resubmission {
+    /// The job.
+    pub of: JobId,
+    /// Its user.
+    pub userid: Uid,
+    /// The urgency of the new job.
+    pub urgency: Urgency,
+    /// Its flags.
+    pub flags: Flags,
+    /// Its jobspec, without the environment.
+    pub jobspec: Value,
 }
 
 /// A line for the manager's log.

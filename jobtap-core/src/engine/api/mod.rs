@@ -7,7 +7,7 @@ mod effect;
 mod exec;
 mod request;
 
-pub use effect::{Effect, Effects, JobLog, LogLine, TimerId, Write};
+pub use effect::{Effect, Effects, JobLog, LogLine, Resubmission, TimerId, Write};
 pub use exec::{ExecCommand, ExecEvent};
 pub use request::{DrainMode, Exception, NodeRequest, Request, RequestError, Submission};
 

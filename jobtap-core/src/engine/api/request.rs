@@ -14,6 +14,9 @@ use crate::resource::ResourceSet;
 pub enum Request {
     /// `job-ingest.submit`. Response: `{"id"}`.
     Submit(Box<Submission>),
+    /// Submits a job again that the manager has ended, as [`Effect::Resubmit`](super::Effect::Resubmit) asks.
+    /// It was admitted before: queues and `slurm.job_submit` add nothing to it. Response: `{"id"}`.
+    Resubmit(Box<Submission>),
     /// `job-manager.raise`.
     Raise {
         /// The job.

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use serde_json::{Map, Value};
 
 use super::checks::check;
-use super::{async_work, chains, outcome, perilogs, priorities, retention};
+use super::{async_work, chains, outcome, perilogs, prep, priorities, retention};
 use crate::engine::agenda::{Commands, Queued, Work};
 use crate::engine::alloc::node_events;
 use crate::engine::api::{Effect, Level, Write};
@@ -118,6 +118,7 @@ fn execute(core: &mut Core, plugin: PluginKey, command: Command) {
         Command::TakeOver { job, perilog, description } => {
             perilogs::own(&mut core.jobs, plugin, job, perilog, &description);
         }
+        Command::FailPrep(failure) => prep::fail(core, plugin, failure),
         Command::Raise { job, exception } => core.raise(job, &exception),
         Command::EndWithEpilog { job, description, exception } => {
             perilogs::start(core, plugin, job, Perilog::Epilog, &description);

@@ -10,11 +10,13 @@ use std::sync::Arc;
 use super::asked;
 use super::buffer::{Asked, CommandBuffer};
 use super::call::{Interrupt, call_handlers, host_of, log_over_budget};
-use super::{faulted, outcome};
+use super::{faulted, outcome, prep};
 use crate::engine::agenda::{Frame, PendingDispatch, Progress, Purpose, Subject, Work};
 use crate::engine::api::Level;
 use crate::engine::core::Core;
-use crate::host::{Args, BoundHandler, Failure, Fault, Handlers, Outcome, PluginKey, Priority};
+use crate::host::{
+    Args, BoundHandler, Failure, Fault, Handlers, Outcome, PluginKey, PrepFailure, Priority,
+};
 use crate::topic::{OnFailure, TopicId};
 
 /// Puts a dispatch on the agenda, if a plugin handles the topic or something follows from its end in
@@ -168,6 +170,7 @@ fn resume_below(
 /// Handles the failure of a handler: a gate refuses; elsewhere the job goes on, and the log says so.
 fn handle_fault(core: &mut Core, frame: &mut Frame, bound: &BoundHandler, fault: Fault) {
     let plugin = Arc::clone(bound.instance().name());
+    let broken = !matches!(fault, Fault::Failure(_));
     let (refusal, report) = match fault {
         // What the author wants the user to read; no fault of the plugin.
         Fault::Failure(Failure::Reject(text)) => (text, None),
@@ -185,6 +188,9 @@ fn handle_fault(core: &mut Core, frame: &mut Frame, bound: &BoundHandler, fault:
         }
         Fault::Busy => (String::new(), Some("called while it is being called".to_owned())),
     };
+    if prep::is_prep(frame.topic) {
+        return fail_prep(core, frame, bound, (report.unwrap_or(refusal), broken));
+    }
     if let Some(text) = report {
         let topic = frame.full_topic();
         core.log(Level::Error, format!("{plugin}: {topic}: job {}: {text}", frame.job));
@@ -196,9 +202,29 @@ fn handle_fault(core: &mut Core, frame: &mut Frame, bound: &BoundHandler, fault:
     }
 }
 
+/// A prolog or epilog of Slurm's that fails at once, or can't be called: what follows is the same as when an
+/// asynchronous one fails later. `broken` says that the plugin is, and not the node.
+fn fail_prep(
+    core: &mut Core,
+    frame: &mut Frame,
+    bound: &BoundHandler,
+    (note, broken): (String, bool),
+) {
+    let node = match &frame.subject {
+        // A broken plugin must not drain one node after the other; but what it has not cleaned stays.
+        Subject::Node(node) if !broken || frame.topic == TopicId::SlurmEpilog => Some(node.clone()),
+        _ => None,
+    };
+    let (topic, job) = (frame.topic, frame.job);
+    let failure = PrepFailure { topic, job, description: None, node, note };
+    // As in Slurm, the first failure ends the list.
+    frame.stop();
+    prep::fail(core, bound.plugin(), failure);
+}
+
 /// Decides what a topic comes to without the handler of a faulted plugin: a gate refuses, and a
 /// priority stays open.
-fn decide_without(core: &Core, bound: &BoundHandler, frame: &mut Frame) {
+fn decide_without(core: &mut Core, bound: &BoundHandler, frame: &mut Frame) {
     if frame.topic.on_failure() == OnFailure::Reject && !bound.only_observes() {
         frame.progress.deciders += 1;
         frame.stop();
@@ -210,6 +236,9 @@ fn decide_without(core: &Core, bound: &BoundHandler, frame: &mut Frame) {
         frame.refusal = Some(format!(
             "plugin {plugin} has failed repeatedly: {consequence} until an administrator reloads it"
         ));
+    } else if prep::is_prep(frame.topic) {
+        let note = format!("plugin {} has failed repeatedly", bound.instance().name());
+        fail_prep(core, frame, bound, (note, true));
     } else if frame.topic == TopicId::JobStatePriority && !bound.only_observes() {
         frame.progress.outcome.merge(Outcome::priority(Priority::Unavailable));
     }

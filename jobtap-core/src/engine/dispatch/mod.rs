@@ -18,6 +18,7 @@
 //! | `dependencies`, `priorities` | how plugins are asked for dependencies and for priorities |
 //! | `perilogs`, `retention` | prologs and epilogs of plugins; resources that they retain |
 //! | `loading`, `patterns`, `removal`, `introduction` | plugins that come and go, and the jobs that are there already |
+//! | `prep` | Slurm's prologs and epilogs, and what follows from their failure |
 //! | `faulted` | plugins that keep panicking |
 
 mod asked;
@@ -37,6 +38,7 @@ pub(super) mod outcome;
 mod patterns;
 pub(super) mod perilogs;
 pub(super) mod plugins;
+pub(super) mod prep;
 pub(super) mod priorities;
 pub(super) mod remote;
 pub(super) mod removal;

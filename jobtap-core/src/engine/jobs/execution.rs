@@ -13,6 +13,23 @@ pub(crate) struct Execution {
     pub(crate) expiry: Option<TimerId>,
     /// When its tasks had exited, if they did while no manager ran.
     pub(crate) completed: Option<Timestamp>,
+    pub(crate) prep: PrepStage,
+}
+
+/// Which of Slurm's prologs and epilogs were called. Only in memory: what is open at a restart has failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) enum PrepStage {
+    /// None.
+    #[default]
+    None,
+    /// The prolog in the controller.
+    Controller,
+    /// The prologs on the nodes.
+    Nodes,
+    /// One of them has failed, and the job ends.
+    Failed,
+    /// The epilogs.
+    Epilogs,
 }
 
 /// What has been asked of the executor.

@@ -34,7 +34,7 @@ use rustc_hash::FxHashMap;
 use serde_json::{Map, Value};
 
 pub(super) use async_work::Running;
-pub(super) use execution::{Phase, Reattach, Simulated, Simulation};
+pub(super) use execution::{Phase, PrepStage, Reattach, Simulated, Simulation};
 pub(super) use inactive::PurgeLimits;
 pub(super) use perilogs::PerilogEvents;
 pub(super) use record::{Admission, Record};

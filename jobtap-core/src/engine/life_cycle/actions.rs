@@ -7,7 +7,7 @@ use super::waiters;
 use crate::engine::agenda::Cause;
 use crate::engine::alloc::schedule;
 use crate::engine::core::Core;
-use crate::engine::dispatch::async_work;
+use crate::engine::dispatch::{async_work, prep};
 use crate::engine::jobs::{Phase, Record};
 use crate::engine::{events, exec};
 use crate::host::Perilog;
@@ -67,6 +67,7 @@ fn act_in_run(core: &mut Core, id: JobId) {
     if record.execution.phase == Phase::Idle
         && !is_blocked
         && !record.pending_events.contains("exception")
+        && !prep::begin_prologs(core, id)
     {
         exec::execute(core, id, false);
     }
@@ -79,7 +80,8 @@ fn act_in_cleanup(core: &mut Core, id: JobId) {
         return;
     };
     let expiry = record.execution.expiry.take();
-    let is_blocked = record.execution.phase.is_open()
+    let has_tasks = record.execution.phase.is_open();
+    let is_blocked = has_tasks
         || record.perilogs.is_open(Perilog::Prolog)
         || record.perilogs.is_open(Perilog::Epilog)
         || record.pending_events.contains("prolog-start")
@@ -87,6 +89,9 @@ fn act_in_cleanup(core: &mut Core, id: JobId) {
     let next = if record.allocation.is_allocated() { "free" } else { "clean" };
     let due = !is_blocked && !record.pending_events.contains(next);
     core.timers.stop(expiry);
+    if !has_tasks && due && prep::begin_epilogs(core, id) {
+        return;
+    }
     if due {
         core.post(id, events::bare(core.clock.now, next));
     }

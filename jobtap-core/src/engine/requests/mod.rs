@@ -38,6 +38,9 @@ pub(super) fn handle(core: &mut Core, reply: ReplyTo, cred: Cred, request: Reque
     let result = match request {
         // These are answered by their own parts, since they may have to wait.
         Request::Submit(submission) => return submit::submit(core, reply, cred, *submission),
+        Request::Resubmit(submission) => {
+            return submit::resubmit(core, reply, cred, *submission);
+        }
         Request::Update { id, updates } => return update::update(core, reply, cred, id, updates),
         Request::Wait { id } => return waiters::wait(core, reply, cred, id),
         Request::Drain => return waiters::drain(core, reply, cred),

@@ -233,6 +233,8 @@ fn rewrite(
     before: &JobDescriptor,
     after: &JobDescriptor,
 ) -> Result<Jobspec, RequestError> {
+    let invalid =
+        |error| invalid(format!("what plugins have made of the request is no valid job: {error}"));
     let document = apply_changes(before, after, jobspec.value()).map_err(invalid)?;
     match jobspec.is_validated() {
         true => Jobspec::from_value(document).map_err(invalid),

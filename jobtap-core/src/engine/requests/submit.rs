@@ -42,6 +42,18 @@ pub(super) fn submit(core: &mut Core, reply: ReplyTo, cred: Cred, submission: Su
     }
 }
 
+/// Submits a job again that was admitted before.
+pub(super) fn resubmit(core: &mut Core, reply: ReplyTo, cred: Cred, submission: Submission) {
+    // The options were checked when the job was submitted; its owner may have raised the urgency since.
+    match check_options(Cred { owner: true, ..cred }, &submission) {
+        Err(error) => core.reply(reply, Err(error)),
+        Ok((urgency, flags)) => {
+            let checked = Checked { submission, urgency, flags, new_environment: false };
+            admit(core, Submitter { reply, messages: Vec::new() }, cred, checked);
+        }
+    }
+}
+
 /// A submission whose options have been checked.
 pub(super) struct Checked {
     pub(super) submission: Submission,

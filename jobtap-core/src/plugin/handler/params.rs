@@ -29,6 +29,7 @@ use crate::topic::{
 /// | `Updates` | `job.update` |
 /// | [`Descriptor`](super::slurm::Descriptor), [`SubmitUid`](super::slurm::SubmitUid), [`Partitions`](super::slurm::Partitions) | `slurm.job_submit`, `slurm.job_modify` |
 /// | `&JobRecord` | `slurm.job_modify` |
+/// | `Node` | `slurm.prolog`, `slurm.epilog` |
 /// | [`JobTopic`] | the wildcards `job.state.*` and `job.*` |
 /// | `Conf<C>`, `InstanceConf<C>` | `conf.update` |
 /// | `Request<Q>`, `Caller`, `Responder<R>` | `#[service]` |

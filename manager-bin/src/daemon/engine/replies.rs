@@ -10,6 +10,7 @@ use jobtap_core::engine::{ReplyTo, RequestError};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
+use super::refusal;
 use crate::rpc::errno::{EAGAIN, ENODATA, EOVERFLOW};
 use crate::rpc::{RpcError, RpcResult};
 
@@ -85,7 +86,7 @@ impl Replies {
 
     /// Sends the last or only response, if the request still waits for it.
     pub(in crate::daemon) fn finish(&self, to: ReplyTo, result: Result<Value, RequestError>) {
-        let result = result.map_err(|error| RpcError::new(error.errno, error.text));
+        let result = result.map_err(refusal);
         match self.lock().remove(&to) {
             Some(Waiting::One(sender)) => drop(sender.send(result)),
             Some(Waiting::Many(sender, _)) => drop(sender.try_send(Step::Last(result))),

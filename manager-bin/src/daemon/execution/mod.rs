@@ -13,7 +13,7 @@ use jobtap_core::engine::{self, ENVIRONMENT, ExecCommand, Input, JobLog};
 use jobtap_core::job::{JobId, TaskMap, Uid};
 use jobtap_core::jobspec::Jobspec;
 use jobtap_core::resource::{Idset, ResourceSet};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 
 use self::host_limits::HostLimits;
@@ -257,22 +257,27 @@ fn served(resources: &ResourceSet, local: &Idset) -> Result<(), RpcError> {
 /// The environment as it was submitted, which only `J` has, or as a plugin has changed it, with this manager's
 /// address.
 fn environment(context: &ExecutionContext, id: JobId) -> Result<Vec<(String, String)>, RpcError> {
+    let variables = environment_of(&context.records, id)?;
+    let own = [uri::VARIABLE, uri::FLUX_VARIABLE];
+    let kept = variables.into_iter().filter(|(name, _)| !own.contains(&name.as_str()));
+    let kept = kept.filter_map(|(name, value)| Some((name, value.as_str()?.to_owned())));
+    Ok(kept.chain(own.map(|name| (name.to_owned(), context.uri.clone()))).collect())
+}
+
+/// The environment as it was submitted, or as a plugin has changed it.
+pub(super) fn environment_of(records: &Records, id: JobId) -> Result<Map<String, Value>, RpcError> {
     let damaged =
         |key: &str, error| RpcError::proto(format!("the stored {key} is damaged: {error}"));
-    let changed = context.records.value(id, ENVIRONMENT)?;
+    let changed = records.value(id, ENVIRONMENT)?;
     let (document, pointer): (Value, &str) = if let Some(changed) = changed {
         (serde_json::from_str(&changed).map_err(|error| damaged(ENVIRONMENT, error))?, "")
     } else {
-        let token = context.records.value(id, "J")?.ok_or_else(|| missing("J"))?;
+        let token = records.value(id, "J")?.ok_or_else(|| missing("J"))?;
         let submitted = ingest::payload(&token).ok_or_else(|| missing("J"))?;
         let submitted = serde_json::from_str(&submitted).map_err(|error| damaged("J", error))?;
         (submitted, "/attributes/system/environment")
     };
-    let variables = document.pointer(pointer).and_then(Value::as_object);
-    let own = [uri::VARIABLE, uri::FLUX_VARIABLE];
-    let kept = variables.into_iter().flatten().filter(|(name, _)| !own.contains(&name.as_str()));
-    let kept = kept.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
-    Ok(kept.chain(own.map(|name| (name.to_owned(), context.uri.clone()))).collect())
+    Ok(document.pointer(pointer).and_then(Value::as_object).cloned().unwrap_or_default())
 }
 
 fn parse(text: &str) -> Result<Jobspec, RpcError> {

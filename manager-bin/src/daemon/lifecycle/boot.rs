@@ -85,6 +85,7 @@ pub(super) fn start_threads(
         plugins: plugin_runtime.plugins,
         processes: plugin_runtime.processes,
         blocking: BlockingThreads::of_this_host(),
+        log: Arc::clone(&log),
         failure,
     };
     let pulse = Pulse::start(Arc::clone(&log))?;

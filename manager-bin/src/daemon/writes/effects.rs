@@ -6,11 +6,13 @@ use std::sync::Arc;
 use jobtap_core::engine::{Effect, JobLog};
 
 use super::hub::Hub;
+use super::resubmit;
 use crate::daemon::blocking::BlockingThreads;
 use crate::daemon::engine::timers::Timers;
 use crate::daemon::engine::{After, EngineHandle};
 use crate::daemon::execution::Execution;
 use crate::daemon::failure::Failure;
+use crate::daemon::log::Log;
 use crate::daemon::processes::Processes;
 use crate::daemon::records::Records;
 use crate::daemon::services::journal::Journal;
@@ -35,6 +37,8 @@ pub(in crate::daemon) struct Effector {
     pub processes: Processes,
     /// The threads for work of plugins that computes for long.
     pub blocking: BlockingThreads,
+    /// The log.
+    pub log: Arc<Log>,
     /// Where it is reported that nothing more can be made durable.
     pub failure: Failure,
 }
@@ -65,6 +69,7 @@ impl Effector {
             Effect::Announce { id, entry } => self.journal.publish(id, None, &entry),
             Effect::Exec(command) => self.execution.send(command),
             Effect::Timer { id, at } => self.timers.set(id, at),
+            Effect::Resubmit(job) => resubmit::resubmit(self, *job),
             Effect::Spawn(task) => drop(self.plugins.spawn(task.0)),
         }
     }

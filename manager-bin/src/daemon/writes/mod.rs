@@ -3,6 +3,7 @@
 pub(super) mod effects;
 pub(super) mod hub;
 pub(super) mod index;
+mod resubmit;
 
 use std::sync::Arc;
 

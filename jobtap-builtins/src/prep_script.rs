@@ -1,0 +1,281 @@
+//! `prep-script`: Slurm's prolog and epilog scripts, as they are.
+//!
+//! ```toml
+//! [job-manager]
+//! plugins = [{ load = "prep-script" }]
+//!
+//! [plugins.prep-script]
+//! prolog = "/etc/slurm/prolog.d/*"            # on each node, before the tasks; a path, a pattern, or a list
+//! epilog = ["/etc/slurm/epilog.d/*", "/etc/site/scrub"]
+//! prolog-slurmctld = "/etc/slurm/prepare"     # once for each job, before the prologs of its nodes
+//! epilog-slurmctld = "/etc/slurm/account"
+//! timeout = "10m"                             # PrologEpilogTimeout; default: none
+//! prolog-timeout = "2m"                       # for prologs only
+//! epilog-timeout = "30m"                      # for epilogs only
+//! cluster-name = "cluster"                    # SLURM_CLUSTER_NAME
+//! slurm-conf = "/etc/slurm/slurm.conf"        # SLURM_CONF
+//! ```
+//!
+//! Scripts get their job in `SLURM_*` variables and nothing else: no `PATH`, no arguments, a closed standard input.
+//! The files that a pattern finds run in reverse alphabetical order, one after the other, and the first that fails
+//! ends the list. A pattern that finds none is nothing to do; a path without a pattern must be there. A script that
+//! exceeds its timeout is killed with all that it has started. Its output is not kept but for the last line of its
+//! standard error, which the log shows when it fails.
+//!
+//! What a failure leads to is what the manager does for the topics `slurm.prolog` and so on: a prolog drains its
+//! node and the job is submitted again, held; a controller prolog lets the job be submitted again; an epilog
+//! drains its node; a controller epilog is logged. A script that is open when the manager restarts has failed.
+//!
+//! All scripts run on the manager's host, as its user. Those of nodes run once for each node of the job, with the
+//! node's name in `SLURMD_NODENAME`.
+
+mod environment;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jobtap_core::prelude::*;
+
+use self::environment::{Account, Context, Names, variables};
+
+/// The plugin `prep-script`.
+#[derive(Debug)]
+pub struct PrepScript {
+    settings: Arc<Settings>,
+    /// The users whose names are known.
+    names: BTreeMap<Uid, Names>,
+}
+
+/// A path or pattern, or several.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum Scripts {
+    One(String),
+    Several(Vec<String>),
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct Settings {
+    /// Runs on each node before the tasks.
+    prolog: Option<Scripts>,
+    /// Runs on each node after the tasks.
+    epilog: Option<Scripts>,
+    /// Runs once before the prologs of the nodes.
+    prolog_slurmctld: Option<Scripts>,
+    /// Runs once after the tasks.
+    epilog_slurmctld: Option<Scripts>,
+    /// How long a script may take.
+    timeout: Option<Fsd>,
+    /// How long a prolog may take, in place of `timeout`.
+    prolog_timeout: Option<Fsd>,
+    /// How long an epilog may take, in place of `timeout`.
+    epilog_timeout: Option<Fsd>,
+    /// `SLURM_CLUSTER_NAME`.
+    cluster_name: Option<String>,
+    /// `SLURM_CONF`.
+    slurm_conf: Option<String>,
+}
+
+impl Settings {
+    /// The paths and patterns for a moment.
+    fn scripts(&self, context: Context) -> Vec<String> {
+        let scripts = match context {
+            Context::Prolog => &self.prolog,
+            Context::Epilog => &self.epilog,
+            Context::PrologSlurmctld => &self.prolog_slurmctld,
+            Context::EpilogSlurmctld => &self.epilog_slurmctld,
+        };
+        match scripts.clone() {
+            None => Vec::new(),
+            Some(Scripts::One(one)) => vec![one],
+            Some(Scripts::Several(several)) => several,
+        }
+    }
+
+    /// Seconds that a script may take; zero is no limit.
+    fn limit(&self, context: Context) -> Option<f64> {
+        let own = match context.is_prolog() {
+            true => self.prolog_timeout,
+            false => self.epilog_timeout,
+        };
+        let limit = own.or(self.timeout).map(Fsd::as_secs);
+        limit.filter(|seconds| *seconds > 0.0 && seconds.is_finite())
+    }
+}
+
+#[jobtap_plugin(name = "prep-script", load = "by-name")]
+impl PrepScript {
+    #[init]
+    fn new(settings: Conf<Settings>) -> Result<Self, ConfError> {
+        let settings = settings.into_inner();
+        for context in Context::ALL {
+            for script in settings.scripts(context) {
+                if !script.starts_with('/') {
+                    let text = format!("{}: {script}: must be an absolute path", context.key());
+                    return Err(ConfError::new(text));
+                }
+                glob::Pattern::new(&script).map_err(|error| {
+                    ConfError::new(format!("{}: {script}: {error}", context.key()))
+                })?;
+            }
+        }
+        Ok(Self { settings: Arc::new(settings), names: BTreeMap::new() })
+    }
+
+    #[on("slurm.prolog_slurmctld")]
+    async fn prolog_slurmctld(job: JobInfo, remote: Remote<Self>) -> Result<(), PrologFailed> {
+        let run = Run { context: Context::PrologSlurmctld, job, node: None, remote };
+        run.all().await.map_err(PrologFailed::new)
+    }
+
+    #[on("slurm.prolog")]
+    async fn prolog(job: JobInfo, node: Node, remote: Remote<Self>) -> Result<(), PrologFailed> {
+        let run = Run { context: Context::Prolog, job, node: Some(node), remote };
+        run.all().await.map_err(PrologFailed::new)
+    }
+
+    #[on("slurm.epilog")]
+    async fn epilog(job: JobInfo, node: Node, remote: Remote<Self>) -> Result<(), EpilogFailed> {
+        let run = Run { context: Context::Epilog, job, node: Some(node), remote };
+        run.all().await.map_err(EpilogFailed::new)
+    }
+
+    #[on("slurm.epilog_slurmctld")]
+    async fn epilog_slurmctld(job: JobInfo, remote: Remote<Self>) -> Result<(), EpilogFailed> {
+        let run = Run { context: Context::EpilogSlurmctld, job, node: None, remote };
+        run.all().await.map_err(EpilogFailed::new)
+    }
+}
+
+/// The scripts of one moment of a job.
+struct Run {
+    context: Context,
+    job: JobInfo,
+    node: Option<Node>,
+    remote: Remote<PrepScript>,
+}
+
+impl Run {
+    /// Runs the scripts, until one fails. The error says which and how.
+    async fn all(self) -> Result<(), String> {
+        let gone = |error: &dyn std::fmt::Display| error.to_string();
+        let settings = self.remote.call(|plugin, _| Arc::clone(&plugin.settings)).await;
+        let settings = settings.map_err(|error| gone(&error))?;
+        let patterns = settings.scripts(self.context);
+        if patterns.is_empty() {
+            return Ok(());
+        }
+        let found = self.remote.blocking(move || find(&patterns)).await;
+        let scripts = found.map_err(|error| gone(&error))??;
+        if scripts.is_empty() {
+            return Ok(());
+        }
+        let names = self.names().await?;
+        let account = Account {
+            cluster: settings.cluster_name.as_deref(),
+            conf: settings.slurm_conf.as_deref(),
+            names: &names,
+        };
+        let status = self.exit_status().await?;
+        let variables = variables(self.context, &self.job, self.node.as_ref(), &account, status);
+        for script in scripts {
+            self.one(&script, &variables, settings.limit(self.context))
+                .await
+                .map_err(|how| format!("{script}: {how}"))?;
+        }
+        Ok(())
+    }
+
+    async fn one(
+        &self,
+        script: &str,
+        variables: &BTreeMap<&'static str, String>,
+        limit: Option<f64>,
+    ) -> Result<(), String> {
+        // `env -i`: the manager's own variables, its PATH among them, are not the script's.
+        let process = Process::new("/usr/bin/env").arg("-i");
+        let pairs = variables.iter().map(|(name, value)| format!("{name}={value}"));
+        let process = process.args(pairs).arg(script);
+        let mut child = self.remote.start_process(process);
+        let end = match limit {
+            None => child.wait().await,
+            Some(seconds) => match self.remote.timeout(seconds, child.wait()).await {
+                Ok(end) => end,
+                // Dropping the child kills the script with all that it has started.
+                Err(late) => return Err(format!("killed: {late}")),
+            },
+        };
+        let end = end.map_err(|error| error.to_string())?;
+        end.success().map_err(|how| match last_line(&end.stderr) {
+            Some(line) => format!("{how}: {line}"),
+            None => how,
+        })
+    }
+
+    /// The names of the job's user and group.
+    async fn names(&self) -> Result<Names, String> {
+        let user = self.job.userid;
+        let known = self.remote.call(move |plugin, _| plugin.names.get(&user).cloned()).await;
+        if let Some(names) = known.map_err(|error| error.to_string())? {
+            return Ok(names);
+        }
+        let passwd = self.look_up("passwd", &user.to_string()).await;
+        let mut names = Names::of(user, passwd.as_deref());
+        let group = self.look_up("group", &names.gid.to_string()).await;
+        names.set_group(group.as_deref());
+        let noted = names.clone();
+        self.remote.run(move |plugin, _| drop(plugin.names.insert(user, noted)));
+        Ok(names)
+    }
+
+    /// The line of a database of the system, if it has one for this key.
+    async fn look_up(&self, database: &str, key: &str) -> Option<String> {
+        let end =
+            self.remote.run_process(Process::new("getent").args([database, key])).await.ok()?;
+        end.success().ok()?;
+        Some(String::from_utf8_lossy(&end.stdout).trim().to_owned())
+    }
+
+    /// The wait status of the job, once it has one.
+    async fn exit_status(&self) -> Result<i64, String> {
+        let id = self.job.id;
+        let status = self.remote.call(move |_, cx| {
+            let job = cx.job(id).ok()?;
+            let end = job.end_event().filter(|event| event.name == "finish")?;
+            end.context.as_ref()?.get("status")?.as_i64()
+        });
+        Ok(status.await.map_err(|error| error.to_string())?.unwrap_or(0))
+    }
+}
+
+/// The files for some paths and patterns, in the order in which they run.
+fn find(patterns: &[String]) -> Result<Vec<String>, String> {
+    let mut scripts = Vec::new();
+    for pattern in patterns {
+        let is_pattern = pattern.contains(['*', '?', '[']);
+        if !is_pattern {
+            scripts.push(pattern.clone());
+            continue;
+        }
+        let found = glob::glob(pattern).map_err(|error| format!("{pattern}: {error}"))?;
+        let mut files: Vec<String> = Vec::new();
+        for file in found {
+            let file = file.map_err(|error| error.to_string())?;
+            if file.is_file() {
+                files.push(file.to_string_lossy().into_owned());
+            }
+        }
+        files.sort_unstable_by(|a, b| b.cmp(a));
+        scripts.append(&mut files);
+    }
+    Ok(scripts)
+}
+
+/// The last line that was printed, which usually says what is wrong.
+fn last_line(output: &[u8]) -> Option<String> {
+    const LONGEST: usize = 200;
+    let text = String::from_utf8_lossy(output);
+    let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
+    Some(line.chars().take(LONGEST).collect())
+}
