@@ -109,7 +109,8 @@ pub(super) const fn writable(old: &Access, new: &Access) -> Versions {
 ///
 /// - `[text]`, `[list from FIRST]`, `[environment]`;
 /// - `[WIDTH]`, a number that is always set, and `[WIDTH = DEFAULT]`;
-/// - `[WIDTH or UNSET]`, a number that may be unset and then reads as `UNSET`; `[WIDTH or nil]`.
+/// - `[WIDTH or UNSET]`, a number that may be unset and then reads as `UNSET`; `[WIDTH or nil]`;
+///   `[u64 or 0]` is a point in time.
 ///
 /// Functions to get and to set the value follow where scripts see another one than is stored.
 ///
@@ -262,6 +263,12 @@ macro_rules! record {
     (@set $old:ident $new:ident, $field:ident, text) => {
         Some(|record, value| {
             record.$field = $crate::slurm::value::text_from(value)?;
+            Ok(())
+        })
+    };
+    (@set $old:ident $new:ident, $field:ident, u64 or 0) => {
+        Some(|record, value| {
+            record.$field = $crate::slurm::value::time_from(&value)?;
             Ok(())
         })
     };

@@ -113,13 +113,14 @@ impl JobDescriptor {
     }
 
     /// The urgency that the [`priority`](Self::priority) stands for: 0 holds the job and the numbers up to
-    /// 31 are urgencies. `None` if the priority is not set, or is a number of Slurm's that is no urgency;
+    /// 31 are urgencies, [`TOP_PRIORITY`](super::TOP_PRIORITY) the highest. `None` if the priority is not set, or is a number of Slurm's that is no urgency;
     /// such a number is kept in the jobspec.
     #[must_use]
     pub fn urgency(&self) -> Option<Urgency> {
         match self.priority {
             // `scontrol release` gives a job the priority that Slurm computes.
             Some(super::INFINITE) => Some(Urgency::DEFAULT),
+            Some(super::TOP_PRIORITY) => Some(Urgency::EXPEDITE),
             priority => Urgency::new(priority?.into()).ok(),
         }
     }
