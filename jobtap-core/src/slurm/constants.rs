@@ -15,6 +15,8 @@ pub const NO_VAL64: u64 = 0xffff_ffff_ffff_fffe;
 pub const INFINITE: u32 = 0xffff_ffff;
 /// A number of 64 bits without limit.
 pub const INFINITE64: u64 = 0xffff_ffff_ffff_ffff;
+/// The priority that `--priority=TOP` asks for.
+pub const TOP_PRIORITY: u32 = NO_VAL - 1;
 /// What is added to a nice value, so that it can be negative.
 pub const NICE_OFFSET: u32 = 0x8000_0000;
 /// The bit of `pn_min_memory` that makes it memory for each CPU.

@@ -202,8 +202,9 @@ record! {
                 None => number(NO_VAL),
             },
             |desc, value| {
-                let raw = u32::of(number_from(&value)? + f64::from(NICE_OFFSET));
-                desc.site_factor = Some(raw).filter(|raw| *raw != NO_VAL);
+                let number = number_from(&value)?;
+                let raw = u32::of(number + f64::from(NICE_OFFSET));
+                desc.site_factor = Some(raw).filter(|_| number != f64::from(NO_VAL));
                 Ok(())
             };
         #[doc = "The boards' sockets."]
@@ -388,8 +389,9 @@ fn keep(desc: &mut JobDescriptor, value: &Value, bit: u16) -> Result<(), SetErro
 
 /// A list of generic resources in which each entry says its type: `gpu:1` becomes `gres:gpu:1`.
 fn with_tres_type(text: &str) -> String {
+    // 22.05 writes `gres:gpu`, newer versions `gres/gpu`.
     let typed = |entry: &str| match entry.split_once([':', '/']) {
-        Some(("gres" | "license" | "bb", _)) => entry.to_owned(),
+        Some(("gres", _)) => entry.to_owned(),
         _ => format!("gres:{entry}"),
     };
     text.split(',').map(typed).collect::<Vec<_>>().join(",")

@@ -72,6 +72,11 @@ impl<T> Field<T> {
     pub fn find(fields: &'static [Self], name: &str) -> Option<&'static Self> {
         fields.iter().find(|field| field.name == name)
     }
+
+    /// Whether the stored values of two records differ.
+    pub(super) fn is_changed(&self, before: &T, after: &T) -> bool {
+        self.json.is_some_and(|(store, _)| store(before) != store(after))
+    }
 }
 
 /// A text that is empty is one that is not set.
@@ -109,7 +114,8 @@ pub(super) const fn writable(old: &Access, new: &Access) -> Versions {
 ///
 /// - `[text]`, `[list from FIRST]`, `[environment]`;
 /// - `[WIDTH]`, a number that is always set, and `[WIDTH = DEFAULT]`;
-/// - `[WIDTH or UNSET]`, a number that may be unset and then reads as `UNSET`; `[WIDTH or nil]`.
+/// - `[WIDTH or UNSET]`, a number that may be unset and then reads as `UNSET`; `[WIDTH or nil]`;
+///   `[u64 or 0]` is a point in time.
 ///
 /// Functions to get and to set the value follow where scripts see another one than is stored.
 ///
@@ -262,6 +268,12 @@ macro_rules! record {
     (@set $old:ident $new:ident, $field:ident, text) => {
         Some(|record, value| {
             record.$field = $crate::slurm::value::text_from(value)?;
+            Ok(())
+        })
+    };
+    (@set $old:ident $new:ident, $field:ident, u64 or 0) => {
+        Some(|record, value| {
+            record.$field = $crate::slurm::value::time_from(&value)?;
             Ok(())
         })
     };

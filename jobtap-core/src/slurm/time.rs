@@ -35,6 +35,8 @@ pub fn minutes_of(text: &str) -> Option<u32> {
         Some((days, clock)) => (Some(number(days)?), clock),
         None => (None, text),
     };
+    // `1-` is a day.
+    let clock = if days.is_some() && clock.is_empty() { "0" } else { clock };
     let parts: Option<Vec<u64>> = clock.split(':').map(number).collect();
     // With days the first number counts hours, without them minutes unless there are three.
     let (hours, minutes, seconds) = match (days.is_some(), parts?.as_slice()) {
@@ -90,6 +92,7 @@ mod tests {
             ("1:00:00", 60),
             ("1-0", 1440),
             ("1-", 1440),
+            ("1-", 1440),
             ("1-1", 1500),
             ("1-01:30", 1530),
             ("2-00:00:30", 2881),
@@ -103,7 +106,9 @@ mod tests {
 
     #[test]
     fn refuses_what_is_no_time_limit() {
-        for text in ["", "abc", "1h", "-5", " 5", "-", "1:2:3:4", "1-1:1:1:1", "1:", "+1", "1.5"] {
+        for text in
+            ["", "abc", "1h", "-5", " 5", "-", "1:2:3:4", "1-1:1:1:1", "1:", "+1", "1.5", "5 "]
+        {
             assert_eq!(minutes_of(text), None, "{text}");
         }
         assert_eq!(minutes_of("99999999999999999999"), None);

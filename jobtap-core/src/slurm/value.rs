@@ -4,7 +4,6 @@
 //! there is `nil`, a number that is not set is a large constant, and whatever is written is converted
 //! to the width of the C member. These rules stand here once, for every field.
 
-use super::constants::NO_VAL64;
 use std::fmt;
 use thiserror::Error;
 
@@ -237,9 +236,9 @@ impl Width for u32 {
 
 impl Width for u64 {
     fn of(number: f64) -> Self {
-        // 2^64 is what both NO_VAL64 and INFINITE64 are in Lua. C makes 0 of it; here it stays unset.
         match number {
-            number if number >= 18_446_744_073_709_551_616.0 => NO_VAL64,
+            // Also what NO_VAL64 and INFINITE64 are in Lua: they can't be written.
+            number if number >= 18_446_744_073_709_551_616.0 => 0,
             number if number >= 9_223_372_036_854_775_808.0 => number as Self,
             number => register64(number) as Self,
         }
@@ -274,6 +273,12 @@ pub(super) fn optional_from<W: Width>(value: &Value, unset: W) -> Result<Option<
     Ok(Some(W::of(number_from(value)?)).filter(|number| *number != unset))
 }
 
+/// Converts a value to a point in time. A time before 1970 is none, as is 0.
+pub(super) fn time_from(value: &Value) -> Result<Option<u64>, SetError> {
+    let seconds = register64(number_from(value)?);
+    Ok(u64::try_from(seconds).ok().filter(|seconds| *seconds > 0))
+}
+
 /// A text, as Lua reads it.
 pub(super) fn text(text: Option<&String>) -> Value {
     text.map_or(Value::Nil, |text| Value::Text(text.clone()))
@@ -287,7 +292,7 @@ pub(super) fn list(list: &[String]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::slurm::constants::{NO_VAL, NO_VAL16};
+    use crate::slurm::constants::{NO_VAL, NO_VAL16, NO_VAL64};
 
     #[test]
     fn numbers_become_text_as_in_lua() {
@@ -329,7 +334,7 @@ mod tests {
         // NO_VAL in a member of 16 bits, a mistake of many scripts.
         assert_eq!(u16::of(f64::from(NO_VAL)), 0);
         assert_eq!(u64::of(-1.0), u64::MAX);
-        assert_eq!(u64::of(NO_VAL64 as f64), NO_VAL64);
+        assert_eq!((u64::of(NO_VAL64 as f64), u64::of(1.5e19)), (0, 15_000_000_000_000_000_000));
         assert_eq!((u32::of(f64::NAN), u16::of(f64::NAN), u32::of(1e300)), (0, 0, 0));
     }
 

@@ -190,7 +190,8 @@ pub(super) const COMMAND: Group = Group {
         match (launched, text.filter(|text| !text.is_empty())) {
             (Some(words), Some(text)) => {
                 desc.script = Some(text.to_owned());
-                desc.argv = words.to_vec();
+                // Without arguments there is nothing to say about the script of a job.
+                desc.argv = if words.len() > 1 { words.to_vec() } else { Vec::new() };
             }
             _ => desc.argv = words,
         }

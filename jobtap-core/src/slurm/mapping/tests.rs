@@ -153,6 +153,7 @@ fn priorities_are_urgencies_or_are_kept() {
     assert_eq!(urgency(Some(0)), Some(Urgency::HOLD));
     assert_eq!(urgency(Some(20)).map(Urgency::value), Some(20));
     assert_eq!(urgency(Some(INFINITE)), Some(Urgency::DEFAULT));
+    assert_eq!(urgency(Some(crate::slurm::TOP_PRIORITY)), Some(Urgency::EXPEDITE));
     assert_eq!((urgency(Some(32)), urgency(None)), (None, None));
     let (new, mut read) = change(&base(), |desc| desc.priority = Some(5000));
     assert_eq!(new["attributes"]["system"]["slurm"], json!({"priority": 5000}));

@@ -138,7 +138,7 @@ impl Request {
                 desc.cores_per_socket = part(1).or(desc.cores_per_socket);
                 desc.threads_per_core = part(2).or(desc.threads_per_core);
             }
-            "gpu-bind" => desc.tres_bind = text().map(|value| format!("gres:gpu:{value}")),
+            "gpu-bind" => desc.tres_bind = text().map(|value| format!("gpu:{value}")),
             "gpu-freq" => desc.tres_freq = text().map(|value| format!("gpu:{value}")),
             "gpus" => self.tell("SLURM_GPUS", value).tres_per_job = Some(gpus(value)?),
             "gpus-per-node" => {
@@ -236,7 +236,7 @@ impl Request {
             "prefer" => desc.prefer = text(),
             "priority" => {
                 let top = value.eq_ignore_ascii_case("top");
-                desc.priority = Some(if top { 31 } else { number(value)? });
+                desc.priority = Some(if top { slurm::TOP_PRIORITY } else { number(value)? });
             }
             "qos" => self.tell("SLURM_JOB_QOS", value).qos = text(),
             "quiet" => self.quiet = true,
@@ -302,32 +302,21 @@ impl Request {
         let named =
             named.and_then(|hosts| u32::try_from(hosts.len()).ok()).filter(|count| *count > 0);
         let per_node = desc.ntasks_per_node.map(u32::from);
-        let on_node =
-            |list: &Option<String>| list.as_deref().is_some_and(|list| list.contains("gpu"));
-        let mut nodes = self.nodes.or(named.map(|count| (count, count)));
-        let tasks = self
-            .tasks
-            .or(nodes.zip(per_node).map(|((nodes, _), tasks)| nodes.saturating_mul(tasks)))
-            .or(nodes.map(|(nodes, _)| nodes))
-            .unwrap_or(1);
-        if let Some((least, most)) = nodes
+        let mut nodes = self.nodes.map(|(least, most)| (least, Some(most)));
+        nodes = nodes.or(named.map(|count| (count, None)));
+        let product = |(least, _): (u32, Option<u32>)| least.saturating_mul(per_node?).into();
+        let tasks = self.tasks.or(nodes.and_then(product));
+        if let (Some((least, most)), Some(tasks)) = (nodes, self.tasks)
             && tasks < least
+            && self.nodes.is_some()
         {
             self.warnings.push(format!("{tasks} tasks can't run on {least} nodes: using {tasks}"));
-            nodes = Some((tasks, most.min(tasks)));
+            nodes = Some((tasks, most.map(|most| most.min(tasks))));
         }
-        // Where a jobspec needs the number of nodes, it is the least that the other numbers allow.
-        if nodes.is_none() {
-            let alone = desc.shared == Some(slurm::JOB_SHARED_NONE) && tasks == 1;
-            let least = per_node.map(|each| tasks.div_ceil(each));
-            let one = (alone || on_node(&desc.tres_per_node)).then_some(1);
-            nodes = least.or(one).map(|count| (count, count));
-        }
-        if let Some((least, most)) = nodes {
-            desc.min_nodes = Some(least);
-            desc.max_nodes = Some(most);
-        }
-        desc.num_tasks = Some(tasks);
+        desc.min_nodes = nodes.map(|(least, _)| least);
+        desc.max_nodes = nodes.and_then(|(_, most)| most);
+        desc.num_tasks = tasks;
+        let tasks = tasks.or(desc.min_nodes).unwrap_or(1);
         desc.min_cpus = Some(tasks.saturating_mul(desc.cpus_per_task.unwrap_or(1).into()));
         Ok(())
     }
@@ -421,15 +410,27 @@ fn signal(desc: &mut JobDescriptor, text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// `MIN[-MAX][:GOVERNOR]` in kHz, or words such as `high`, which are only for the site's plugins.
+/// `MIN[-MAX]` in kHz, or a word that Slurm stores as a number. Governors are left out.
 fn cpu_frequency(desc: &mut JobDescriptor, text: &str) -> Result<(), String> {
+    const GOVERNORS: [&str; 6] =
+        ["conservative", "ondemand", "performance", "powersave", "schedutil", "userspace"];
     let range = text.split(':').next().unwrap_or_default();
+    if GOVERNORS.iter().any(|governor| range.eq_ignore_ascii_case(governor)) {
+        return Ok(());
+    }
+    let frequency = |text: &str| match text.to_ascii_lowercase().as_str() {
+        "low" => Ok(0x8000_0001),
+        "medium" => Ok(0x8000_0002),
+        "high" => Ok(0x8000_0003),
+        "highm1" => Ok(0x8000_0004),
+        other => number(other),
+    };
     match range.split_once('-') {
         Some((least, most)) => {
-            desc.cpu_freq_min = Some(number(least)?);
-            desc.cpu_freq_max = Some(number(most)?);
+            desc.cpu_freq_min = Some(frequency(least)?);
+            desc.cpu_freq_max = Some(frequency(most)?);
         }
-        None => desc.cpu_freq_max = Some(number(range)?),
+        None => desc.cpu_freq_max = Some(frequency(range)?),
     }
     Ok(())
 }
@@ -461,15 +462,15 @@ mod tests {
             let desc = desc(options);
             (desc.min_nodes, desc.max_nodes, desc.num_tasks, desc.min_cpus)
         };
-        assert_eq!(sizes(""), (None, None, Some(1), Some(1)));
-        assert_eq!(sizes("-n8 -c2"), (None, None, Some(8), Some(16)));
-        assert_eq!(sizes("-N2"), (Some(2), Some(2), Some(2), Some(2)));
+        // As slurmctld 22.05.8 got them from its own sbatch.
+        assert_eq!(sizes(""), (None, None, None, Some(1)));
+        assert_eq!(sizes("-n4"), (None, None, Some(4), Some(4)));
+        assert_eq!(sizes("-n2 -c3"), (None, None, Some(2), Some(6)));
+        assert_eq!(sizes("-N2"), (Some(2), Some(2), None, Some(2)));
         assert_eq!(sizes("-N2-4 -n8"), (Some(2), Some(4), Some(8), Some(8)));
         assert_eq!(sizes("-N2 --ntasks-per-node=4"), (Some(2), Some(2), Some(8), Some(8)));
-        assert_eq!(sizes("-n8 --ntasks-per-node=4"), (Some(2), Some(2), Some(8), Some(8)));
-        assert_eq!(sizes("-w n[1-3]"), (Some(3), Some(3), Some(3), Some(3)));
-        assert_eq!(sizes("--exclusive"), (Some(1), Some(1), Some(1), Some(1)));
-        assert_eq!(sizes("--gres=gpu:1 -n4"), (Some(1), Some(1), Some(4), Some(4)));
+        assert_eq!(sizes("-n8 --ntasks-per-node=4"), (None, None, Some(8), Some(8)));
+        assert_eq!(sizes("-w n[1-3]"), (Some(3), None, None, Some(3)));
         assert_eq!(sizes("-N4 -n2"), (Some(2), Some(2), Some(2), Some(2)));
         assert_eq!(request("-N4 -n2").unwrap().warnings.len(), 1);
     }

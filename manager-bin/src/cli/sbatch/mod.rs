@@ -102,7 +102,11 @@ fn request(words: &[String], caller: &Caller) -> Result<Option<Request>, CliErro
     let desc = &mut request.desc;
     let base = name.rsplit('/').next().unwrap_or(&name);
     desc.name.get_or_insert_with(|| base.to_owned());
-    desc.argv = if arguments.is_empty() { vec![name] } else { arguments.to_vec() };
+    // As Slurm has them: the whole path of a file, and nothing for a script without one.
+    desc.argv = arguments.to_vec();
+    if let Some(path) = desc.argv.first_mut().filter(|path| !path.contains('/')) {
+        *path = caller.cwd.join(&*path).to_string_lossy().into_owned();
+    }
     desc.script = Some(script);
     desc.work_dir.get_or_insert_with(|| caller.cwd.to_string_lossy().into_owned());
     desc.std_in.get_or_insert_with(|| "/dev/null".to_owned());
