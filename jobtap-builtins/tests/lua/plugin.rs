@@ -139,6 +139,8 @@ fn limits_of_the_configuration_hold() {
         builder(&site, json!({"instructions": 10_000, "memory": 8, "time_limit": "1m"})).start();
     m.submit(TestJob::new()).unwrap_err();
     assert_eq!(m.messages(), ["stopped after 10000 instructions"]);
+    // The least memory is enough to load a script.
+    builder(&site, json!({"memory": 0})).start();
 }
 
 #[test]

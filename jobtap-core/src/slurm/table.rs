@@ -72,6 +72,11 @@ impl<T> Field<T> {
     pub fn find(fields: &'static [Self], name: &str) -> Option<&'static Self> {
         fields.iter().find(|field| field.name == name)
     }
+
+    /// Whether the stored values of two records differ.
+    pub(super) fn is_changed(&self, before: &T, after: &T) -> bool {
+        self.json.is_some_and(|(store, _)| store(before) != store(after))
+    }
 }
 
 /// A text that is empty is one that is not set.

@@ -162,6 +162,9 @@ pub fn apply_changes(
     jobspec: &Value,
 ) -> Result<Value, JobspecError> {
     let mut new = jobspec.clone();
+    if before == after {
+        return Ok(new);
+    }
     let changed = |field: &str| stored(before, field) != stored(after, field);
     for (field, place) in TEXTS.iter().filter(|(field, _)| changed(field)) {
         match stored(after, field) {
@@ -192,17 +195,12 @@ pub fn apply_changes(
             keep(&mut kept, field, (value != stored(&canonical, field)).then_some(value));
         }
     }
-    let unset = JobDescriptor::default();
-    for field in FIELDS.iter().map(|field| field.name) {
-        let is_kept = matches!(Place::of(field), Some(Place::Kept | Place::Urgency));
-        if is_kept && changed(field) {
-            let value = stored(after, field);
-            let told = field != "priority" || after.urgency().is_none();
-            keep(
-                &mut kept,
-                field,
-                Some(value).filter(|value| told && *value != stored(&unset, field)),
-            );
+    for field in FIELDS.iter().filter(|field| field.is_changed(before, after)) {
+        if matches!(Place::of(field.name), Some(Place::Kept | Place::Urgency)) {
+            let value = stored(after, field.name);
+            let told = field.name == "priority" && after.urgency().is_some();
+            let unset = stored(&JobDescriptor::default(), field.name);
+            keep(&mut kept, field.name, Some(value).filter(|value| !told && *value != unset));
         }
     }
     if kept.is_empty() {
