@@ -23,6 +23,7 @@
 
 mod dialect;
 mod document;
+mod identity;
 mod limits;
 mod native;
 mod pattern;

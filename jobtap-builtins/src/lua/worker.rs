@@ -1,7 +1,7 @@
 //! Runs a script's calls one after the other, in the order of the requests, on threads of the host.
 //!
-//! A call is put into a queue, and then somebody has to run the queue: the thread that finds nobody at it.
-//! So no thread waits for another, and one thread at most runs the script.
+//! A call is put into a queue, and its thread then runs the queue, unless another thread does already. So no
+//! thread waits for another, and at most one runs the script.
 //!
 //! Nearly all that a script does ends with its limits. What doesn't, such as opening a pipe that has no
 //! writer, keeps its thread for ever: such a call is refused, its thread is given up with its script, and the
@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use jobtap_core::slurm::{JobDescriptor, JobRecord};
 
+use super::identity::Identities;
 use super::native::{Surroundings, lock};
 use super::script::{LoadError, Options, Script, Verdict};
 
@@ -45,7 +46,7 @@ pub(super) enum Refused {
 
 /// A place to which a thread brings an answer.
 pub(super) trait Reply: Send {
-    /// Whether nobody waits for the answer any more.
+    /// Whether the answer is no longer awaited.
     fn is_gone(&self) -> bool;
     fn send(self: Box<Self>, answer: Answer);
 }
@@ -60,6 +61,7 @@ pub(super) struct Worker {
     options: Options,
     queue: Mutex<Queue>,
     mentions_jobs: AtomicBool,
+    identities: Identities,
 }
 
 struct Queue {
@@ -94,7 +96,8 @@ impl Worker {
             generation: 0,
             script: Some(Arc::new(Mutex::new(script))),
         };
-        Self { path, options, queue: Mutex::new(queue), mentions_jobs }
+        let identities = Identities::default();
+        Self { path, options, queue: Mutex::new(queue), mentions_jobs, identities }
     }
 
     /// Whether the script may read `slurm.jobs`, so that a request must come with them.
@@ -148,6 +151,7 @@ impl Worker {
         };
         let mut script = lock(&script);
         let Request { mut description, job, surroundings, uid } = request;
+        self.identities.fill(&mut description, uid);
         let verdict = match job {
             None => script.submit(&mut description, surroundings, uid),
             Some(job) => script.modify(&mut description, job, surroundings, uid),
@@ -168,8 +172,8 @@ impl Worker {
         Ok(script)
     }
 
-    /// Gives the running thread up if it has taken far too long. Returns whether it was this call's: then
-    /// nobody answers it. [`run`](Self::run) must be called afterwards.
+    /// Gives the running thread up if it has taken far too long. Returns whether it was this call's, which
+    /// then has no answer. [`run`](Self::run) must be called afterwards.
     pub(super) fn give_up(&self, ticket: Ticket) -> bool {
         let mut queue = lock(&self.queue);
         let most = self.options.limits.time.saturating_add(GRACE);
@@ -233,7 +237,7 @@ mod tests {
             receiver.try_recv().ok().map(|answer| answer.unwrap().1.comment.unwrap())
         };
         let comments: Vec<_> = puts.iter().map(|(_, receiver)| comment(receiver)).collect();
-        // What nobody waits for is not run.
+        // A call whose answer is no longer awaited is not run.
         assert_eq!(comments, [Some("1".to_owned()), None, Some("2".to_owned())]);
     }
 

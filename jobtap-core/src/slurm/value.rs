@@ -181,7 +181,7 @@ fn number_of(text: &str) -> Option<f64> {
 
 /// A number as Lua 5.1 writes it: an integer without a fraction, else with up to 14 digits.
 fn number_text(number: f64) -> String {
-    if number.trunc() == number && number.abs() < 1e15 {
+    if number.trunc() == number && number.abs() < 1e14 {
         return (number as i64).to_string();
     }
     if !number.is_finite() {
@@ -195,7 +195,7 @@ fn number_text(number: f64) -> String {
         return text.to_owned();
     }
     let exponent = number.abs().log10().floor();
-    if (-5.0..15.0).contains(&exponent) {
+    if (-4.0..14.0).contains(&exponent) {
         let digits = (13.0 - exponent).clamp(0.0, 19.0) as usize;
         let text = format!("{number:.digits$}");
         return text.trim_end_matches('0').trim_end_matches('.').to_owned();
@@ -304,6 +304,10 @@ mod tests {
             (0.5, "0.5"),
             (-10.25, "-10.25"),
             (1.0 / 3.0, "0.33333333333333"),
+            (99_999_999_999_999.0, "99999999999999"),
+            (0.0001, "0.0001"),
+            (0.00001, "1e-05"),
+            (1e14, "1e+14"),
             (1e15, "1e+15"),
             (1.5e300, "1.5e+300"),
             (1e-7, "1e-07"),

@@ -93,7 +93,7 @@ pub async fn measure(jobs: u64) -> Result<Throughput, BenchError> {
 /// Submits every [`IN_FLIGHT`]th job and waits for each answer.
 async fn submit(client: Client, lane: u64, jobs: u64) -> Result<(), BenchError> {
     for number in (lane..jobs).step_by(IN_FLIGHT as usize) {
-        let jobspec = Some(jobspec(0.001, 1, number)?.value().to_string().into());
+        let jobspec = Some(jobspec(0.001, 1, number)?.value().clone().into());
         client.call(Submit { jobspec, ..Submit::default() }).await?;
     }
     Ok(())

@@ -15,7 +15,7 @@ use super::submit::values::is_task_set;
 use super::submit::{list_plugins, print_jobspec, submission};
 use super::usage::Family;
 use crate::client::Client;
-use crate::rpc::services::ingest::Submitted;
+use crate::rpc::services::ingest::{SentJobspec, Submitted};
 
 const COMMAND: &str = "run";
 
@@ -51,7 +51,7 @@ async fn submit_and_attach(args: RunCommand) -> Result<u8, CliError> {
         print_jobspec(&request)?;
         return Ok(0);
     }
-    let input = request.jobspec.as_mut().is_some_and(forward_input);
+    let input = request.jobspec.as_mut().and_then(SentJobspec::made).is_some_and(forward_input);
     let client = Client::connect().await?;
     let Submitted { id, messages } = session::heard(COMMAND, client.call(request).await)?;
     session::print_said(COMMAND, &messages);

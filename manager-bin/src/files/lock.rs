@@ -18,7 +18,7 @@ const MAX_LENGTH: u64 = 32;
 /// A lock, which is released when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Lock {
-    _file: File,
+    file: File,
 }
 
 /// The reason why a lock can't be taken.
@@ -57,6 +57,14 @@ impl Lock {
         file.rewind()?;
         writeln!(file, "{}", std::process::id())?;
         file.sync_all()?;
-        Ok(Self { _file: file })
+        Ok(Self { file })
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // To close the file is not enough: a process that is being started by another thread has a copy of
+        // the descriptor until it runs its program, and the lock would last as long.
+        let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
     }
 }

@@ -5,13 +5,14 @@
 //! missing or malformed is refused, whatever order a client writes them in. `null` counts as missing,
 //! and keys that the type does not have are ignored, as in Flux.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use serde::de::{
     self, Deserialize, DeserializeOwned, DeserializeSeed, Deserializer, SeqAccess, Visitor,
 };
 use serde::forward_to_deserialize_any;
-use serde_json::{Map, Value};
+use serde_json::value::RawValue;
 
 use super::RpcError;
 
@@ -19,7 +20,7 @@ use super::RpcError;
 ///
 /// # Errors
 /// EPROTO, as `TOPIC: 'FIELD' is missing` or `TOPIC: 'FIELD': REASON`.
-pub fn decode<T: DeserializeOwned>(topic: &str, payload: Value) -> Result<T, RpcError> {
+pub fn decode<T: DeserializeOwned>(topic: &str, payload: &RawValue) -> Result<T, RpcError> {
     T::deserialize(Payload(payload)).map_err(|fault| RpcError::proto(format!("{topic}: {fault}")))
 }
 
@@ -33,7 +34,7 @@ where
     Option::deserialize(field).map(Option::unwrap_or_default)
 }
 
-struct Payload(Value);
+struct Payload<'de>(&'de RawValue);
 
 /// Why a payload is refused, without its topic.
 #[derive(Debug)]
@@ -42,6 +43,13 @@ struct Fault(String);
 impl Fault {
     fn missing(field: &str) -> Self {
         Self(format!("'{field}' is missing"))
+    }
+
+    /// Without the line and column: clients send one line, and the field is named.
+    fn of(error: &serde_json::Error) -> Self {
+        let text = error.to_string();
+        let place = format!(" at line {} column {}", error.line(), error.column());
+        Self(text.strip_suffix(&place).unwrap_or(&text).to_owned())
     }
 }
 
@@ -59,7 +67,7 @@ impl de::Error for Fault {
     }
 }
 
-impl<'de> Deserializer<'de> for Payload {
+impl<'de> Deserializer<'de> for Payload<'de> {
     type Error = Fault;
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -68,9 +76,10 @@ impl<'de> Deserializer<'de> for Payload {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Fault> {
-        let payload = match self.0 {
-            Value::Object(payload) => payload,
-            _ => Map::new(),
+        let text = self.0.get();
+        let payload = match text.starts_with('{') {
+            true => serde_json::from_str(text).map_err(|error| Fault::of(&error))?,
+            false => HashMap::new(),
         };
         visitor.visit_seq(Fields { names: fields.iter(), payload })
     }
@@ -84,7 +93,8 @@ impl<'de> Deserializer<'de> for Payload {
     }
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        self.0.deserialize_any(visitor).map_err(de::Error::custom)
+        let mut text = serde_json::Deserializer::from_str(self.0.get());
+        text.deserialize_any(visitor).map_err(|error| Fault::of(&error))
     }
 
     forward_to_deserialize_any! {
@@ -94,12 +104,12 @@ impl<'de> Deserializer<'de> for Payload {
 }
 
 /// The fields of a request, in the order of its declaration.
-struct Fields {
+struct Fields<'de> {
     names: std::slice::Iter<'static, &'static str>,
-    payload: Map<String, Value>,
+    payload: HashMap<String, &'de RawValue>,
 }
 
-impl<'de> SeqAccess<'de> for Fields {
+impl<'de> SeqAccess<'de> for Fields<'de> {
     type Error = Fault;
 
     fn next_element_seed<S: DeserializeSeed<'de>>(
@@ -107,11 +117,12 @@ impl<'de> SeqAccess<'de> for Fields {
         seed: S,
     ) -> Result<Option<S::Value>, Fault> {
         let Some(name) = self.names.next() else { return Ok(None) };
-        match self.payload.get_mut(*name).map(Value::take) {
-            None | Some(Value::Null) => seed.deserialize(Missing(name)).map(Some),
-            Some(value) => {
-                let read = seed.deserialize(value);
-                read.map(Some).map_err(|error| Fault(format!("'{name}': {error}")))
+        match self.payload.get(*name).map(|value| value.get()) {
+            None | Some("null") => seed.deserialize(Missing(name)).map(Some),
+            Some(text) => {
+                let read = seed.deserialize(&mut serde_json::Deserializer::from_str(text));
+                let fault = |error| Fault(format!("'{name}': {}", Fault::of(&error)));
+                read.map(Some).map_err(fault)
             }
         }
     }
@@ -139,7 +150,8 @@ impl<'de> Deserializer<'de> for Missing {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::value::to_raw_value;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -156,16 +168,20 @@ mod tests {
     #[derive(Debug, PartialEq, serde::Deserialize)]
     struct Whole(Value);
 
+    fn read<T: DeserializeOwned>(payload: &Value) -> Result<T, RpcError> {
+        decode("a.b", &to_raw_value(payload).unwrap())
+    }
+
     fn refusal(payload: Value) -> String {
-        decode::<Request>("a.b", payload).unwrap_err().text
+        read::<Request>(&payload).unwrap_err().text
     }
 
     #[test]
     fn optional_fields_may_be_missing_or_null() {
-        let request: Request = decode("a.b", json!({"type": "x", "id": 7})).unwrap();
+        let request: Request = read(&json!({"type": "x", "id": 7})).unwrap();
         assert_eq!(request, Request { id: 7, kind: "x".to_owned(), reason: None, force: false });
         let null = json!({"id": 7, "type": "x", "reason": null, "force": null, "other": [1]});
-        assert_eq!(decode::<Request>("a.b", null).unwrap(), request);
+        assert_eq!(read::<Request>(&null).unwrap(), request);
     }
 
     #[test]
@@ -187,7 +203,7 @@ mod tests {
     #[test]
     fn a_newtype_is_the_whole_payload() {
         for payload in [json!({"a": {"b": 1.5}}), json!(5), json!(null)] {
-            assert_eq!(decode::<Whole>("a.b", payload.clone()).unwrap(), Whole(payload));
+            assert_eq!(read::<Whole>(&payload).unwrap(), Whole(payload));
         }
     }
 }

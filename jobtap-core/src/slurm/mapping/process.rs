@@ -65,7 +65,7 @@ pub(super) const FILES: Group = Group {
         };
         let [input, output, error] = STREAMS;
         desc.std_in = file(input);
-        desc.std_out = file(output);
+        desc.std_out = file(output).filter(|path| !is_default_output(path));
         desc.std_err = file(error);
         desc.open_mode = match option("output.mode") {
             Some("append") => APPEND,
@@ -98,6 +98,17 @@ pub(super) const FILES: Group = Group {
         }
     },
 };
+
+/// Whether this is the file for the output of a request that names none: `slurm-ID.out`, and `slurm-ID_INDEX.out`
+/// in an array. Plugins of Slurm don't see it, since it is no part of the request.
+fn is_default_output(path: &str) -> bool {
+    let name = path.strip_prefix("slurm-").and_then(|name| name.strip_suffix(".out"));
+    let Some((id, index)) = name.map(|name| name.split_once('_').unwrap_or((name, "0"))) else {
+        return false;
+    };
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    (id == "%j" || (is_number(id) && name != Some(id))) && is_number(index)
+}
 
 const TRUNCATE: u8 = 1;
 const APPEND: u8 = 2;
@@ -284,6 +295,16 @@ mod tests {
             assert_eq!(template(name, Some("alice")), tags, "{name}");
         }
         assert_eq!(template("%u", None), "%u");
+    }
+
+    #[test]
+    fn the_default_output_is_not_part_of_a_request() {
+        for path in ["slurm-%j.out", "slurm-%j_3.out", "slurm-123_3.out"] {
+            assert!(is_default_output(path), "{path}");
+        }
+        for path in ["slurm-123.out", "slurm-%j_x.out", "slurm-.out", "out", "slurm-%x.out"] {
+            assert!(!is_default_output(path), "{path}");
+        }
     }
 
     #[test]

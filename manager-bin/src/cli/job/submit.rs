@@ -3,6 +3,7 @@
 use std::io::Read;
 
 use jobtap_core::job::Flags;
+use serde_json::Value;
 
 use super::COMMAND;
 use crate::cli::ids::show_id;
@@ -41,7 +42,8 @@ pub(super) async fn run(client: &Client, args: &JobSubmitArgs) -> Result<u8, Cli
     if text.is_empty() {
         return Err(CliError::failure("required jobspec is empty"));
     }
-    let (signed, jobspec) = if signed { (Some(text), None) } else { (None, Some(text.into())) };
+    let (signed, jobspec) =
+        if signed { (Some(text), None) } else { (None, Some(Value::from(text).into())) };
     let request =
         Submit { jobspec, signed, urgency: Some(args.urgency), flags: Some(flags.bits()) };
     let Submitted { id, messages } = session::heard(COMMAND, client.call(request).await)?;

@@ -41,10 +41,6 @@ fn unknown(name: &str, among: Among, plugins: &Plugins) -> String {
         // With `load --remove=OTHER`, it is OTHER that is unknown.
         Some(meant) if meant == wanted => format!("{name} not found"),
         Some(meant) => format!("{name} not found; did you mean {meant:?}?"),
-        None if among == Among::Linked => format!(
-            "{name} not found: no such plugin is linked into this manager; `jobtap build --with \
-             NAME=PATH` makes one that has it"
-        ),
         None => format!("{name} not found"),
     }
 }
@@ -68,10 +64,6 @@ mod tests {
         assert_eq!(unknown("probe.so", Among::Linked, &plugins), "probe.so not found");
         assert_eq!(unknown("prob", Among::Loaded, &plugins), "prob not found");
         assert_eq!(unknown("probe", Among::Loaded, &plugins), "probe not found");
-        assert_eq!(
-            unknown("x", Among::Linked, &Plugins::default()),
-            "x not found: no such plugin is linked into this manager; `jobtap build --with NAME=PATH` \
-             makes one that has it"
-        );
+        assert_eq!(unknown("x", Among::Linked, &Plugins::default()), "x not found");
     }
 }

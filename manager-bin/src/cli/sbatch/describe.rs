@@ -39,6 +39,15 @@ pub(super) struct Request {
     pub(super) nodes: Option<(u32, u32)>,
 }
 
+// The bits with which sbatch says what was asked for and what is left to defaults, as a slurmctld of 22.05
+// gets them.
+const JOB_NTASKS_SET: u64 = 1 << 14;
+const JOB_CPUS_SET: u64 = 1 << 15;
+const USE_DEFAULT_ACCT: u64 = 1 << 25;
+const USE_DEFAULT_PART: u64 = 1 << 26;
+const USE_DEFAULT_QOS: u64 = 1 << 27;
+const USE_DEFAULT_WCKEY: u64 = 1 << 28;
+
 /// The bits of `--mail-type` by their words.
 const MAIL: &[(&str, u16)] = &[
     ("NONE", 0),
@@ -316,6 +325,17 @@ impl Request {
         desc.min_nodes = nodes.map(|(least, _)| least);
         desc.max_nodes = nodes.and_then(|(_, most)| most);
         desc.num_tasks = tasks;
+        for (flag, holds) in [
+            (JOB_NTASKS_SET, tasks.is_some()),
+            (JOB_CPUS_SET, desc.cpus_per_task.is_some()),
+            (USE_DEFAULT_ACCT, desc.account.is_none()),
+            (USE_DEFAULT_PART, desc.partition.is_none()),
+            (USE_DEFAULT_QOS, desc.qos.is_none()),
+            (USE_DEFAULT_WCKEY, desc.wckey.is_none()),
+        ] {
+            desc.bitflags |= if holds { flag } else { 0 };
+        }
+        desc.pn_min_cpus = desc.pn_min_cpus.or(desc.cpus_per_task);
         let tasks = tasks.or(desc.min_nodes).unwrap_or(1);
         desc.min_cpus = Some(tasks.saturating_mul(desc.cpus_per_task.unwrap_or(1).into()));
         Ok(())

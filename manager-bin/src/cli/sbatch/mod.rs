@@ -13,6 +13,7 @@ mod options;
 mod script;
 
 use std::io::Read;
+use std::mem;
 use std::process::ExitCode;
 
 use jobtap_core::job::{JobId, Urgency};
@@ -110,8 +111,6 @@ fn request(words: &[String], caller: &Caller) -> Result<Option<Request>, CliErro
     desc.script = Some(script);
     desc.work_dir.get_or_insert_with(|| caller.cwd.to_string_lossy().into_owned());
     desc.std_in.get_or_insert_with(|| "/dev/null".to_owned());
-    let output = if request.array.is_some() { "slurm-%A_%a.out" } else { "slurm-%j.out" };
-    desc.std_out.get_or_insert_with(|| output.to_owned());
     desc.user_name = caller.env.get("USER").or_else(|| caller.env.get("LOGNAME")).cloned();
     request.desc.environment = environment::of(&request, caller).map_err(CliError::failure)?;
     Ok(Some(request))
@@ -143,13 +142,25 @@ fn read_stdin() -> Result<String, CliError> {
     script::check("standard input", data).map_err(CliError::failure)
 }
 
-/// The jobspec of a job, or of a job of an array.
-fn jobspec(desc: &JobDescriptor, caller: &Caller, templates: Value) -> Result<Value, CliError> {
+/// The jobspec of a job, or of a job of an array. A description without a file for the output has Slurm's
+/// default, which plugins and scripts do not see, as in Slurm.
+fn jobspec(
+    desc: &JobDescriptor,
+    caller: &Caller,
+    part: Option<&Part<'_>>,
+    templates: Value,
+) -> Result<Value, CliError> {
     let mut jobspec = desc.to_jobspec().map_err(CliError::failure)?;
     let mut option = |name: &str, value: Value| {
         let place = format!("attributes.system.shell.options.{name}");
         path::set(&mut jobspec, &place, value).map_err(CliError::failure)
     };
+    if desc.std_out.is_none() {
+        let file =
+            part.map_or_else(|| "slurm-%A.out".to_owned(), |p| of_part("slurm-%A_%a.out", p));
+        option("output.stdout.type", "file".into())?;
+        option("output.stdout.path", file.replace("%A", "{{id.dec}}").into())?;
+    }
     option("env-expand", templates)?;
     let limits = rlimit::apply(&[], &caller.rlimits)?;
     if !limits.is_empty() {
@@ -167,9 +178,10 @@ fn first_jobspec(request: &Request, caller: &Caller) -> Result<Option<Value>, Cl
         None => None,
     };
     let submission = submission(request, caller, part.as_ref(), None)?;
-    let valid = submission.jobspec.clone().map(Jobspec::from_value).transpose();
+    let jobspec = submission.jobspec.and_then(|mut jobspec| jobspec.made().map(mem::take));
+    let valid = jobspec.clone().map(Jobspec::from_value).transpose();
     valid.map_err(CliError::failure)?;
-    Ok(submission.jobspec)
+    Ok(jobspec)
 }
 
 /// A job of an array.
@@ -216,7 +228,7 @@ fn submission(
         }
     }
     Ok(Submit {
-        jobspec: Some(jobspec(&desc, caller, environment::templates(&templates))?),
+        jobspec: Some(jobspec(&desc, caller, part, environment::templates(&templates))?.into()),
         signed: None,
         urgency: Some(desc.urgency().unwrap_or(Urgency::DEFAULT).value().into()),
         flags: None,
@@ -287,7 +299,10 @@ async fn submit(request: &Request, caller: &Caller) -> Result<u8, CliError> {
 }
 
 async fn send(client: &Client, submission: Submit) -> Result<JobId, RpcError> {
-    let response = client.call(submission).await;
+    let response = client.call(submission).await.map_err(|error| RpcError {
+        text: format!("Batch job submission failed: {}", error.text),
+        ..error
+    });
     let Submitted { id, messages } = session::heard(COMMAND, response)?;
     session::print_said(COMMAND, &messages);
     Ok(id)

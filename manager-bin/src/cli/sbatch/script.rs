@@ -36,7 +36,7 @@ pub(super) fn check(name: &str, data: Vec<u8>) -> Result<String, String> {
 
 /// The script that runs a command of the shell.
 pub(super) fn wrap(command: &str) -> String {
-    format!("#!/bin/sh\n# This script was made by sbatch --wrap.\n\n{command}\n")
+    format!("#!/bin/sh\n# This script was created by sbatch --wrap.\n\n{command}\n")
 }
 
 /// The settings of the `#SBATCH` lines, which end at the first line that is no comment.

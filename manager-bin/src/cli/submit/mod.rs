@@ -86,7 +86,7 @@ pub(super) fn list_plugins() -> Result<u8, CliError> {
 
 /// Prints the jobspec of a request, as `--dry-run` does.
 pub(super) fn print_jobspec(request: &Submit) -> Result<(), CliError> {
-    let jobspec = request.jobspec.clone().unwrap_or_default();
+    let jobspec = request.jobspec.as_ref().map(ToString::to_string).unwrap_or_default();
     session::print(&format!("{jobspec}\n"))?;
     Ok(())
 }
@@ -94,7 +94,7 @@ pub(super) fn print_jobspec(request: &Submit) -> Result<(), CliError> {
 /// The request for the options.
 pub(super) fn submission(args: &SubmitArgs, caller: &Caller) -> Result<Submission, CliError> {
     let request = Submit {
-        jobspec: Some(args.jobspec(caller)?),
+        jobspec: Some(args.jobspec(caller)?.into()),
         signed: None,
         urgency: Some(args.urgency()?),
         flags: Some(args.job_flags()?.bits()),

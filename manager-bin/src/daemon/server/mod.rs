@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use jobtap_core::engine::{Cred, Level};
 use jobtap_core::job::Uid;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::io::Interest;
 use tokio::net::unix::OwnedReadHalf;
@@ -25,7 +26,7 @@ use tokio::sync::mpsc::Receiver;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
-use self::request_lines::{Refused, RequestLine, RequestLines};
+use self::request_lines::{Refused, Request, RequestLine, RequestLines};
 use self::responses::{Held, Outbox, Responder, outbox};
 use self::shares::{Charge, Seat, Shares};
 use super::Parts;
@@ -35,7 +36,7 @@ use super::services::job_info::watch::{self, Sink};
 use super::services::{self, Context, PendingResponse};
 use crate::open_files::OpenFiles;
 use crate::rpc::errno::{EINVAL, EPERM};
-use crate::rpc::message::{Request, Response, encode};
+use crate::rpc::message::{Response, encode};
 use crate::rpc::service;
 use crate::rpc::{HELLO, PROTOCOL, RpcError, RpcResult};
 
@@ -188,7 +189,7 @@ impl Connection {
             }
             self.asked = true;
             let Request { id, topic, payload, stream } = request;
-            let admitted = services::admit(&self.parts, self.cred, &topic, payload);
+            let admitted = services::admit(&self.parts, self.cred, &topic, &payload);
             let request = match admitted {
                 Ok(request) => request,
                 Err(error) => {
@@ -283,9 +284,11 @@ impl Connection {
     }
 
     /// Answers `hello`, in which the owner may ask to be treated as another user.
-    fn hello(&mut self, payload: &Value) -> RpcResult {
+    fn hello(&mut self, payload: &RawValue) -> RpcResult {
         let mut cred = self.cred;
-        let answer = hello(payload, &mut cred)?;
+        let payload = serde_json::from_str(payload.get());
+        let payload = payload.map_err(|error| RpcError::proto(format!("hello: {error}")))?;
+        let answer = hello(&payload, &mut cred)?;
         if cred != self.cred {
             if self.asked {
                 let text = "hello: another user is named before anything is asked for";

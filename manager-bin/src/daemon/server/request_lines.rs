@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::sync::Semaphore;
@@ -12,7 +11,6 @@ use tokio::sync::Semaphore;
 use super::shares::{Charge, Share};
 use crate::daemon::services::is_large;
 use crate::rpc::errno::{EMSGSIZE, EPROTO};
-use crate::rpc::message::Request;
 use crate::rpc::{MAX_LINE, RpcError};
 
 /// A payload of more bytes than this is refused, unless the service's row says that its payloads are large.
@@ -24,6 +22,16 @@ const STEP: usize = 64 * 1024;
 const SHORT_BYTES: usize = 1 << 20;
 /// How much of a malformed line is searched for an id.
 const HEAD: usize = 256;
+
+/// A request as it was received. Its payload is decoded by the service, at once into the service's own type:
+/// a [`Value`](serde_json::Value) in between would cost as much again.
+#[derive(Debug)]
+pub(super) struct Request {
+    pub(super) id: u64,
+    pub(super) topic: String,
+    pub(super) payload: Box<RawValue>,
+    pub(super) stream: bool,
+}
 
 /// A request, with the bytes that it takes of its user's share until they are freed.
 pub(super) struct RequestLine {
@@ -101,7 +109,6 @@ impl<R: AsyncRead + Unpin> RequestLines<R> {
 
 /// The request in a line.
 fn decode(line: &[u8]) -> Result<Request, Refused> {
-    /// The payload is decoded only after its length is checked.
     #[derive(Deserialize)]
     struct Line<'a> {
         id: u64,
@@ -116,14 +123,13 @@ fn decode(line: &[u8]) -> Result<Request, Refused> {
         error: RpcError::new(EPROTO, format!("malformed message: {error}")),
     };
     let Line { id, topic, payload, stream } = serde_json::from_slice(line).map_err(malformed)?;
-    let text = payload.map_or("null", RawValue::get);
+    let payload = payload.unwrap_or(RawValue::NULL);
     let most = if is_large(&topic) { MAX_LINE } else { MAX_PAYLOAD };
-    if text.len() > most {
+    if payload.get().len() > most {
         let text = format!("{topic}: a payload of more than {most} bytes is refused");
         return Err(Refused { id, error: RpcError::new(EMSGSIZE, text) });
     }
-    let payload: Value = serde_json::from_str(text).map_err(malformed)?;
-    Ok(Request { id, topic, payload, stream })
+    Ok(Request { id, topic, payload: payload.to_owned(), stream })
 }
 
 /// The id in a line that is malformed as a whole, if the line begins with it, as our clients write it.
@@ -144,7 +150,6 @@ fn id_in(line: &[u8]) -> u64 {
 mod tests {
     use jobtap_core::engine::Cred;
     use jobtap_core::job::Uid;
-    use serde_json::json;
 
     use super::super::shares::Shares;
     use super::*;
@@ -172,8 +177,8 @@ mod tests {
         )
         .await;
         let all: Vec<_> = all.into_iter().map(Result::unwrap).collect();
-        assert_eq!((all[0].id, &all[0].payload), (1, &Value::Null));
-        assert_eq!((all[1].id, &all[1].payload), (2, &json!([1])));
+        assert_eq!((all[0].id, all[0].payload.get()), (1, "null"));
+        assert_eq!((all[1].id, all[1].payload.get()), (2, "[1]"));
         assert_eq!(all.len(), 2);
     }
 

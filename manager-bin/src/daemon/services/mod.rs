@@ -30,6 +30,7 @@ use jobtap_core::engine::{Cred, Engine, Request, RequestError};
 use jobtap_core::job::JobId;
 use rustc_hash::FxHashMap;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio::sync::mpsc::Receiver;
 
 use self::audit::Change;
@@ -158,7 +159,7 @@ pub(super) fn admit(
     parts: &Parts,
     cred: Cred,
     topic: &str,
-    payload: Value,
+    payload: &RawValue,
 ) -> Result<Admitted, RpcError> {
     let row = Row::of_topic(topic)?;
     row.check(cred, parts.privacy.is_hidden_from(cred))?;
@@ -200,7 +201,7 @@ impl<S: Handle> Decoded for S {
 }
 
 /// Decodes the payload of a request to this topic.
-type Decode = fn(&str, Value) -> Result<Box<dyn Decoded>, RpcError>;
+type Decode = fn(&str, &RawValue) -> Result<Box<dyn Decoded>, RpcError>;
 
 /// What the daemon knows of a service.
 struct Row {
@@ -214,7 +215,7 @@ struct Row {
 impl Row {
     /// The row of a service of the manager.
     fn of<S: Handle>() -> Self {
-        let decode = |topic: &str, payload| -> Result<Box<dyn Decoded>, RpcError> {
+        let decode = |topic: &str, payload: &RawValue| -> Result<Box<dyn Decoded>, RpcError> {
             Ok(Box::new(payload::decode::<S>(topic, payload)?))
         };
         Self::with::<S>(decode)
@@ -222,10 +223,10 @@ impl Row {
 
     /// The row of a plugin's service. The plugin decodes its payload; here only the job is looked for.
     fn of_plugin<S: Service>() -> Self {
-        let decode = |topic: &str, payload: Value| -> Result<Box<dyn Decoded>, RpcError> {
-            let job = payload::decode::<S>(topic, payload.clone()).ok();
+        let decode = |topic: &str, payload: &RawValue| -> Result<Box<dyn Decoded>, RpcError> {
+            let job = payload::decode::<S>(topic, payload).ok();
             let job = job.and_then(|request| request.job());
-            Ok(Box::new(plugin::Forwarded::new(topic, payload, job)))
+            Ok(Box::new(plugin::Forwarded::new(topic, whole(topic, payload)?, job)))
         };
         Self::with::<S>(decode)
     }
@@ -243,7 +244,9 @@ impl Row {
             access: Access::Anyone,
             responses: Responses::Plugin,
             large: false,
-            decode: |topic, payload| Ok(Box::new(plugin::Forwarded::new(topic, payload, None))),
+            decode: |topic, payload| {
+                Ok(Box::new(plugin::Forwarded::new(topic, whole(topic, payload)?, None)))
+            },
         }
     }
 
@@ -265,6 +268,12 @@ impl Row {
             Access::Owner => owner(cred),
         }
     }
+}
+
+/// A payload for a plugin, which decodes it.
+fn whole(topic: &str, payload: &RawValue) -> Result<Value, RpcError> {
+    serde_json::from_str(payload.get())
+        .map_err(|error| RpcError::proto(format!("{topic}: {error}")))
 }
 
 /// Refuses everyone but the owner.

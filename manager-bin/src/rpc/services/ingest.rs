@@ -1,15 +1,18 @@
 //! `job-ingest.*`: submission.
 
+use std::fmt;
+
 use jobtap_core::job::JobId;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// Submits a job: `jobspec`, or a signed `J` in its place.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Submit {
-    /// The jobspec, as an object or as its text.
+    /// The jobspec, as an object or as its text. The text of an object is what is signed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub jobspec: Option<Value>,
+    pub jobspec: Option<SentJobspec>,
     /// A signed jobspec (RFC 16's `J`).
     #[serde(rename = "J", skip_serializing_if = "Option::is_none")]
     pub signed: Option<String>,
@@ -19,6 +22,50 @@ pub struct Submit {
     /// Bits of [`Flags`](jobtap_core::job::Flags).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flags: Option<u32>,
+}
+
+/// The jobspec of a [`Submit`].
+///
+/// The manager takes the text as it is, since that is what is signed, and decodes it once: it is by far the
+/// largest part of most requests.
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
+pub enum SentJobspec {
+    /// As a client makes it.
+    Made(Value),
+    /// As the manager receives it.
+    Received(Box<RawValue>),
+}
+
+impl SentJobspec {
+    /// The jobspec of a client, which may still change it.
+    pub fn made(&mut self) -> Option<&mut Value> {
+        match self {
+            Self::Made(value) => Some(value),
+            Self::Received(_) => None,
+        }
+    }
+}
+
+impl From<Value> for SentJobspec {
+    fn from(jobspec: Value) -> Self {
+        Self::Made(jobspec)
+    }
+}
+
+impl fmt::Display for SentJobspec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Made(value) => value.fmt(f),
+            Self::Received(text) => f.write_str(text.get()),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for SentJobspec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Box::<RawValue>::deserialize(deserializer).map(Self::Received)
+    }
 }
 
 /// The response to [`Submit`], once the job's first events are stored.

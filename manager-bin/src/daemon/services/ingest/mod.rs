@@ -2,6 +2,7 @@
 
 pub(in crate::daemon) mod size;
 
+use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 
 use base64::Engine as _;
@@ -9,6 +10,7 @@ use base64::prelude::BASE64_STANDARD;
 use jobtap_core::engine::{Cred, Request, Submission};
 use jobtap_core::job::{Flags, Uid, Urgency};
 use jobtap_core::jobspec::{Jobspec, JobspecError};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{Context, Handle, PendingResponse};
@@ -16,7 +18,7 @@ use crate::daemon::Parts;
 use crate::rpc::RpcError;
 use crate::rpc::errno::{EINVAL, ENOSPC, EPERM};
 use crate::rpc::service::Service;
-use crate::rpc::services::ingest::Submit;
+use crate::rpc::services::ingest::{SentJobspec, Submit};
 
 impl Handle for Submit {
     fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
@@ -49,19 +51,15 @@ fn submission(request: Submit, cred: Cred, most: usize) -> Result<Submission, Rp
     if cred.userid == Uid::new(0) && !cred.owner {
         return Err(RpcError::new(EINVAL, "submission of jobs as user root not supported"));
     }
-    let (value, signed) = match (signed, jobspec) {
+    let (value, signed): (Value, _) = match (signed, jobspec) {
         (Some(signed), _) => {
             size::check(size::in_token(&signed), most)?;
             (parse(&unwrap_signed(&signed, cred)?)?, signed)
         }
-        (None, Some(Value::String(text))) => {
+        (None, Some(jobspec)) => {
+            let text = text_of(&jobspec)?;
             size::check(text.len(), most)?;
             (parse(&text)?, wrap(&text, cred.userid))
-        }
-        (None, Some(jobspec)) => {
-            let text = jobspec.to_string();
-            size::check(text.len(), most)?;
-            (jobspec, wrap(&text, cred.userid))
         }
         (None, None) => {
             return Err(RpcError::proto(format!("{}: 'jobspec' is missing", Submit::TOPIC)));
@@ -77,7 +75,16 @@ fn submission(request: Submit, cred: Cred, most: usize) -> Result<Submission, Rp
     Ok(Submission { jobspec, signed, urgency, flags })
 }
 
-fn parse(text: &str) -> Result<Value, RpcError> {
+/// The text of a jobspec that is sent as an object, or as its text.
+fn text_of(jobspec: &SentJobspec) -> Result<Cow<'_, str>, RpcError> {
+    let text = match jobspec {
+        SentJobspec::Received(text) => Cow::Borrowed(text.get()),
+        SentJobspec::Made(value) => Cow::Owned(value.to_string()),
+    };
+    if text.starts_with('"') { parse(&text).map(Cow::Owned) } else { Ok(text) }
+}
+
+fn parse<T: DeserializeOwned>(text: &str) -> Result<T, RpcError> {
     serde_json::from_str(text)
         .map_err(|error| RpcError::new(EINVAL, format!("jobspec: invalid JSON: {error}")))
 }
@@ -141,6 +148,7 @@ fn signer(header: &[u8]) -> Option<Uid> {
 mod tests {
     use proptest::prelude::*;
     use serde_json::json;
+    use serde_json::value::to_raw_value;
 
     use super::*;
 
@@ -148,7 +156,7 @@ mod tests {
     const GUEST: Cred = Cred { userid: Uid::new(1001), owner: false };
 
     fn decode(payload: &Value, cred: Cred) -> Result<Submission, RpcError> {
-        let request = crate::rpc::payload::decode(Submit::TOPIC, payload.clone())?;
+        let request = crate::rpc::payload::decode(Submit::TOPIC, &to_raw_value(payload).unwrap())?;
         submission(request, cred, size::DEFAULT)
     }
 
@@ -176,7 +184,7 @@ mod tests {
         let jobspec = json!({"a": "x".repeat(100)});
         let text = jobspec.to_string();
         let signed = Some(wrap(&text, OWNER.userid));
-        let of = |jobspec: Value| Submit { jobspec: Some(jobspec), ..Submit::default() };
+        let of = |jobspec: Value| Submit { jobspec: Some(jobspec.into()), ..Submit::default() };
         for request in [of(jobspec), of(json!(text)), Submit { signed, ..Submit::default() }] {
             let allowed = submission(request.clone(), OWNER, text.len() + 2).unwrap_err();
             assert!(!allowed.text.contains("bytes"), "{}", allowed.text);

@@ -1,6 +1,5 @@
 //! Requests that plugins see in Slurm's terms, in a real manager: what they say to users, and what jobs get of
 //! their changes.
-#![allow(clippy::unwrap_used)]
 
 use jobtap_tests::{Manager, probe_manager};
 

@@ -1,0 +1,90 @@
+//! Both managers answer the same pair of script and request alike: the verdict, the lines for the user, and
+//! each field of the description before and after the script.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use jobtap_core::slurm::FIELDS;
+
+use super::observed::{Observed, driver};
+use super::ours::Ours;
+use super::pairs::{self, Pair, folder};
+use super::real::Slurm;
+
+/// Fields that differ for a reason that is no fault, with the reason.
+const DIFFERENT: &[(&str, &str)] = &[
+    ("alloc_node", "Slurm looks the address of the client up, which is `localhost` here"),
+    (
+        "environment.HOME",
+        "without a login on a node, a job keeps HOME though `--export` leaves it out",
+    ),
+];
+
+/// Puts the script of a pair, and the one that it requires, where the driver finds them.
+fn place(pair: &Pair, directory: &Path) {
+    fs::copy(&pair.script, directory.join("policy.lua")).unwrap();
+    let required = folder().join("scripts/site_limits.lua");
+    fs::copy(required, directory.join("site_limits.lua")).unwrap();
+}
+
+fn describe(theirs: &Observed, ours: &Observed, only_fields: bool) -> Vec<String> {
+    let mut found = Vec::new();
+    if !only_fields && theirs.accepted != ours.accepted {
+        found.push(format!("accepted: Slurm {}, ours {}", theirs.accepted, ours.accepted));
+    }
+    if !only_fields && theirs.lines != ours.lines {
+        found.push(format!("lines:\n  Slurm {:?}\n  ours  {:?}", theirs.lines, ours.lines));
+    }
+    for (field, theirs) in &theirs.fields {
+        let name = field.split_once(' ').map_or(&**field, |(_, name)| name);
+        let ours = ours.fields.get(field).map_or("(missing)", String::as_str);
+        if ours != theirs && !DIFFERENT.iter().any(|(known, _)| *known == name) {
+            found.push(format!("{field}: Slurm {theirs:?}, ours {ours:?}"));
+        }
+    }
+    found
+}
+
+#[test]
+fn a_script_decides_as_in_a_real_slurmctld() {
+    if !Slurm::is_installed() {
+        eprintln!("skipped: slurmctld, sbatch or munged is not installed");
+        return;
+    }
+    // First, since it may have to be compiled, and a process of a test has a limited time.
+    let ours = Ours::start(driver);
+    let slurm = Slurm::start(driver);
+    let pairs = pairs::all();
+    assert!(pairs.len() >= 60, "{} pairs", pairs.len());
+    let mut differences = BTreeMap::new();
+    let mut seen = BTreeMap::new();
+    for pair in &pairs {
+        place(pair, &slurm.scripts());
+        place(pair, &ours.scripts());
+        let output = slurm.sbatch(&pair.words());
+        let theirs = Observed::new(&output, &["sbatch"], &slurm.scripts().join("record"));
+        let output = ours.sbatch(&pair.words());
+        let programs = ["jobtap-sbatch", "sbatch"];
+        let mine = Observed::new(&output, &programs, &ours.scripts().join("record"));
+        assert!(!theirs.fields.is_empty(), "{}: {:?}", pair.name, theirs.lines);
+        seen.extend(theirs.fields.keys().map(|field| (field.clone(), ())));
+        let found = describe(&theirs, &mine, pair.only_fields);
+        if !found.is_empty() {
+            differences.insert(&pair.name, found);
+        }
+    }
+    for field in FIELDS.iter().filter(|field| field.readable.v22_05) {
+        assert!(seen.contains_key(&format!("after {}", field.name)), "{}", field.name);
+    }
+    let text: String = differences
+        .iter()
+        .map(|(name, found)| format!("{name}\n  {}\n", found.join("\n  ")))
+        .collect();
+    assert!(
+        differences.is_empty(),
+        "{} of {} pairs differ:\n{text}",
+        differences.len(),
+        pairs.len()
+    );
+}

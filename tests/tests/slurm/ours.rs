@@ -1,0 +1,54 @@
+//! Our manager with the builtin `lua`, for the same scripts and requests.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use jobtap_tests::{Manager, Output, jobtap, run, temporary};
+use tempfile::TempDir;
+
+/// A running manager that ends with this value.
+pub(crate) struct Ours {
+    manager: Manager,
+    dir: TempDir,
+}
+
+impl Ours {
+    /// Starts one with the partitions of [`Slurm`](super::real::Slurm) as queues, whose `job_submit.lua` is made
+    /// by `script` of the directory in which it will lie.
+    pub(crate) fn start(script: impl FnOnce(&Path) -> String) -> Self {
+        let dir = temporary();
+        let file = dir.path().join("job_submit.lua");
+        fs::write(&file, script(dir.path())).unwrap();
+        // As Slurm 22.05: a script that fails at run time accepts the job.
+        let config = format!(
+            "[queues.batch]\n\
+             [queues.debug.policy.limits]\n\
+             duration = \"60m\"\n\
+             [queues.debug.policy.jobspec.defaults.system]\n\
+             duration = \"60m\"\n\
+             [policy.jobspec.defaults.system]\n\
+             queue = \"batch\"\n\
+             [job-manager]\n\
+             plugins = [{{ load = \"lua\" }}]\n\
+             [plugins.lua]\n\
+             script = \"{}\"\n\
+             on_error = \"accept\"\n",
+            file.display()
+        );
+        let manager = Manager::start_with(jobtap(), &config);
+        // Queues with names are stopped at first, as in Flux; Slurm's partitions are up.
+        manager.jobtap("queue start --all --quiet").ok();
+        Self { manager, dir }
+    }
+
+    /// Where `job_submit.lua` is.
+    pub(crate) fn scripts(&self) -> PathBuf {
+        self.dir.path().to_path_buf()
+    }
+
+    /// Runs `jobtap sbatch` with these words.
+    pub(crate) fn sbatch(&self, words: &[&str]) -> Output {
+        let words = ["sbatch"].iter().chain(words);
+        run(self.manager.command(words).current_dir("/"))
+    }
+}

@@ -1,0 +1,59 @@
+-- Looks on: what each option of a request puts into the description.
+-- request: --wrap true
+-- request: -J climate --wrap true
+-- request: -A physics --wrap true
+-- request: -p debug --wrap true
+-- request: -p batch,debug --wrap true
+-- request: -t 10 --wrap true
+-- request: -t 1:30:00 --wrap true
+-- request: -t 1-2 --wrap true
+-- request: -t 0:45 --wrap true
+-- request: -n 4 --wrap true
+-- request: -n 4 -c 2 --wrap true
+-- request: -N 1 --wrap true
+-- request: -N 1-1 -n 2 --wrap true
+-- request: -N 1 --ntasks-per-node=4 --wrap true
+-- request: --mem=4G --wrap true
+-- request: --mem=500 --wrap true
+-- request: --mem-per-cpu=200M -n 2 --wrap true
+-- request: --gres=gpu:2 --wrap true
+-- request: --gpus=2 --wrap true
+-- request: --gpus-per-node=1 -N 1 --wrap true
+-- request: --gpus-per-task=1 -n 2 --wrap true
+-- request: --cpus-per-gpu=3 --gpus=1 --wrap true
+-- request: --mem-per-gpu=1G --gpus=1 --wrap true
+-- request: --exclusive --wrap true
+-- request: --oversubscribe --wrap true
+-- request: --comment=hello --wrap true
+-- request: --begin=2031-05-06T07:08:09 --wrap true
+-- request: --deadline=2031-05-06T07:08:09 -t 5 --wrap true
+-- request: --nice=50 --wrap true
+-- request: --priority=77 --wrap true
+-- request: --hold --wrap true
+-- request: --requeue --wrap true
+-- request: --no-requeue --wrap true
+-- request: --array=1-4 --wrap true
+-- request: -D /var --wrap true
+-- request: -o /tmp/out.%j -e /tmp/err.%j -i /dev/null --wrap true
+-- request: --mail-type=END,FAIL --mail-user=ada --wrap true
+-- request: --wckey=key --wrap true
+-- request: --time-min=3 -t 9 --wrap true
+-- request: --export=SITE_MARK=5 --wrap true
+-- request: --contiguous --wrap true
+-- request: --tmp=10 --wrap true
+-- request: --mincpus=2 --wrap true
+-- request: --threads-per-core=1 --wrap true
+-- request: --cores-per-socket=1 --wrap true
+-- request: --sockets-per-node=1 --wrap true
+-- request: --dependency=singleton --wrap true
+-- request (fields): --dependency=afterok:1 --wrap true
+-- request (fields): -C intel --wrap true
+-- request (fields): -w node7 --wrap true
+-- request (fields): -x node7 --wrap true
+-- request (fields): -q high --wrap true
+-- request (fields): -L matlab:2 --wrap true
+-- request (fields): --reservation=maint --wrap true
+-- request (fields): --switches=1@5 --wrap true
+function policy_submit(job)
+    return slurm.SUCCESS
+end
