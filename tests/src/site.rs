@@ -44,7 +44,10 @@ impl Site {
         site.write("deadline/Cargo.toml", &cargo_toml("deadline"));
         site.copy("examples/deadline/src/lib.rs", "deadline/src/lib.rs");
         site.write("crates/probe-0.1.0/Cargo.toml", &cargo_toml("probe"));
-        site.copy("tests/plugins/probe/src/lib.rs", "crates/probe-0.1.0/src/lib.rs");
+        for file in ["lib.rs", "slurm.rs"] {
+            let (from, to) = ("tests/plugins/probe/src", "crates/probe-0.1.0/src");
+            site.copy(&format!("{from}/{file}"), &format!("{to}/{file}"));
+        }
         site.write("crates/shortest-0.1.0/Cargo.toml", &cargo_toml("shortest"));
         site.write("crates/shortest-0.1.0/src/lib.rs", SCHEDULER);
         for name in ["probe", "shortest"] {
