@@ -245,8 +245,8 @@ async fn ask(
     }
 }
 
-/// Has a thread of the host run the queue. Nobody waits for the thread, which may have to answer others long
-/// after the request that has called it; a thread that couldn't be had is asked for again at the next check.
+/// Has a thread of the host run the queue. The thread isn't waited for: it may still answer other requests long
+/// after the one that has called it. If no thread is free, one is asked for again at the next check.
 fn run(worker: Arc<Worker>, remote: &Remote<Lua>) {
     let thread = remote.clone();
     remote.spawn(async move {

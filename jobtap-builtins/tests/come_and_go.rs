@@ -2,6 +2,8 @@
 //! prolog: each job goes on, or shows what it waits for.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+use std::sync::Once;
+
 use jobtap_builtins as _;
 use jobtap_core::host::{PluginDescriptor, Registry};
 use jobtap_core::job::WaitStatus;
@@ -11,6 +13,18 @@ use serde_json::{Value, json};
 
 fn linked() -> Vec<&'static PluginDescriptor> {
     Registry::linked().unwrap().plugins().collect()
+}
+
+/// A script for the plugin `lua` that accepts every request.
+fn script() -> String {
+    let path = concat!(env!("CARGO_TARGET_TMPDIR"), "/come_and_go.lua");
+    static WRITTEN: Once = Once::new();
+    WRITTEN.call_once(|| {
+        let submit = "function slurm_job_submit() return slurm.SUCCESS end";
+        let modify = "function slurm_job_modify() return slurm.SUCCESS end";
+        std::fs::write(path, format!("{submit}\n{modify}\n")).unwrap();
+    });
+    path.to_owned()
 }
 
 /// Starts a manager with all linked plugins loaded; prologs stay open.
@@ -37,6 +51,7 @@ fn manager() -> TestManager {
                 "licenses": {"matlab": 1},
                 "fairshare": {"weights": {"fairshare": 100}},
                 "preempt-notice": {"before": "10s"},
+                "lua": {"script": script()},
             },
         }))
         .start();

@@ -372,7 +372,7 @@ mod tokens {
     }
 
     #[test]
-    fn what_nobody_takes_over_has_failed() {
+    fn work_that_is_not_taken_over_has_failed() {
         let mut m = with::<Gate>();
         let id = m.submit(TestJob::new().attribute("forget", 1)).unwrap();
         m.crash_and_restart();

@@ -248,7 +248,7 @@ fn for_no_ranks_it_is_over_at_once() {
 }
 
 #[test]
-fn nobody_is_left_when_nobody_waits_or_the_plugin_goes() {
+fn no_process_is_left_when_the_plugin_or_its_future_goes() {
     let mut m = start("dropped");
     assert_eq!(m.started_processes().len(), 3);
     assert!(signals(&m).is_empty());

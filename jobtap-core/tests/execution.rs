@@ -244,7 +244,7 @@ impl Refuses {
 }
 
 #[test]
-fn a_job_that_nobody_has_ever_started_is_not_lost_by_a_restart() {
+fn a_job_that_was_never_started_is_not_lost_by_a_restart() {
     let mut m = manager().plugin::<Refuses>().start();
     let id = m.submit(TestJob::new()).unwrap();
     m.assert_state(id, State::Cleanup);

@@ -168,7 +168,7 @@ mod gates {
     }
 
     #[test]
-    fn nobody_knows_of_a_job_that_is_not_accepted_yet() {
+    fn a_job_that_is_not_accepted_yet_is_unknown() {
         let mut m =
             TestManager::new().plugin::<ByUrgency>().plugin::<First>().linked::<Counter>().start();
         let _ = m.submit(TestJob::new());

@@ -79,7 +79,7 @@ fn of_the_changes_those_are_made_that_are_chosen() {
 }
 
 #[test]
-fn a_plugin_that_nobody_knows_is_refused_and_the_old_ones_stay() {
+fn an_unknown_plugin_is_refused_and_the_old_ones_stay() {
     let mut m = with(checks(json!(["feasibility"])));
     let text = m.configure(checks(json!(["feasable"]))).unwrap_err();
     assert!(text.starts_with("ingest.validator.plugins: "), "{text}");

@@ -296,7 +296,7 @@ fn a_blocked_head_blocks() {
     let head = m.submit(TestJob::new().ntasks(2)).unwrap();
     let small = m.submit(TestJob::new().ntasks(1)).unwrap();
     m.assert_state(head, State::Sched);
-    // It would fit, but nobody passes the head.
+    // It would fit, but no job passes the head.
     m.assert_state(small, State::Sched);
     m.finish(running, 0);
     m.assert_state(head, State::Run);

@@ -367,7 +367,7 @@ impl World {
         self.check()?;
         prop_assert!(Nodes::of(&self.m.resource_log()).down().is_empty());
         for id in self.m.jobs() {
-            // Nobody is told to wait for a node.
+            // No job is told to wait for a node.
             let told = self.m.why(id).join("; ");
             prop_assert!(!told.contains("nodes") && !told.contains("maintenance"), "{}", told);
         }

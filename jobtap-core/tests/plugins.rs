@@ -163,7 +163,7 @@ mod failed_prolog {
         m.advance(6.0);
         m.crash_and_restart();
         m.assert_exception(id, "epilog", "the manager was restarted while it was open");
-        // It never began: nobody is asked what became of it, and its node is as good as before.
+        // It never began: the executor is not asked what became of it, and its node is as good as before.
         let open = "submit validate depend priority alloc prolog-start epilog-start exception \
                     prolog-finish";
         m.assert_events(id, &format!("{open} exception epilog-finish free clean"));

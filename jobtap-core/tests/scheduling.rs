@@ -80,7 +80,7 @@ fn an_overdue_job_counts_as_one_that_ends_at_any_moment() {
 }
 
 #[test]
-fn nobody_passes_when_no_end_is_known() {
+fn no_job_passes_when_no_end_is_known() {
     let mut m = manager("easy");
     m.submit(TestJob::new().ntasks(3)).unwrap();
     let head = m.submit(job(4, 100.0)).unwrap();
@@ -90,7 +90,7 @@ fn nobody_passes_when_no_end_is_known() {
 }
 
 #[test]
-fn strict_order_lets_nobody_pass() {
+fn strict_order_lets_no_job_pass() {
     let mut m = manager("fifo");
     m.submit(job(3, 100.0)).unwrap();
     let head = m.submit(job(4, 100.0)).unwrap();
@@ -133,7 +133,7 @@ fn a_job_that_was_blocked_and_became_shorter_is_tried_again() {
 }
 
 #[test]
-fn a_conservative_plan_lets_nobody_be_passed_who_would_be_delayed() {
+fn a_conservative_plan_lets_no_job_pass_that_delays_another() {
     let mut m = manager("conservative");
     m.submit(job(3, 100.0)).unwrap();
     let first = m.submit(job(4, 10.0)).unwrap();
@@ -240,7 +240,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_conservative_plan_delays_nobody_for_those_behind(
+    fn a_conservative_plan_delays_no_job_for_those_behind(
         jobs in vec((1..=CORES, 1..30u32, 0..10u32), 1..10),
     ) {
         let start = |count: usize, which: usize| {

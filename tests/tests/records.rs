@@ -205,6 +205,7 @@ fn the_events_journal_streams_past_and_new_events() {
         "validate",
         "depend",
         "priority",
+        "annotations",
         "alloc R",
         "start",
         "finish",

@@ -124,7 +124,7 @@ struct Matcher<'a> {
     budget: &'a mut dyn Budget,
 }
 
-/// Where a match ends; `None` if there is none.
+/// Where a match ends; `None` without a match.
 type End = Result<Option<usize>, PatternError>;
 
 impl Matcher<'_> {

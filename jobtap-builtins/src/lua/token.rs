@@ -245,8 +245,8 @@ impl Reader<'_> {
         }
     }
 
-    /// The length of what begins with a long bracket here: `None` if there is none, `Some(None)` if it
-    /// doesn't end.
+    /// The length of what begins with a long bracket here: `None` without one, `Some(None)` for one
+    /// that doesn't end.
     fn long_bracket(&self) -> Option<Option<usize>> {
         if self.peek(0) != Some(b'[') {
             return None;

@@ -34,8 +34,8 @@ pub struct PrepFailure {
     pub topic: TopicId,
     /// The job.
     pub job: JobId,
-    /// The description of the prolog or epilog that is open for it; `None` if there is none, since the handler
-    /// is not asynchronous.
+    /// The description of the prolog or epilog that is open for it; `None` for a handler that is
+    /// not asynchronous.
     pub description: Option<String>,
     /// The node, at the topics that are called for each.
     pub node: Option<Node>,

@@ -54,7 +54,7 @@ pub struct Field<T: 'static> {
     pub writable: Versions,
     /// What a number counts: `minutes`, `MiB`; empty if there is nothing to say.
     pub unit: &'static str,
-    /// The option of `sbatch` that sets it; empty if there is none.
+    /// The option of `sbatch` that sets it; empty for a field without one.
     pub option: &'static str,
     /// What it means.
     pub doc: &'static str,

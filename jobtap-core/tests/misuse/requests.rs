@@ -216,7 +216,7 @@ fn a_configuration_of_plugins_names_the_entry_that_is_wrong() {
 }
 
 #[test]
-fn dependencies_that_nobody_understands_are_refused() {
+fn dependencies_of_unknown_schemes_are_refused() {
     let mut m = manager();
     let text = m.submit(TestJob::new().dependency("moon:full")).unwrap_err();
     assert_eq!(text, "dependency scheme \"moon\" not supported");

@@ -38,7 +38,9 @@ impl Lineup {
     pub(super) fn new(plan: &Plan, resolved: &Resolved) -> Result<Self, BuildError> {
         let mut members = Vec::new();
         if !plan.builtins.is_empty() {
-            let (name, plugins) = ("jobtap-builtins".to_owned(), plan.builtins.clone());
+            let (name, mut plugins) = ("jobtap-builtins".to_owned(), plan.builtins.clone());
+            // By their names, as in a manager that declares no sequence; in the source they are by folders.
+            plugins.sort_by(|one, other| one.name.cmp(&other.name));
             members.push(Member { name, plugins, schedulers: Vec::new() });
         }
         for entry in &plan.manifest.plugins {

@@ -216,7 +216,7 @@ fn read(jobspec: &Value, desc: &mut JobDescriptor) {
     desc.min_cpus = u32(counts.ntasks.saturating_mul(cores));
 }
 
-/// The first vertex of a type, from the top; empty if there is none.
+/// The first vertex of a type, from the top; empty without one.
 fn vertex(resources: &Value, kind: &str) -> Map<String, Value> {
     let mut list = resources.as_array();
     // A jobspec of version 1 is not deeper.

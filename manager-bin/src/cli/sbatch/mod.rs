@@ -339,7 +339,9 @@ async fn submit_array(
 fn show_kept(request: &Request) -> Result<(), CliError> {
     let jobspec = request.desc.to_jobspec().map_err(CliError::failure)?;
     let kept = path::get(&jobspec, "attributes.system.slurm").and_then(Value::as_object);
-    for (name, value) in kept.into_iter().flatten() {
+    // These two say how the request was made, and not what it asks for.
+    let asked = |(name, _): &(&String, &Value)| !matches!(name.as_str(), "argv" | "bitflags");
+    for (name, value) in kept.into_iter().flatten().filter(asked) {
         let text = format!("{name} is {value}: kept with the job, for plugins");
         session::print_message(&Prog::current().info(COMMAND, text));
     }

@@ -46,8 +46,10 @@ fn a_script_becomes_a_job_that_runs_it_once() {
     assert_eq!(system["shell"]["options"]["output"]["stdout"]["path"], "out-{{name}}");
     assert_eq!(system["shell"]["options"]["env-expand"]["SLURM_JOB_ID"], "{{id.dec}}");
     assert_eq!(system["environment"]["SLURM_JOB_PARTITION"], "long");
-    // The jobspec says all of it but for the name of the script.
-    assert_eq!(system["slurm"], json!({ "argv": description.argv }));
+    // The jobspec says all of it but for the name of the script, and what was given and what is a default: the
+    // tasks were given, account, QOS and wckey are defaults.
+    let flags = 1 << 14 | 1 << 25 | 1 << 27 | 1 << 28;
+    assert_eq!(system["slurm"], json!({ "argv": description.argv, "bitflags": flags }));
 }
 
 #[test]
