@@ -172,7 +172,7 @@ fn described(name: &str, field: bool) -> String {
     format!("{what} '{name}'")
 }
 
-/// The string without the backslashes of escapes that Lua 5.4 doesn't know; `None` if there are none.
+/// The string without the backslashes of escapes that Lua 5.4 doesn't know; `None` for a string without such escapes.
 fn without_unknown_escapes(string: &[u8]) -> Option<Vec<u8>> {
     let mut text = Vec::with_capacity(string.len());
     let mut rest = string;

@@ -145,7 +145,7 @@ record! {
         thread_spec: [u16 or nil], NO RO, "threads", "";
         #[doc = "The time limit; `INFINITE` for none."]
         time_limit: [u32 or NO_VAL], RO RO, "minutes", "";
-        #[doc = "The least time limit with which the job may start; 0 if there is none."]
+        #[doc = "The least time limit with which the job may start; 0 if it is not set."]
         time_min: [u32], RO RO, "minutes", "";
         #[doc = "The CPUs that the job has."]
         total_cpus: [u32], RO RO, "CPUs", "";

@@ -107,7 +107,7 @@ fn records_that_set_nothing_read_as_in_slurm() {
     }
 }
 
-/// A value of the field's type that is none of its special ones.
+/// An ordinary value of the field's type: neither unset nor infinite.
 fn sample(field: &Field<JobDescriptor>) -> Value {
     match field.kind {
         Kind::Number => Value::Number(3.0),

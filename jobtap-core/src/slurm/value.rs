@@ -273,7 +273,7 @@ pub(super) fn optional_from<W: Width>(value: &Value, unset: W) -> Result<Option<
     Ok(Some(W::of(number_from(value)?)).filter(|number| *number != unset))
 }
 
-/// Converts a value to a point in time. A time before 1970 is none, as is 0.
+/// Converts a value to a point in time. 0 and times before 1970 count as not set.
 pub(super) fn time_from(value: &Value) -> Result<Option<u64>, SetError> {
     let seconds = register64(number_from(value)?);
     Ok(u64::try_from(seconds).ok().filter(|seconds| *seconds > 0))

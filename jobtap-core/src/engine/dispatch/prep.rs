@@ -34,7 +34,7 @@ const RESTARTS: &str = "attributes.system.slurm.restart_cnt";
 /// ever.
 const ATTEMPTS: u64 = 3;
 
-/// Calls the next handlers that the start of a job has to wait for. Returns false if there are none.
+/// Calls the next handlers that the start of a job has to wait for. Returns false when all were called.
 pub(crate) fn begin_prologs(core: &mut Core, id: JobId) -> bool {
     let stack = &core.plugins.stack;
     let (controller, nodes) = (TopicId::SlurmPrologSlurmctld, TopicId::SlurmProlog);
@@ -53,8 +53,8 @@ pub(crate) fn begin_prologs(core: &mut Core, id: JobId) -> bool {
     false
 }
 
-/// Calls the handlers that the release of a job's resources has to wait for, once. Returns false if there are
-/// none.
+/// Calls the handlers that the release of a job's resources has to wait for, once. Returns false when no
+/// plugin handles them, or when they were called.
 pub(crate) fn begin_epilogs(core: &mut Core, id: JobId) -> bool {
     let topics = [TopicId::SlurmEpilogSlurmctld, TopicId::SlurmEpilog];
     let handled = topics.iter().any(|topic| core.plugins.stack.handles(*topic));

@@ -107,7 +107,7 @@ pub(super) const TIME_LIMIT: Group = Group {
         let seconds = path::get(jobspec, DURATION).and_then(Value::as_f64);
         let minutes =
             seconds.filter(|seconds| *seconds > 0.0).map(|seconds| (seconds / 60.0).ceil());
-        // A limit that is longer than Slurm can say is none.
+        // A limit that is longer than Slurm can say counts as no limit.
         desc.time_limit = minutes.map(|minutes| minutes.min(f64::from(INFINITE)) as u32);
     },
     same: |a, b| seconds(a) == seconds(b),

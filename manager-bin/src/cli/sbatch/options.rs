@@ -3,7 +3,7 @@
 //!
 //! All three are read by the same rules into settings in the order of precedence, so that the last of two
 //! settings of one option holds. The rules are those of `getopt_long`: short options can be combined, a long
-//! one can be shortened, and options end at the first word that is none.
+//! one can be shortened, and options end at the first word that is not an option.
 
 use std::fmt::Write as _;
 
@@ -27,7 +27,7 @@ pub(super) struct Spec {
     pub(super) name: &'static str,
     pub(super) short: Option<char>,
     pub(super) takes: Takes,
-    /// The environment variable that sets it; empty if there is none.
+    /// The environment variable that sets it; empty for an option without one.
     pub(super) variable: &'static str,
     pub(super) help: &'static str,
 }
