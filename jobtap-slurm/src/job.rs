@@ -3,7 +3,7 @@
 use jobtap_core::host::{JobParts, RequestKey};
 use jobtap_core::job::{Job, JobId, State, Timestamp, Uid, Urgency};
 use jobtap_core::jobspec::Jobspec;
-use jobtap_core::resource::{Children, Hostlist, ResourceSet};
+use jobtap_core::resource::{Children, Hostlist, Idset, ResourceSet};
 use jobtap_core::slurm::{JOB_STATES, JobDescriptor, JobRecord};
 use serde_json::Value;
 
@@ -45,10 +45,13 @@ pub(crate) fn parts_of_record(record: &JobRecord) -> JobParts {
     parts
 }
 
-/// The hosts of a job. Slurm's cores have other numbers, so that none are named.
+/// The hosts of a job. What it has on them is not told to plugins, so that no cores are named; a rank has to
+/// have something.
 pub(crate) fn resources(nodes: &str) -> ResourceSet {
     let hosts: Hostlist = nodes.parse().unwrap_or_default();
-    ResourceSet::uniform(0, &hosts, Children::default())
+    let mut node = Children::default();
+    node.insert("node", Idset::from(0..=0));
+    ResourceSet::uniform(0, &hosts, node)
 }
 
 fn jobspec(desc: &JobDescriptor) -> Result<Jobspec, String> {

@@ -33,6 +33,7 @@ pub const VERSION: u32 = layout::VERSION;
 ///
 /// # Panics
 /// At compile time, when `N` is not one more than the length of the text.
+#[allow(clippy::indexing_slicing, reason = "evaluated at compile time")]
 pub const fn c_array<const N: usize>(text: &str) -> [u8; N] {
     let bytes = text.as_bytes();
     assert!(bytes.len() + 1 == N);

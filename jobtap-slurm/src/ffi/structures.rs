@@ -28,6 +28,21 @@ struct Place {
     count: Option<Member>,
 }
 
+/// A member by name, and for a list the name of its count.
+struct Named {
+    base: Base,
+    layout: &'static [Member],
+    member: &'static str,
+    count: &'static str,
+}
+
+impl Named {
+    /// A member of the structure that Slurm passes.
+    fn of(layout: &'static [Member], member: &'static str) -> Self {
+        Self { base: Base::Itself, layout, member, count: count_of(member) }
+    }
+}
+
 /// The fields of a structure, and where they are.
 #[derive(Debug)]
 struct Plan {
@@ -36,18 +51,15 @@ struct Plan {
 }
 
 impl Plan {
-    /// Finds each field of a table by `locate`: its structure, member and count.
-    fn of<T: Default>(
-        table: &'static [Field<T>],
-        locate: fn(&'static str) -> (Base, &'static [Member], &'static str, &'static str),
-    ) -> Self {
+    /// Finds each field of a table by `locate`.
+    fn of<T: Default>(table: &'static [Field<T>], locate: fn(&'static str) -> Named) -> Self {
         let mut plan = Self { slots: Vec::new(), places: Vec::new() };
         for field in table {
-            let (base, members, name, count) = locate(field.name);
-            let Some(member) = find(members, name) else { continue };
+            let Named { base, layout, member, count } = locate(field.name);
+            let Some(member) = find(layout, member) else { continue };
             let Some(kind) = member.kind.stored() else { continue };
             let Some(slot) = Slot::of(table, field.name, kind) else { continue };
-            let count = find(members, count);
+            let count = find(layout, count);
             if member.kind == Kind::Texts && count.is_none() {
                 continue;
             }
@@ -85,9 +97,7 @@ impl<'a> InMemory<'a> {
     pub(super) unsafe fn descriptor(descriptor: *mut c_void) -> Self {
         static PLAN: OnceLock<Plan> = OnceLock::new();
         let plan = PLAN.get_or_init(|| {
-            Plan::of(JobDescriptor::FIELDS, |field| {
-                (Base::Itself, layout::JOB_DESCRIPTOR, field, count_of(field))
-            })
+            Plan::of(JobDescriptor::FIELDS, |field| Named::of(layout::JOB_DESCRIPTOR, field))
         });
         let none = std::ptr::null_mut();
         Self { plan, bases: [descriptor.cast(), none, none, none], call: PhantomData }
@@ -245,16 +255,16 @@ pub(super) unsafe fn job_record(record: *const c_void) -> JobRecord {
     static PLAN: OnceLock<Plan> = OnceLock::new();
     let plan = PLAN.get_or_init(|| {
         Plan::of(JobRecord::FIELDS, |field| {
-            let details = (Base::Details, layout::JOB_DETAILS, field, count_of(field));
+            let on = |base, layout, member| Named { base, ..Named::of(layout, member) };
             match field {
-                "array_task_cnt" => (Base::Array, layout::JOB_ARRAY, "task_cnt", ""),
-                "qos" => (Base::Qos, layout::QOS, "name", ""),
-                "curr_dependency" => (Base::Details, layout::JOB_DETAILS, "dependency", ""),
+                "array_task_cnt" => on(Base::Array, layout::JOB_ARRAY, "task_cnt"),
+                "qos" => on(Base::Qos, layout::QOS, "name"),
+                "curr_dependency" => on(Base::Details, layout::JOB_DETAILS, "dependency"),
                 "argv" | "core_spec" | "extra" | "features" | "max_cpus" | "max_nodes"
                 | "min_cpus" | "min_nodes" | "nice" | "orig_dependency" | "pn_min_cpus"
                 | "pn_min_memory" | "std_err" | "std_in" | "std_out" | "submit_time"
-                | "work_dir" => details,
-                _ => (Base::Itself, layout::JOB_RECORD, field, count_of(field)),
+                | "work_dir" => on(Base::Details, layout::JOB_DETAILS, field),
+                _ => Named::of(layout::JOB_RECORD, field),
             }
         })
     });
@@ -295,8 +305,7 @@ impl PartitionFor {
         static PLAN: OnceLock<Plan> = OnceLock::new();
         let plan = PLAN.get_or_init(|| {
             Plan::of(Partition::FIELDS, |field| {
-                let member = if field == "qos" { "qos_char" } else { field };
-                (Base::Itself, layout::PARTITION, member, "")
+                Named::of(layout::PARTITION, if field == "qos" { "qos_char" } else { field })
             })
         });
         let none = std::ptr::null_mut();
