@@ -31,6 +31,7 @@ mod meter;
 mod offers;
 mod order;
 pub(crate) mod outcome;
+pub(crate) mod parts;
 pub(crate) mod perilog;
 pub(crate) mod prep;
 pub(crate) mod process;
@@ -64,6 +65,7 @@ pub use offers::{
 };
 pub use order::{Placement, arrange};
 pub use outcome::{Decisions, Outcome};
+pub use parts::{JobParts, Lent};
 pub use prep::PrepFailure;
 pub use process::{LineSink, ProcessAnswer, ProcessCommand, ProcessKey};
 pub use registry::{Registry, RegistryBuilder, RegistryError};
