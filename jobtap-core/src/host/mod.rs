@@ -28,6 +28,7 @@ pub(crate) mod exception;
 pub(crate) mod failure;
 mod is_error;
 mod meter;
+mod offers;
 mod order;
 pub(crate) mod outcome;
 pub(crate) mod parts;
@@ -58,6 +59,10 @@ pub use failure::{Failure, panic_text};
 pub use futures_util::future::AbortHandle;
 pub use is_error::IsError;
 pub use meter::{BUCKETS, HandlerStats, SAMPLE, Ticks};
+pub use offers::{
+    CALL_OFFERS, CallOffers, HostKind, Offer, Offers, SERVICE_OFFERS, TOPIC_OFFERS, TopicOffers,
+    call_name,
+};
 pub use order::{Placement, arrange};
 pub use outcome::{Decisions, Outcome};
 pub use parts::{JobParts, Lent};

@@ -4,13 +4,13 @@
 //! transitions, and the callbacks of all plugins, before the call returns. So nothing of the adapter is
 //! borrowed during a call.
 
-use jobtap_core::host::{Command, PluginKey, RemoteWork};
+use jobtap_core::host::{Command, HostKind, PluginKey, RemoteWork};
 use jobtap_core::job::{JobId, State};
 use jobtap_core::plugin::{CallError, Level, Perilog, Priority};
 use serde_json::{Map, Value, json};
 
 use super::Adapter;
-use super::frame::Queued;
+use super::frame::{NOT_ANNOTATED, Queued};
 use crate::flux::{Errno, Flux};
 
 /// How many callbacks may be nested before what they ask for is put off until the outermost has ended. Each
@@ -24,8 +24,6 @@ enum Dropped {
     Check(CallError),
     /// Flux has refused it.
     Flux(&'static str, Errno),
-    /// Flux has no such call.
-    NotServed(&'static str),
 }
 
 /// The result of a function of Flux, with its name.
@@ -67,12 +65,14 @@ impl<F: Flux> Adapter<F> {
 
     fn carry_out_one(&self, origin: &'static str, queued: Queued) {
         let Queued { plugin, command } = queued;
-        let checked = self.mirror.borrow().check(plugin, &command).map_err(Dropped::Check);
+        let checked = HostKind::Flux
+            .check_call(&command)
+            .and_then(|()| self.mirror.borrow().check(plugin, &command))
+            .map_err(Dropped::Check);
         let Err(dropped) = checked.and_then(|()| self.execute(plugin, command)) else { return };
         let reason = match dropped {
             Dropped::Check(error) => error.to_string(),
             Dropped::Flux(function, errno) => format!("{function}: {errno}"),
-            Dropped::NotServed(call) => format!("{call}: Flux has no such call for plugins"),
         };
         let name = self.name(plugin);
         self.log(Level::Warning, &format!("{name}: {origin}: dropped: {reason}"));
@@ -259,15 +259,15 @@ impl<F: Flux> Adapter<F> {
                 self.log(level, &format!("{job}: {text}"));
                 Ok(())
             }
-            Command::PutGuest { .. } => Err(Dropped::NotServed("guest_put")),
-            Command::Retain { .. } | Command::FreeRetained { .. } => {
-                Err(Dropped::NotServed("retain_resources"))
-            }
-            Command::FailPrep(_) => Err(Dropped::NotServed("slurm.prolog")),
-            Command::Verdict { .. } => Err(Dropped::NotServed("an async job.validate")),
-            Command::UserMessage { .. }
+            // Refused above, or made by handlers that are refused when the file is loaded.
+            Command::PutGuest { .. }
+            | Command::Retain { .. }
+            | Command::FreeRetained { .. }
+            | Command::FailPrep(_)
+            | Command::Verdict { .. }
+            | Command::UserMessage { .. }
             | Command::BeginRequestWork(_)
-            | Command::AnswerRequest { .. } => Err(Dropped::NotServed("slurm.job_submit")),
+            | Command::AnswerRequest { .. } => Ok(()),
         }
     }
 
@@ -402,6 +402,11 @@ impl<F: Flux> Adapter<F> {
         }
     }
 
+    /// Whether the callback that is under way can annotate this job.
+    pub(super) fn annotates(&self, job: JobId) -> bool {
+        self.answers.borrow().last().is_some_and(|(current, _)| *current == job)
+    }
+
     /// Annotations go to Flux as part of the answer of the callback, so only those of its job can be changed.
     fn annotate(&self, job: JobId, annotations: Map<String, Value>) -> Result<(), Dropped> {
         let mut answers = self.answers.borrow_mut();
@@ -410,7 +415,7 @@ impl<F: Flux> Adapter<F> {
                 merge(notes, annotations);
                 Ok(())
             }
-            _ => Err(Dropped::NotServed("annotate, but for the job of the callback")),
+            _ => Err(Dropped::Check(NOT_ANNOTATED)),
         }
     }
 

@@ -7,8 +7,8 @@ use std::rc::Rc;
 use elsa::FrozenMap;
 use jobtap_core::engine::Mirror;
 use jobtap_core::host::{
-    Args, BoundHandler, Command, Detail, Failure, Fault, Host, LoadedPlugin, Outcome, PluginKey,
-    RemoteHandle,
+    Args, BoundHandler, Command, Detail, Failure, Fault, Host, HostKind, LoadedPlugin, Outcome,
+    PluginKey, RemoteHandle,
 };
 use jobtap_core::job::{Job, JobId, Timestamp, Uid};
 use jobtap_core::plugin::{CallError, Level, Priority};
@@ -62,6 +62,14 @@ pub(super) struct Dispatched {
     /// A gate refuses, with this text for the user.
     pub(super) refusal: Option<String>,
 }
+
+/// Annotations go to Flux with the answer of the callback, which is about one job.
+pub(super) const NOT_ANNOTATED: CallError = CallError::NotServed {
+    host: HostKind::Flux,
+    call: "annotate",
+    reason: "a callback annotates its own job, at `job.new`, `job.state.*`, `job.update` and later topics: set \
+             a memo otherwise",
+};
 
 /// What one callback sees.
 struct Frame<'e, F: Flux> {
@@ -182,6 +190,12 @@ impl<F: Flux> Host for Frame<'_, F> {
     }
 
     fn call(&self, command: Command) -> Result<(), CallError> {
+        HostKind::Flux.check_call(&command)?;
+        if let Command::Annotate { job, .. } = &command
+            && !self.adapter.annotates(*job)
+        {
+            return Err(NOT_ANNOTATED);
+        }
         self.mirror.check(self.plugin.get().key(), &command)?;
         self.push(command);
         Ok(())

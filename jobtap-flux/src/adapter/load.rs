@@ -6,9 +6,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use jobtap_core::host::{
-    Detail, Failure, Fault, HandlerEntry, InitArgs, IntroductionOrder, LoadedPlugin,
-    PluginDescriptor, PluginKey, Registry, RegistryError, RemoteHandle, RemoteSink, Role,
-    panic_text,
+    Detail, Failure, Fault, HostKind, InitArgs, IntroductionOrder, LoadedPlugin, PluginDescriptor,
+    PluginKey, Registry, RegistryError, RemoteHandle, RemoteSink, Role, panic_text,
 };
 use jobtap_core::queue::Queues;
 use jobtap_core::topic::TopicId;
@@ -92,7 +91,7 @@ fn chosen(
 /// [`LoadError::Topic`].
 pub fn check_topics(plugin: &'static PluginDescriptor) -> Result<(), LoadError> {
     for entry in plugin.handlers {
-        if let Some(reason) = gap(entry) {
+        if let Some(reason) = HostKind::Flux.handler(entry).gap() {
             return Err(LoadError::Topic {
                 plugin: plugin.name,
                 method: entry.method,
@@ -102,21 +101,6 @@ pub fn check_topics(plugin: &'static PluginDescriptor) -> Result<(), LoadError> 
         }
     }
     Ok(())
-}
-
-/// What is in the way of a handler.
-fn gap(entry: &HandlerEntry) -> Option<&'static str> {
-    match entry.id {
-        TopicId::JobValidate if entry.policy.is_some() => Some(
-            "it is `async`, and Flux waits for the verdict: write it without `async`, or let the job wait in \
-             `job.state.depend`, whose handler may be `async`",
-        ),
-        id if id.name().starts_with("slurm.") => Some(
-            "Flux has no such topic: use `job.validate`, `job.state.run` and `job.state.cleanup`, or `flux \
-             admin`'s perilog plugin for scripts",
-        ),
-        _ => None,
-    }
 }
 
 /// The topics of Flux that the adapter handles itself: those by which it follows the jobs.

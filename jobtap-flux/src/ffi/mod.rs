@@ -23,7 +23,6 @@ use std::process::Command;
 pub use entry::init;
 pub use json::Json;
 
-
 /// Lets a command's process have `fd` as its descriptor 3.
 pub(crate) fn pass_as_fd_3(command: &mut Command, fd: &impl AsFd) -> std::io::Result<()> {
     // Above 3, so that `dup2` makes a new descriptor, without the flag that would close it.

@@ -125,9 +125,16 @@ unsafe extern "C" {
         callback: RequestCallback,
         arg: *mut c_void,
     ) -> c_int;
-    pub(super) fn flux_jobtap_set_load_sort_order(p: *mut PluginHandle, mode: *const c_char) -> c_int;
+    pub(super) fn flux_jobtap_set_load_sort_order(
+        p: *mut PluginHandle,
+        mode: *const c_char,
+    ) -> c_int;
     pub(super) fn flux_jobtap_reprioritize_all(p: *mut PluginHandle) -> c_int;
-    pub(super) fn flux_jobtap_reprioritize_job(p: *mut PluginHandle, id: u64, priority: c_uint) -> c_int;
+    pub(super) fn flux_jobtap_reprioritize_job(
+        p: *mut PluginHandle,
+        id: u64,
+        priority: c_uint,
+    ) -> c_int;
     pub(super) fn flux_jobtap_dependency_add(
         p: *mut PluginHandle,
         id: u64,
@@ -138,7 +145,11 @@ unsafe extern "C" {
         id: u64,
         description: *const c_char,
     ) -> c_int;
-    pub(super) fn flux_jobtap_job_set_flag(p: *mut PluginHandle, id: u64, flag: *const c_char) -> c_int;
+    pub(super) fn flux_jobtap_job_set_flag(
+        p: *mut PluginHandle,
+        id: u64,
+        flag: *const c_char,
+    ) -> c_int;
     pub(super) fn flux_jobtap_raise_exception(
         p: *mut PluginHandle,
         id: u64,
@@ -229,7 +240,11 @@ unsafe extern "C" {
     pub(super) fn flux_msg_is_streaming(message: *const Message) -> bool;
     pub(super) fn flux_msg_incref(message: *const Message) -> *const Message;
     pub(super) fn flux_msg_decref(message: *const Message);
-    pub(super) fn flux_respond(h: *mut Broker, request: *const Message, payload: *const c_char) -> c_int;
+    pub(super) fn flux_respond(
+        h: *mut Broker,
+        request: *const Message,
+        payload: *const c_char,
+    ) -> c_int;
     pub(super) fn flux_respond_error(
         h: *mut Broker,
         request: *const Message,
