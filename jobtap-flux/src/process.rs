@@ -25,9 +25,10 @@ use crate::ffi;
 use crate::runtime::Work;
 
 /// Runs the program `$0`, and writes its status to the descriptor 3. The shell outlives the signals that are
-/// sent to the process group (a trap that isn't empty is not inherited), and says nothing itself.
+/// sent to the process group (a trap that isn't empty is not inherited), and says nothing itself: the subshell
+/// alone has the program's standard error.
 const SCRIPT: &str = "trap : HUP INT QUIT TERM USR1 USR2; exec 4>&2 2>/dev/null; \
-                      \"$0\" \"$@\" 2>&4 3>&- 4>&-; printf %d $? >&3";
+                      ( exec \"$0\" \"$@\" 2>&4 3>&- 4>&- ); printf %d $? >&3";
 
 /// How many bytes of each stream are kept.
 const KEPT: usize = 1 << 20;

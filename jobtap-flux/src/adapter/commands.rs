@@ -67,7 +67,10 @@ impl<F: Flux> Adapter<F> {
         let Queued { plugin, command } = queued;
         let checked = HostKind::Flux
             .check_call(&command)
-            .and_then(|()| self.mirror.borrow().check(plugin, &command))
+            .and_then(|()| match self.removes_posted(&command) {
+                true => Ok(()),
+                false => self.mirror.borrow().check(plugin, &command),
+            })
             .map_err(Dropped::Check);
         let Err(dropped) = checked.and_then(|()| self.execute(plugin, command)) else { return };
         let reason = match dropped {
@@ -83,7 +86,16 @@ impl<F: Flux> Adapter<F> {
         match command {
             Command::AddDependency { job, description } => {
                 self.mirror.borrow_mut().own_dependency(plugin, job, &description);
-                of("flux_jobtap_dependency_add", flux.dependency_add(job, &description))
+                let added = flux.dependency_add(job, &description);
+                let is_known = {
+                    let mirror = self.mirror.borrow();
+                    mirror.job(job).is_some_and(|job| job.dependency(&description).is_some())
+                };
+                if added.is_ok() && !is_known {
+                    // Flux has put it off until the present event of the job is done with.
+                    self.open.borrow_mut().additions.insert((job, description));
+                }
+                of("flux_jobtap_dependency_add", added)
             }
             Command::RemoveDependency { job, description } => {
                 // Flux accepts the second removal while the first waits to be applied. When it then fails, the
@@ -268,6 +280,16 @@ impl<F: Flux> Adapter<F> {
             | Command::UserMessage { .. }
             | Command::BeginRequestWork(_)
             | Command::AnswerRequest { .. } => Ok(()),
+        }
+    }
+
+    /// Whether a command removes a dependency whose addition is posted and not applied yet.
+    fn removes_posted(&self, command: &Command) -> bool {
+        match command {
+            Command::RemoveDependency { job, description } => {
+                self.open.borrow().additions.contains(&(*job, description.clone()))
+            }
+            _ => false,
         }
     }
 

@@ -110,6 +110,10 @@ impl<F: Flux> Adapter<F> {
         }
         self.stack.borrow_mut().remove(|_| true);
         if let Some(runtime) = self.runtime.get() {
+            for plugin in &plugins {
+                runtime.process(plugin.key(), ProcessCommand::KillAll);
+            }
+            // Its thread stays behind if a handler blocks it, and so does the file.
             runtime.stop();
         }
         self.depth.set(self.depth.get() - 1);

@@ -195,9 +195,8 @@ impl<F: Flux> Adapter<F> {
         if state == State::Depend {
             self.take_up_dependencies(id);
         }
-        for Left { kind, what, plugin } in
-            self.open.borrow_mut().left.remove(&id).unwrap_or_default()
-        {
+        let left = self.open.borrow_mut().left.remove(&id).unwrap_or_default();
+        for Left { kind, what, plugin } in left {
             self.take_up_perilog(id, kind, &what, &plugin);
         }
     }

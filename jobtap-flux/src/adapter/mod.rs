@@ -49,6 +49,8 @@ use frame::Queued;
 use later::Timers;
 
 pub use load::{LoadError, check_topics};
+#[cfg(test)]
+pub(crate) use load::{chosen_of, topics};
 pub(crate) use load::{linked, load_order};
 
 /// What a callback of Flux answers.
@@ -99,6 +101,8 @@ struct Instance {
 struct Open {
     /// The plugins that subscribed to a job's events.
     subscribers: FxHashMap<JobId, Vec<PluginKey>>,
+    /// Dependencies whose addition was posted and not applied yet.
+    additions: FxHashSet<(JobId, String)>,
     /// Dependencies whose removal was posted and not applied yet.
     removals: FxHashSet<(JobId, String)>,
     /// Prologs and epilogs that plugins of these names had open before a restart.

@@ -104,11 +104,6 @@ impl<F: Flux> Adapter<F> {
         match result {
             Err(error) => self.flux.respond_error(to, error.errno, &error.text),
             Ok(payload) => {
-                // Flux's payloads are objects.
-                let payload = match payload {
-                    Value::Object(_) => payload,
-                    other => serde_json::json!({ "result": other }),
-                };
                 self.flux.respond(to, &payload, !request.streaming);
                 if request.streaming {
                     const ENODATA: i32 = 61;

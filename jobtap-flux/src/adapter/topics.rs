@@ -254,12 +254,16 @@ impl<F: Flux> Adapter<F> {
 
     /// Does what follows from an event for plugins.
     fn follow(&self, id: JobId, entry: &EventEntry) {
-        if entry.name == "dependency-remove"
+        if matches!(&*entry.name, "dependency-add" | "dependency-remove")
             && let Some(what) =
                 entry.context.as_ref().and_then(|context| context.get("description"))
         {
-            let removal = (id, what.as_str().unwrap_or_default().to_owned());
-            self.open.borrow_mut().removals.remove(&removal);
+            let dependency = (id, what.as_str().unwrap_or_default().to_owned());
+            let mut open = self.open.borrow_mut();
+            match &*entry.name {
+                "dependency-add" => open.additions.remove(&dependency),
+                _ => open.removals.remove(&dependency),
+            };
         }
         if self.state(id) == Some(State::Cleanup) {
             self.start_waiting_epilogs(id);
@@ -286,6 +290,7 @@ impl<F: Flux> Adapter<F> {
         open.subscribers.remove(&id);
         open.left.remove(&id);
         open.epilogs.remove(&id);
+        open.additions.retain(|(job, _)| *job != id);
         open.removals.retain(|(job, _)| *job != id);
         let waiting = open.at_end.remove(&id);
         drop(open);

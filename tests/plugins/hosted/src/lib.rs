@@ -256,6 +256,10 @@ impl Panics {
     async fn prolog(job: JobInfo) -> Result<(), PrologFailed> {
         let wished = job.jobspec.attribute("hosted.panic").and_then(|value| value.as_str());
         assert!(wished != Some("prolog"), "wished in the prolog");
+        if wished == Some("hang") {
+            // Blocks the thread of all asynchronous handlers, which no handler may do.
+            std::thread::sleep(std::time::Duration::from_secs(3600));
+        }
         Ok(())
     }
 
@@ -312,5 +316,18 @@ impl Gate {
     #[on("unload")]
     fn unload(&self, cx: Cx<'_, Unload>) {
         cx.log(Level::Info, format!("unload with {} open", self.open.len()));
+    }
+}
+
+/// Decides about jobs later, which a host may not wait for.
+#[derive(Debug, Default)]
+pub struct Undecided;
+
+#[jobtap_plugin(name = "undecided")]
+impl Undecided {
+    #[on("job.validate")]
+    async fn validate(remote: Remote<Self>) -> Result<(), Reject> {
+        remote.sleep(1.0).await.or_error()?;
+        Ok(())
     }
 }
