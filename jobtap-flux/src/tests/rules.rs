@@ -523,7 +523,7 @@ fn a_dependency_is_removed_once_and_only_while_it_is_held() {
 fn a_chain_of_jobs_that_free_each_other_needs_little_stack() {
     use std::cell::Cell;
     use std::rc::Rc;
-    const JOBS: u64 = 20_000;
+    const JOBS: u64 = 3_000;
     let kit = Rc::new(Kit::new(&[of::<Removes>()]));
     for id in 1..=JOBS {
         waiting(&kit, id);
