@@ -4,6 +4,8 @@
 //! Flux is found by `JOBTAP_FLUX_PREFIX`, or in the `PATH`; without it each test says that it was skipped. Each
 //! test runs a shell script as the initial program of an instance of its own.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -107,7 +109,7 @@ impl Place {
 
     /// Writes the instance's configuration.
     fn configure(&self, more: &str) {
-        let host = rustix_hostname();
+        let host = hostname();
         let text = format!(
             "[resource]\nnoverify = true\n[[resource.config]]\nhosts = \"{host}\"\ncores = \"0-7\"\n{more}"
         );
@@ -194,7 +196,7 @@ impl Printed {
     }
 }
 
-fn rustix_hostname() -> String {
+fn hostname() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap().trim().to_owned()
 }
 
