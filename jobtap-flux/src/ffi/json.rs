@@ -147,6 +147,14 @@ impl Lend for Json {
         // value that lives as long as its object, of which this holds a reference.
         unsafe { Self::borrowed(sys::json_object_get(self.as_ptr(), key.as_ptr())) }
     }
+
+    fn integer(&self, key: &CStr) -> Option<i64> {
+        // SAFETY: as in `get`; the member is read at once.
+        unsafe {
+            let member = sys::json_object_get(self.as_ptr(), key.as_ptr()).as_ref()?;
+            (member.kind == sys::JSON_INTEGER).then(|| sys::json_integer_value(member))
+        }
+    }
 }
 
 /// A value within a [`Json`], which keeps it alive.
