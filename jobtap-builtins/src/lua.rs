@@ -13,6 +13,7 @@
 //! instructions = 200000000    # for one call
 //! memory = 256                # MiB, of all that the script keeps
 //! cluster = "cluster"         # slurm.CLUSTER_NAME
+//! min_job_age = "5m"          # how long slurm.jobs has jobs that have ended
 //! qos_priority = { high = 1000 }   # for slurm.get_qos_priority
 //! ```
 //!
@@ -23,7 +24,6 @@
 
 mod dialect;
 mod document;
-mod identity;
 mod limits;
 mod native;
 mod pattern;
@@ -32,7 +32,7 @@ mod script;
 pub mod token;
 mod worker;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,6 +51,9 @@ use worker::{Answer, Refused, Reply, Request, Worker};
 #[derive(Debug)]
 pub struct Lua {
     worker: Arc<Worker>,
+    min_job_age: f64,
+    /// The jobs that have ended within that time, and when.
+    ended: VecDeque<(JobId, Timestamp)>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -72,6 +75,8 @@ struct Settings {
     memory: u32,
     /// What `slurm.CLUSTER_NAME` is.
     cluster: String,
+    /// How long `slurm.jobs` has jobs that have ended; 5 minutes by default.
+    min_job_age: Option<Fsd>,
     /// What `slurm.get_qos_priority` returns.
     qos_priority: BTreeMap<String, f64>,
 }
@@ -103,6 +108,7 @@ impl Default for Settings {
             instructions: limits.instructions,
             memory: 256,
             cluster: "cluster".to_owned(),
+            min_job_age: None,
             qos_priority: BTreeMap::new(),
         }
     }
@@ -138,6 +144,9 @@ impl Settings {
 /// In MiB: below that not even the prelude finds room.
 const LEAST_MEMORY: u32 = 2;
 
+/// In seconds: Slurm's default of `MinJobAge`.
+const MIN_JOB_AGE: f64 = 300.0;
+
 /// How often a waiting request looks whether the script is stuck, in seconds.
 const CHECK: f64 = 5.0;
 
@@ -156,7 +165,15 @@ impl Lua {
         let script = Script::load(&path, options.clone(), &mut log);
         let script = script.map_err(|error| place(ConfError::new(error.to_string())))?;
         write_log(&remote, log);
-        Ok(Self { worker: Arc::new(Worker::new(path, options, script)) })
+        let min_job_age = settings.min_job_age.map_or(MIN_JOB_AGE, Fsd::as_secs);
+        let worker = Arc::new(Worker::new(path, options, script));
+        Ok(Self { worker, min_job_age, ended: VecDeque::new() })
+    }
+
+    #[on("job.state.inactive")]
+    fn ended(&mut self, job: &Job, cx: Cx<'_, JobStateInactive>) {
+        self.ended.push_back((job.id(), cx.now()));
+        self.forget_ended(cx.now());
     }
 
     #[on("slurm.job_submit")]
@@ -180,6 +197,24 @@ impl Lua {
         remote: Remote<Self>,
     ) -> Result<JobDescriptor, SlurmError> {
         decide(desc, Some(job), user, partitions, messages, remote).await
+    }
+}
+
+impl Lua {
+    fn forget_ended(&mut self, now: Timestamp) {
+        while let Some((_, end)) = self.ended.front()
+            && *end + self.min_job_age <= now
+        {
+            self.ended.pop_front();
+        }
+    }
+
+    /// The jobs of `slurm.jobs`.
+    fn jobs(&mut self, cx: &Cx<'_, Later<Self>>) -> Vec<JobRecord> {
+        self.forget_ended(cx.now());
+        // One that was purged is not found.
+        let ended = self.ended.iter().filter_map(|(id, _)| cx.job(*id).ok());
+        cx.active_jobs().map(JobRecord::from).chain(ended.map(JobRecord::from)).collect()
     }
 }
 
@@ -223,7 +258,7 @@ async fn ask(
         let worker = Arc::clone(&lua.worker);
         // Going over all jobs takes a while, and most scripts have no need of them.
         let jobs = match worker.mentions_jobs() {
-            true => cx.active_jobs().map(JobRecord::from).collect(),
+            true => lua.jobs(&cx),
             false => Vec::new(),
         };
         let surroundings = Surroundings { partitions, jobs, reservations: Vec::new() };

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use crate::cli::session;
 use crate::cli::usage::Family;
+use crate::users;
 
 const COMMAND: &str = "slurm";
 
@@ -32,7 +33,10 @@ pub(crate) fn run(args: SlurmArgs) -> ExitCode {
     session::run(COMMAND, Family::Script, async {
         let (text, good) = match &args.command {
             SlurmCommand::Explain(args) => explain::explain(args)?,
-            SlurmCommand::Try(args) => attempt::attempt(args)?,
+            SlurmCommand::Try(args) => {
+                let requester = users::requester(args.uid()).await;
+                attempt::attempt(args, requester)?
+            }
         };
         session::print(&text)?;
         Ok(u8::from(!good))
