@@ -142,7 +142,7 @@ fn wrong_requests_are_refused_and_nothing_is_submitted() {
     write(dir.path(), "bad.sh", "#!/bin/sh\n#SBATCH --tiem=5\n");
     write(dir.path(), "text", "echo\n");
     let says = |words: &[&str], code: i32, text: &str| {
-        sbatch(&m, dir.path(), words).says(code, &format!("jobtap-sbatch: ERROR: {text}"));
+        sbatch(&m, dir.path(), words).says(code, &format!("sbatch: error: {text}"));
     };
     says(&["bad.sh"], 1, "bad.sh:2: unknown option --tiem: did you mean --time?");
     says(&["--tiem=5", "bad.sh"], 2, "unknown option --tiem: did you mean --time?");
@@ -153,6 +153,12 @@ fn wrong_requests_are_refused_and_nothing_is_submitted() {
     );
     let limit = "-t: invalid time '5m': use minutes, HH:MM:SS, D-HH:MM:SS or UNLIMITED";
     says(&["-t", "5m", "--wrap", "true"], 1, limit);
+    let odd = ["--hint=multithread", "--propagate=CORE", "--wrap", "true"];
+    let warned = sbatch(&m, dir.path(), &[&["--test-only"], &odd[..]].concat());
+    let line = "sbatch: warning: --hint, --propagate have no effect here\n";
+    assert_eq!((warned.code, warned.stderr.as_str()), (0, line));
+    let quiet = sbatch(&m, dir.path(), &[&["-Q", "--test-only"], &odd[..]].concat());
+    assert_eq!((quiet.code, quiet.stderr.as_str()), (0, ""));
     let refused = sbatch(&m, dir.path(), &["-p", "nowhere", "--wrap", "true"]);
     assert_eq!(refused.code, 1, "{refused:?}");
     assert!(refused.stderr.contains("nowhere"), "{refused:?}");
