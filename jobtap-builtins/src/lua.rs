@@ -44,6 +44,7 @@ use jobtap_core::slurm::{JobDescriptor, JobRecord, Partition, SlurmError, errno}
 
 pub use limits::{Limit, Limits};
 pub use native::{LogLine, Surroundings};
+pub use process::kill_commands;
 pub use script::{LoadError, OnError, Options, Script, Verdict, Version};
 use worker::{Answer, Refused, Reply, Request, Worker};
 

@@ -113,7 +113,7 @@ fn jobs_that_have_ended_stay_in_the_list_for_some_minutes() {
         m.advance(1.5);
         failed.unwrap();
         m.messages();
-        let mut listed = |m: &mut TestManager| {
+        let listed = |m: &mut TestManager| {
             m.submit(TestJob::new().name("new").urgency(0)).unwrap();
             m.messages().join("\n")
         };

@@ -289,7 +289,19 @@ impl Request {
                 // The job is told of the limits, but tasks have those of the manager.
                 self.ignore(name);
             }
-            "get-user-env" | "hint" | "power" | "profile" => self.ignore(name),
+            // Plugins see what these ask for, and no part of the manager acts on it.
+            "hint" => {
+                hint(desc, value)?;
+                self.ignore(name);
+            }
+            "power" => {
+                if value != "level" {
+                    return Err(format!("unknown flag '{value}': use level"));
+                }
+                write(desc, "power_flags", 1_u32.into())?;
+                self.ignore(name);
+            }
+            "get-user-env" | "profile" => self.ignore(name),
             // Those that other parts of the command read, and one that asks for what is always so.
             _ => {}
         }
@@ -470,6 +482,24 @@ fn cpu_frequency(desc: &mut JobDescriptor, text: &str) -> Result<(), String> {
             desc.cpu_freq_max = Some(frequency(most)?);
         }
         None => desc.cpu_freq_max = Some(frequency(range)?),
+    }
+    Ok(())
+}
+
+/// `--hint`, by the fields that stand for it.
+fn hint(desc: &mut JobDescriptor, value: &str) -> Result<(), String> {
+    match value {
+        "compute_bound" | "nomultithread" => desc.threads_per_core = Some(1),
+        "memory_bound" => {
+            desc.cores_per_socket = Some(1);
+            desc.threads_per_core = Some(1);
+        }
+        // Slurm's number for no limit.
+        "multithread" => desc.ntasks_per_core = Some(u16::MAX),
+        other => {
+            let all = "compute_bound, memory_bound, multithread or nomultithread";
+            return Err(format!("unknown hint '{other}': use {all}"));
+        }
     }
     Ok(())
 }
