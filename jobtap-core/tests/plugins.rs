@@ -106,6 +106,65 @@ mod brackets {
     }
 }
 
+mod early_prolog {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// Starts a prolog before the job has resources, and asks for all priorities again whenever it
+    /// is shown a job. So after a restart a job gets its priority while its old prolog is being failed.
+    #[derive(Default)]
+    struct Early {
+        prologs: BTreeMap<JobId, Token>,
+    }
+
+    #[jobtap_plugin(name = "early")]
+    impl Early {
+        #[on("job.new")]
+        fn new_job(&self, cx: Cx<'_, JobNew>) {
+            cx.reprioritize_all();
+        }
+
+        #[on("job.state.priority")]
+        fn priority(&self) -> Priority {
+            Priority::new(16)
+        }
+
+        #[on("job.priority.get")]
+        fn again(&self) -> Priority {
+            Priority::new(17)
+        }
+
+        #[on("job.state.sched")]
+        fn sched(&mut self, job: &Job, cx: Cx<'_, JobStateSched>) -> Result<(), HandlerError> {
+            self.prologs.insert(job.id(), cx.prolog_start("stage")?);
+            Ok(())
+        }
+
+        #[on("job.state.cleanup")]
+        fn cleanup(&mut self, job: &Job) {
+            if let Some(prolog) = self.prologs.remove(&job.id()) {
+                prolog.finish(0);
+            }
+        }
+    }
+
+    #[test]
+    fn one_that_fails_at_a_restart_is_not_taken_over_by_the_next_of_its_name() {
+        let mut m = TestManager::new().plugin::<Early>().start();
+        m.scheduling(false).unwrap();
+        m.submit(TestJob::new()).unwrap();
+        let id = m.submit(TestJob::new()).unwrap();
+        m.assert_events(id, "submit validate depend priority prolog-start");
+        m.crash_and_restart();
+        m.assert_events(
+            id,
+            "submit validate depend priority prolog-start flux-restart priority priority \
+             exception prolog-finish prolog-start prolog-finish clean",
+        );
+    }
+}
+
 mod failed_prolog {
     use super::*;
 

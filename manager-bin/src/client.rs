@@ -166,7 +166,7 @@ impl Client {
     /// # Errors
     /// The manager's refusal; ECONNRESET when the connection is lost.
     pub async fn call_raw<S: Service>(&self, request: S) -> rpc::RpcResult {
-        self.call_topic(S::TOPIC, written(&request)?).await
+        self.call_topic(S::TOPIC, request).await
     }
 
     /// Sends a request that has any number of responses.
@@ -174,7 +174,7 @@ impl Client {
     /// # Errors
     /// ECONNRESET when the connection is lost. A refusal is the first response of the stream.
     pub async fn stream<S: Service>(&self, request: S) -> Result<Responses<S>, RpcError> {
-        let stream = self.stream_topic(S::TOPIC, written(&request)?).await?;
+        let stream = self.stream_topic(S::TOPIC, request).await?;
         Ok(Responses { stream, service: PhantomData })
     }
 
@@ -182,7 +182,7 @@ impl Client {
     ///
     /// # Errors
     /// The refusal of the manager or of the plugin; ECONNRESET when the connection is lost.
-    pub async fn call_topic(&self, topic: &str, payload: Value) -> rpc::RpcResult {
+    pub async fn call_topic(&self, topic: &str, payload: impl Serialize) -> rpc::RpcResult {
         let (sender, receiver) = oneshot::channel();
         self.send(topic, payload, Sink::One(sender))?;
         receiver.await.unwrap_or_else(|_| Err(self.shared.waiting.end()))
@@ -192,18 +192,23 @@ impl Client {
     ///
     /// # Errors
     /// As [`stream`](Self::stream).
-    pub async fn stream_topic(&self, topic: &str, payload: Value) -> Result<Stream, RpcError> {
+    pub async fn stream_topic(
+        &self,
+        topic: &str,
+        payload: impl Serialize,
+    ) -> Result<Stream, RpcError> {
         let (sender, responses) = mpsc::unbounded_channel();
         self.send(topic, payload, Sink::Many(sender))?;
         Ok(Stream { responses, waiting: Arc::clone(&self.shared.waiting), ended: false })
     }
 
-    fn send(&self, topic: &str, payload: Value, sink: Sink) -> Result<(), RpcError> {
+    fn send(&self, topic: &str, payload: impl Serialize, sink: Sink) -> Result<(), RpcError> {
         let id = self.shared.next_id.fetch_add(1, Ordering::Relaxed);
         let stream = matches!(sink, Sink::Many(_));
+        let line = encode(&Request { id, topic: topic.to_owned(), payload, stream });
+        let line = line.map_err(|error| RpcError::proto(format!("{topic}: {error}")))?;
         self.shared.waiting.insert(id, sink)?;
-        let request = Request { id, topic: topic.to_owned(), payload, stream };
-        self.shared.lines.send(encode(&request)).map_err(|_| self.shared.waiting.end())
+        self.shared.lines.send(line).map_err(|_| self.shared.waiting.end())
     }
 }
 
@@ -212,11 +217,6 @@ impl<S: Service> Responses<S> {
     pub async fn next(&mut self) -> Option<Result<S::Response, RpcError>> {
         Some(self.stream.next().await?.and_then(read::<S>))
     }
-}
-
-/// A request as the payload of its message.
-fn written(request: &impl Serialize) -> rpc::RpcResult {
-    serde_json::to_value(request).map_err(|error| RpcError::proto(error.to_string()))
 }
 
 /// A response as the type that its service has.

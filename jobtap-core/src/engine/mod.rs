@@ -21,6 +21,7 @@
 //! | `life_cycle` | what follows from an event, and the manager's part in each state | `core` |
 //! | `requests` | what clients ask for | `core` |
 //! | `restart` | how a manager continues from the store | `core` |
+//! | `mirror` | jobs of another job manager, for hosts that run plugins inside of it | `jobs`, `dispatch` |
 //!
 //! A part owns its data and changes it by its own methods. The column names what is below a part at
 //! least; `core` lies above the data of all parts. What concerns several parts is done by functions
@@ -37,6 +38,7 @@ mod events;
 mod exec;
 mod jobs;
 mod life_cycle;
+mod mirror;
 mod requests;
 mod restart;
 mod timers;
@@ -51,6 +53,7 @@ pub use alloc::retained::RETAINED;
 pub use api::*;
 pub use dispatch::{INSTANCE_DATA, PluginStatus};
 pub use exec::end_of_started;
+pub use mirror::{JobNow, Mirror, NotApplied, Obsolete};
 pub use requests::listing::{JobBrief, Listed, Listing};
 pub use requests::submit::ENVIRONMENT;
 pub use restart::RestoreError;

@@ -1,5 +1,6 @@
 //! Why a call of a handler can't have an effect, as far as types don't rule it out.
 
+use super::offers::HostKind;
 use crate::job::{JobId, State};
 
 /// Why a call of a handler was refused. Nothing was queued then.
@@ -117,5 +118,16 @@ pub enum CallError {
         job: JobId,
         /// What is wrong with the path or the value.
         reason: String,
+    },
+    /// The plugin runs in a host that doesn't have this call. `jobtap build --host` refuses topics that a host
+    /// doesn't have; a call is refused when it is made.
+    #[error("{host} doesn't serve `{call}`: {reason}")]
+    NotServed {
+        /// The host.
+        host: HostKind,
+        /// The call, by the name of its method.
+        call: &'static str,
+        /// The reason, and what to do.
+        reason: &'static str,
     },
 }

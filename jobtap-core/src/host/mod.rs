@@ -28,8 +28,10 @@ pub(crate) mod exception;
 pub(crate) mod failure;
 mod is_error;
 mod meter;
+mod offers;
 mod order;
 pub(crate) mod outcome;
+pub(crate) mod parts;
 pub(crate) mod perilog;
 pub(crate) mod prep;
 pub(crate) mod process;
@@ -57,8 +59,13 @@ pub use failure::{Failure, panic_text};
 pub use futures_util::future::AbortHandle;
 pub use is_error::IsError;
 pub use meter::{BUCKETS, HandlerStats, SAMPLE, Ticks};
+pub use offers::{
+    CALL_OFFERS, CallOffers, HostKind, Offer, Offers, SERVICE_OFFERS, TOPIC_OFFERS, TopicOffers,
+    call_name,
+};
 pub use order::{Placement, arrange};
 pub use outcome::{Decisions, Outcome};
+pub use parts::{JobParts, Lent};
 pub use prep::PrepFailure;
 pub use process::{LineSink, ProcessAnswer, ProcessCommand, ProcessKey};
 pub use registry::{Registry, RegistryBuilder, RegistryError};

@@ -201,8 +201,9 @@ impl BoundHandler {
         self.entry
     }
 
-    /// The description of the handler's asynchronous work; see [`work_description`].
-    pub(crate) fn work_description(&self, dependency: Option<&Dependency>) -> String {
+    /// The description of the handler's asynchronous work: `PLUGIN.METHOD`, and for a dependency
+    /// `PLUGIN.METHOD=SCHEME:VALUE`.
+    pub fn work_description(&self, dependency: Option<&Dependency>) -> String {
         work_description(&self.instance.name, self.entry.method, dependency)
     }
 

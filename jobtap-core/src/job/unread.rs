@@ -51,6 +51,18 @@ impl<T: Blank> Unread<T> {
     }
 }
 
+impl<T> Unread<T> {
+    /// Whether there is a value, or a way to read one.
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// The value that `read` gives on first use.
+    pub(crate) fn later(read: impl FnOnce() -> T + Send + 'static) -> Self {
+        Self(Some(Box::new(LazyLock::new(Box::new(read)))))
+    }
+}
+
 impl<T> Default for Unread<T> {
     fn default() -> Self {
         Self(None)

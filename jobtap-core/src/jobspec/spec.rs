@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// A jobspec of version 1 (RFC 25), cheap to clone.
 ///
@@ -29,9 +29,18 @@ use std::sync::{Arc, OnceLock};
 /// assert_eq!(jobspec.duration(), 3600.0);
 /// # Ok::<(), jobtap_core::jobspec::JobspecError>(())
 /// ```
-#[derive(Clone)]
 pub struct Jobspec {
     document: Arc<Document>,
+}
+
+impl Clone for Jobspec {
+    fn clone(&self) -> Self {
+        if self.document.lent.is_some() {
+            // What was lent may be gone before the copy is: an asynchronous handler takes one along.
+            let _ = self.document.value();
+        }
+        Self { document: Arc::clone(&self.document) }
+    }
 }
 
 impl Jobspec {
@@ -74,6 +83,22 @@ impl Jobspec {
         let json: Result<IgnoredAny, _> = serde_json::from_str(&text);
         json.map_err(|error| JobspecError::Json(error.to_string()))?;
         Ok(Self { document: Arc::new(Document::unread(text.into_boxed_str())) })
+    }
+
+    /// A jobspec that a host lends for a callback: `read` gives the document, without the environment, on the
+    /// first use. Malformed parts count as absent, as in [`unvalidated`](Self::unvalidated).
+    ///
+    /// A clone reads the document, so that it can outlive what `read` borrows from the host.
+    ///
+    /// ```
+    /// use jobtap_core::jobspec::{Jobspec, JobspecBuilder};
+    ///
+    /// let jobspec = Jobspec::lent(|| JobspecBuilder::new(["hostname"]).to_value());
+    /// assert_eq!(jobspec.display_name(), "hostname");
+    /// ```
+    #[must_use]
+    pub fn lent(read: impl FnOnce() -> Value + Send + 'static) -> Self {
+        Self { document: Arc::new(Document::lent(Box::new(read))) }
     }
 
     /// Like [`stored`](Self::stored), for text that is known to be JSON.
@@ -314,14 +339,19 @@ impl Serialize for Jobspec {
     }
 }
 
-/// The document in up to three forms. At least one of `text` and `value` is set at any time; the
+/// The document in up to three forms. At least one of `text`, `value` and `lent` is set at any time; the
 /// others are derived on first use.
 struct Document {
     text: OnceLock<Box<str>>,
     facts: OnceLock<Facts>,
     value: OnceLock<Box<Value>>,
+    /// How to read the value, if a host lends it. Boxed, since only few documents are lent.
+    lent: Option<Box<Read>>,
     validated: bool,
 }
+
+/// Reads a document that is lent; taken out when it is called.
+type Read = Mutex<Option<Box<dyn FnOnce() -> Value + Send>>>;
 
 /// The parts of a jobspec that scheduling needs in every turn.
 #[derive(Clone, Default)]
@@ -349,18 +379,29 @@ impl Document {
     /// A document with this value and its counts.
     fn new(value: Value, counts: Counts, validated: bool) -> Self {
         let facts = Facts::of(&value, counts).into();
-        Self { text: OnceLock::new(), facts, value: Box::new(value).into(), validated }
+        Self { text: OnceLock::new(), facts, value: Box::new(value).into(), lent: None, validated }
+    }
+
+    /// A document that a host lends.
+    fn lent(read: Box<dyn FnOnce() -> Value + Send>) -> Self {
+        let lent = Some(Box::new(Mutex::new(Some(read))));
+        let (text, facts, value) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Self { text, facts, value, lent, validated: false }
     }
 
     /// A document that is parsed on first use.
     fn unread(text: Box<str>) -> Self {
         let (facts, value) = (OnceLock::new(), OnceLock::new());
-        Self { text: text.into(), facts, value, validated: false }
+        Self { text: text.into(), facts, value, lent: None, validated: false }
     }
 
     /// The JSON value; parses the text on first use.
     fn value(&self) -> &Value {
         self.value.get_or_init(|| {
+            if let Some(lent) = &self.lent {
+                let read = lent.lock().unwrap_or_else(PoisonError::into_inner).take();
+                return Box::new(read.map(|read| read()).unwrap_or_default());
+            }
             let text = self.text.get().map_or("", |text| text);
             // The text is known to be JSON. If it is nested too deeply to be parsed, it counts as null.
             Box::new(serde_json::from_str(text).unwrap_or_default())
@@ -400,6 +441,9 @@ impl Document {
         if let Some(facts) = self.facts.get() {
             return facts.queue.as_deref().map(Cow::Borrowed);
         }
+        if self.lent.is_some() {
+            return self.facts().queue.as_deref().map(Cow::Borrowed);
+        }
         // Most jobs name no queue, which a search in the text finds out faster than a parser.
         let text = self.text.get().filter(|text| text.contains("\"queue\""))?;
         let glance: Glance<'_> = serde_json::from_str(text).ok()?;
@@ -414,6 +458,8 @@ impl Document {
     /// Drops the JSON value and keeps the text and the facts.
     fn close(&mut self) {
         let _ = (self.text(), self.facts());
+        // It was read.
+        self.lent = None;
         self.value.take();
     }
 
@@ -423,6 +469,7 @@ impl Document {
             text: Box::<str>::from(self.text()).into(),
             facts: self.facts().clone().into(),
             value: OnceLock::new(),
+            lent: None,
             validated: self.validated,
         }
     }

@@ -91,9 +91,14 @@ fn config(host: &str) -> Value {
     json!({ "resource": { "noverify": true, "config": [hosts] } })
 }
 
+/// Returns the jobspec of [`document`].
+fn jobspec(run_duration: f64, cores: u64, number: u64) -> Result<Jobspec, JobspecError> {
+    Jobspec::from_value(document(run_duration, cores, number))
+}
+
 /// Returns a simulated job of one core that runs this long; with zero, until it is cancelled. `number` makes
 /// its text different from others, as those of users are.
-fn jobspec(run_duration: f64, cores: u64, number: u64) -> Result<Jobspec, JobspecError> {
+fn document(run_duration: f64, cores: u64, number: u64) -> Value {
     let builder = JobspecBuilder::new(["app".to_owned(), format!("--input=case-{number}.dat")])
         .ntasks(cores)
         .duration(run_duration * 60.0)
@@ -108,7 +113,7 @@ fn jobspec(run_duration: f64, cores: u64, number: u64) -> Result<Jobspec, Jobspe
             (0..40).map(|n| (format!("VARIABLE_{n}"), "/a/value/of/usual/length".into()));
         system.insert("environment".to_owned(), Value::Object(environment.collect()));
     }
-    Jobspec::from_value(value)
+    value
 }
 
 /// Returns the resident memory of this process in bytes.

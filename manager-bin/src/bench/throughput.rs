@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{BenchError, config, cpu_seconds, jobspec};
+use super::{BenchError, config, cpu_seconds, document};
 use crate::client::Client;
 use crate::daemon::config::{Source, setting};
 use crate::daemon::resources::TestSize;
@@ -93,7 +93,7 @@ pub async fn measure(jobs: u64) -> Result<Throughput, BenchError> {
 /// Submits every [`IN_FLIGHT`]th job and waits for each answer.
 async fn submit(client: Client, lane: u64, jobs: u64) -> Result<(), BenchError> {
     for number in (lane..jobs).step_by(IN_FLIGHT as usize) {
-        let jobspec = Some(jobspec(0.001, 1, number)?.value().clone().into());
+        let jobspec = Some(document(0.001, 1, number).into());
         client.call(Submit { jobspec, ..Submit::default() }).await?;
     }
     Ok(())

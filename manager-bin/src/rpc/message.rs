@@ -6,16 +6,17 @@ use serde_json::Value;
 use super::errno::ENODATA;
 use super::{RpcError, RpcResult};
 
-/// A request to a service.
+/// A request to a service. Generic, so that a client writes its fields at once as the line that is sent,
+/// without a copy of them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Request {
+pub struct Request<P = Value> {
     /// Chosen by the client. The responses have the same id.
     pub id: u64,
     /// The name of the service, such as `job-manager.raise`.
     pub topic: String,
     /// The fields of the request.
-    #[serde(default, skip_serializing_if = "Value::is_null")]
-    pub payload: Value,
+    #[serde(default)]
+    pub payload: P,
     /// Whether a stream of responses is requested. The last one is ENODATA or another error.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stream: bool,
@@ -92,13 +93,22 @@ impl Response {
     }
 }
 
+impl Response {
+    /// The response as the line that goes over the wire, newline included.
+    pub fn encode(&self) -> String {
+        // Can't fail: the payload is JSON already.
+        encode(self).unwrap_or_default()
+    }
+}
+
 /// One message as the line that goes over the wire, newline included.
 ///
-/// JSON of these types can't fail to be written: all keys are strings.
-pub fn encode<T: Serialize>(message: &T) -> String {
-    let mut line = serde_json::to_string(message).unwrap_or_default();
+/// # Errors
+/// When the payload can't be written as JSON: it has a key that is not a string.
+pub fn encode<T: Serialize>(message: &T) -> Result<String, serde_json::Error> {
+    let mut line = serde_json::to_string(message)?;
     line.push('\n');
-    line
+    Ok(line)
 }
 
 /// A line from the wire as a message; the error is a sentence.
@@ -132,7 +142,7 @@ mod tests {
         #[test]
         fn a_request_survives_the_wire(id: u64, topic in ".*", payload in payloads(), stream: bool) {
             let request = Request { id, topic, payload, stream };
-            let line = encode(&request);
+            let line = encode(&request).unwrap();
             prop_assert_eq!(line.matches('\n').count(), 1);
             prop_assert_eq!(decode::<Request>(line.as_bytes()).unwrap(), request);
         }
@@ -147,7 +157,7 @@ mod tests {
         ) {
             let result = if ok { Ok(payload) } else { Err(RpcError { errno, text, messages }) };
             let response = Response { id, result };
-            prop_assert_eq!(decode::<Response>(encode(&response).as_bytes()).unwrap(), response);
+            prop_assert_eq!(decode::<Response>(response.encode().as_bytes()).unwrap(), response);
         }
 
         #[test]
@@ -163,16 +173,16 @@ mod tests {
         let request =
             Request { id: 7, topic: "a.b".into(), payload: json!({"k": 1}), stream: true };
         assert_eq!(
-            encode(&request),
+            encode(&request).unwrap(),
             "{\"id\":7,\"topic\":\"a.b\",\"payload\":{\"k\":1},\"stream\":true}\n"
         );
         let response = Response { id: 7, result: Err(RpcError::new(22, "no")) };
-        assert_eq!(encode(&response), "{\"id\":7,\"errno\":22,\"error\":\"no\"}\n");
+        assert_eq!(response.encode(), "{\"id\":7,\"errno\":22,\"error\":\"no\"}\n");
         let messages = vec!["why".to_owned()];
         let response =
             Response { id: 7, result: Err(RpcError { messages, ..RpcError::new(22, "no") }) };
         assert_eq!(
-            encode(&response),
+            response.encode(),
             "{\"id\":7,\"errno\":22,\"error\":\"no\",\"messages\":[\"why\"]}\n"
         );
     }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::engine::events::field;
 use crate::engine::jobs::{Admission, Jobs, Phase};
-use crate::host::{CallError, Command, Severity};
+use crate::host::{CallError, Command, PluginKey, Severity};
 use crate::job::{JobId, State};
 use crate::jobspec::path;
 
@@ -101,6 +101,32 @@ fn check_guest_key(job: JobId, key: &str) -> Result<(), CallError> {
     match is_free && names.clone().count() > 0 && names.all(plain) && key.len() <= MAX_GUEST_KEY {
         true => Ok(()),
         false => Err(CallError::GuestKey { job, key: key.to_owned() }),
+    }
+}
+
+/// Refuses to add a dependency that this plugin has removed since it was loaded: a description works once
+/// per job, so the job would not wait for it. After a restart a plugin may add again what it had removed
+/// before, since it need not know that.
+pub(crate) fn check_first_use(
+    jobs: &Jobs,
+    plugin: PluginKey,
+    id: JobId,
+    description: &str,
+) -> Result<(), CallError> {
+    let Some(record) = jobs.get(id) else { return Ok(()) };
+    let is_own =
+        |(known, owner): &(Box<str>, PluginKey)| **known == *description && *owner == plugin;
+    let is_closed = || {
+        let mut known = record.job.dependencies.iter();
+        known.any(|known| *known.description == *description && !known.open)
+    };
+    let is_removed = match record.job.asked.dependency(description) {
+        Some(open) => !open,
+        None => record.dependency_owners.iter().any(is_own) && is_closed(),
+    };
+    match is_removed {
+        true => Err(CallError::UsedDependency { job: id, description: description.to_owned() }),
+        false => Ok(()),
     }
 }
 

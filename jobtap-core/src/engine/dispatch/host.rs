@@ -11,10 +11,10 @@ use serde_json::Value;
 use super::asked;
 use super::buffer::CommandBuffer;
 use super::call::call_nested;
-use super::checks::check;
+use super::checks::{check, check_first_use};
 use crate::engine::alloc::retained;
 use crate::engine::core::Core;
-use crate::host::{CallError, Command, Fault, Host, LoadedPlugin, PluginKey, RemoteHandle};
+use crate::host::{CallError, Command, Fault, Host, LoadedPlugin, RemoteHandle};
 use crate::job::{Job, JobId, Timestamp, Uid};
 use crate::queue::Queues;
 use crate::resource::ResourceSet;
@@ -133,7 +133,8 @@ impl Host for CallbackHost<'_> {
     fn call(&self, command: Command) -> Result<(), CallError> {
         check(&self.core.jobs, &command)?;
         if let Command::AddDependency { job, description } = &command {
-            self.check_first_use(*job, description)?;
+            let plugin = self.instance.get().key();
+            check_first_use(&self.core.jobs, plugin, *job, description)?;
         }
         self.push(command);
         Ok(())
@@ -148,29 +149,5 @@ impl Host for CallbackHost<'_> {
 
     fn remote(&self) -> RemoteHandle {
         self.instance.get().remote().clone()
-    }
-}
-
-impl CallbackHost<'_> {
-    /// Refuses to add a dependency that this plugin has removed since it was loaded: a description works once
-    /// per job, so the job would not wait for it. After a restart a plugin may add again what it had removed
-    /// before, since it need not know that.
-    fn check_first_use(&self, id: JobId, description: &str) -> Result<(), CallError> {
-        let Some(record) = self.core.jobs.get(id) else { return Ok(()) };
-        let plugin = self.instance.get().key();
-        let is_own =
-            |(known, owner): &(Box<str>, PluginKey)| **known == *description && *owner == plugin;
-        let is_closed = || {
-            let mut known = record.job.dependencies.iter();
-            known.any(|known| *known.description == *description && !known.open)
-        };
-        let is_removed = match record.job.asked.dependency(description) {
-            Some(open) => !open,
-            None => record.dependency_owners.iter().any(is_own) && is_closed(),
-        };
-        match is_removed {
-            true => Err(CallError::UsedDependency { job: id, description: description.to_owned() }),
-            false => Ok(()),
-        }
     }
 }

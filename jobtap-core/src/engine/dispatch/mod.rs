@@ -21,7 +21,7 @@
 //! | `prep` | Slurm's prologs and epilogs, and what follows from their failure |
 //! | `faulted` | plugins that keep panicking |
 
-mod asked;
+pub(super) mod asked;
 pub(super) mod async_work;
 mod buffer;
 pub(super) mod call;

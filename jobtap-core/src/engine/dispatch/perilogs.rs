@@ -75,6 +75,9 @@ pub(crate) fn finish(
         // The exception comes first: once its last prolog is finished the job would start.
         core.raise(job, &Exception::fatal(kind.word(), note));
     }
+    if let Some(record) = core.jobs.get_mut(job) {
+        record.perilogs.close(kind, description);
+    }
     let entry = events::perilog_finish(core.clock.now, kind.finish_event(), description, status);
     core.post(job, entry);
 }

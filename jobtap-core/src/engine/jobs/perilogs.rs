@@ -9,12 +9,18 @@ use crate::host::{Perilog, PluginKey};
 /// An open prolog delays the start of the job's tasks, an open epilog the release of its resources. The
 /// descriptions follow from the eventlog; the owners are only known in memory, so that after a restart a
 /// perilog is an *orphan* until its plugin takes it over.
+///
+/// Several of them may have equal descriptions. They are told apart by their number only: of three that
+/// are open and one that is claimed, two are orphans.
 #[derive(Debug, Default)]
 pub(crate) struct Perilogs {
     prologs: ThinVec<Box<str>>,
     epilogs: ThinVec<Box<str>>,
     /// Who finishes which; a perilog is listed here as soon as its start is posted.
     owners: ThinVec<Owned>,
+    /// Those whose finish event is posted and not applied yet. They are open, but nothing may take them over:
+    /// what took one over would finish it a second time.
+    closing: ThinVec<(Perilog, Box<str>)>,
 }
 
 /// A prolog or epilog with the plugin that will finish it.
@@ -51,27 +57,49 @@ impl Perilogs {
         self.open_mut(kind).push(description.into());
     }
 
+    /// Notes that a finish event is posted.
+    pub(crate) fn close(&mut self, kind: Perilog, description: &str) {
+        self.closing.push((kind, description.into()));
+    }
+
     /// Applies a finish event. One of several with equal descriptions is closed.
     pub(crate) fn finish(&mut self, kind: Perilog, description: &str) {
+        let posted = |(of, what): &(Perilog, Box<str>)| *of == kind && **what == *description;
+        if let Some(index) = self.closing.iter().position(posted) {
+            self.closing.remove(index);
+        }
         let open = self.open_mut(kind);
         if let Some(index) = open.iter().position(|known| **known == *description) {
             open.remove(index);
         }
     }
 
-    /// Whether a perilog of this description is open and no loaded plugin will finish it.
+    /// Whether a perilog of this description is open that nothing will finish.
     pub(crate) fn is_orphan(&self, kind: Perilog, description: &str) -> bool {
-        self.open(kind).iter().any(|known| **known == *description)
-            && self.owner(kind, description).is_none()
+        let open = self.open(kind).iter().filter(|known| ***known == *description).count();
+        open > self.claims(kind, description)
     }
 
-    /// The perilogs that no loaded plugin will finish.
+    /// The perilogs that nothing will finish.
     pub(crate) fn orphans(&self) -> Vec<(Perilog, Box<str>)> {
-        let of = |kind| {
-            let orphans = self.open(kind).iter().filter(move |known| self.is_orphan(kind, known));
-            orphans.map(move |known| (kind, known.clone()))
-        };
-        of(Perilog::Prolog).chain(of(Perilog::Epilog)).collect()
+        let mut orphans = Vec::new();
+        for kind in [Perilog::Prolog, Perilog::Epilog] {
+            let open = self.open(kind);
+            for (index, description) in open.iter().enumerate() {
+                let before = open.iter().take(index).filter(|known| *known == description).count();
+                if before >= self.claims(kind, description) {
+                    orphans.push((kind, description.clone()));
+                }
+            }
+        }
+        orphans
+    }
+
+    /// How many perilogs of this description will be finished.
+    fn claims(&self, kind: Perilog, description: &str) -> usize {
+        let owned = |owned: &&Owned| owned.kind == kind && *owned.description == *description;
+        let posted = |(of, what): &&(Perilog, Box<str>)| *of == kind && **what == *description;
+        self.owners.iter().filter(owned).count() + self.closing.iter().filter(posted).count()
     }
 
     /// The plugin that will finish a perilog.
@@ -138,5 +166,19 @@ mod tests {
         assert!(perilogs.is_orphan(Perilog::Prolog, "scratch"));
         perilogs.finish(Perilog::Prolog, "scratch");
         assert!(!perilogs.is_open(Perilog::Prolog));
+    }
+
+    #[test]
+    fn of_perilogs_with_one_description_each_is_claimed_once() {
+        let mut perilogs = Perilogs::default();
+        perilogs.start(Perilog::Prolog, "scratch");
+        perilogs.start(Perilog::Prolog, "scratch");
+        perilogs.own(PluginKey(1), Perilog::Prolog, "scratch");
+        assert_eq!(perilogs.orphans(), [(Perilog::Prolog, "scratch".into())]);
+        perilogs.close(Perilog::Prolog, "scratch");
+        assert!(perilogs.orphans().is_empty());
+        perilogs.finish(Perilog::Prolog, "scratch");
+        assert!(perilogs.is_open(Perilog::Prolog));
+        assert!(!perilogs.is_orphan(Perilog::Prolog, "scratch"));
     }
 }

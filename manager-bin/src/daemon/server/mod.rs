@@ -36,7 +36,7 @@ use super::services::job_info::watch::{self, Sink};
 use super::services::{self, Context, PendingResponse};
 use crate::open_files::OpenFiles;
 use crate::rpc::errno::{EINVAL, EPERM};
-use crate::rpc::message::{Response, encode};
+use crate::rpc::message::Response;
 use crate::rpc::service;
 use crate::rpc::{HELLO, PROTOCOL, RpcError, RpcResult};
 
@@ -124,7 +124,7 @@ impl Connection {
         let seat = match shares.seat(cred) {
             Ok(seat) => seat,
             Err(error) => {
-                let answer = encode(&Response { id: 0, result: Err(error) });
+                let answer = Response { id: 0, result: Err(error) }.encode();
                 // The buffer of a new socket has room for one line.
                 let _ = socket.try_write(answer.as_bytes());
                 return None;

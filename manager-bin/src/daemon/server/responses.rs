@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::daemon::services::job_info::watch::Sink;
 use crate::daemon::services::job_list::Listing;
 use crate::rpc::RpcResult;
-use crate::rpc::message::{Response, encode};
+use crate::rpc::message::Response;
 
 /// How many bytes of responses wait for the client to read them. A single response may be larger.
 const ROOM: usize = 256 * 1024;
@@ -63,7 +63,7 @@ impl Outbox {
     }
 
     async fn put(&self, response: &Response, held: Held) -> Result<(), ()> {
-        let line = encode(response);
+        let line = response.encode();
         let bytes = u32::try_from(line.len().min(ROOM)).unwrap_or(u32::MAX);
         let room = Arc::clone(&self.room).acquire_many_owned(bytes).await.ok();
         let outgoing = Outgoing { what: What::Line(line), _room: room, _held: held };

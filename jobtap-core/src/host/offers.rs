@@ -1,0 +1,409 @@
+//! What each host serves of the interface of plugins.
+//!
+//! A plugin crate knows topics and calls, and no host. Our manager serves all of them. A Flux serves what its C
+//! interface offers, and Slurm serves the requests and scripts for which it asks plugins. One table tells both,
+//! so that `jobtap build --host` can refuse a plugin before it compiles it, a host's adapter refuses the same,
+//! and the guide shows the same table.
+
+use std::fmt;
+
+use super::call_error::CallError;
+use super::command::Command;
+use super::descriptor::HandlerEntry;
+use crate::topic::TopicId;
+
+/// A program in which plugins run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum HostKind {
+    /// Our manager, and the test kit.
+    Jobtap,
+    /// The job manager of a Flux instance, which loads a jobtap plugin.
+    Flux,
+    /// Slurm's slurmctld, which loads a job_submit plugin.
+    SlurmJobSubmit,
+    /// Slurm's slurmctld and slurmd, which load a PrEp plugin.
+    SlurmPrep,
+}
+
+/// Whether a host serves a topic or a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Offer {
+    /// As our manager does.
+    Full,
+    /// With the difference that is told.
+    With(&'static str),
+    /// Not at all, for this reason. It is a clause that begins in lower case and has no full stop.
+    Missing(&'static str),
+}
+
+impl Offer {
+    /// Whether the topic or call is there, if perhaps with a difference.
+    pub const fn is_served(self) -> bool {
+        !matches!(self, Offer::Missing(_))
+    }
+
+    /// The reason why it isn't served.
+    pub const fn gap(self) -> Option<&'static str> {
+        match self {
+            Offer::Missing(reason) => Some(reason),
+            _ => None,
+        }
+    }
+}
+
+impl HostKind {
+    /// Every host, our manager first.
+    pub const ALL: [HostKind; 4] =
+        [HostKind::Jobtap, HostKind::Flux, HostKind::SlurmJobSubmit, HostKind::SlurmPrep];
+
+    /// The name by which `jobtap build --host` knows it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            HostKind::Jobtap => "jobtap",
+            HostKind::Flux => "flux",
+            HostKind::SlurmJobSubmit => "slurm-job-submit",
+            HostKind::SlurmPrep => "slurm-prep",
+        }
+    }
+
+    /// The host of a name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|host| host.name() == name)
+    }
+
+    /// Whether the host calls handlers of a topic. Topics of authors' own are served everywhere: plugins call
+    /// them on each other.
+    pub fn topic(self, id: TopicId) -> Offer {
+        let row = TOPIC_OFFERS.iter().find(|row| row.id == id);
+        row.map_or(Offer::Full, |row| row.offers.of(self))
+    }
+
+    /// Whether the host waits for an asynchronous handler of a topic.
+    pub fn async_topic(self, id: TopicId) -> Offer {
+        match self.topic(id) {
+            Offer::Missing(reason) => Offer::Missing(reason),
+            _ if self == HostKind::Flux && id == TopicId::JobValidate => Offer::Missing(
+                "Flux's job manager would stand still until it is decided: decide at once, or hold the job \
+                 by an async handler of `job.state.depend`",
+            ),
+            offer => offer,
+        }
+    }
+
+    /// Whether the host calls this handler.
+    pub fn handler(self, entry: &HandlerEntry) -> Offer {
+        match entry.topic {
+            "service" => SERVICE_OFFERS.of(self),
+            _ if entry.policy.is_some() => self.async_topic(entry.id),
+            _ => self.topic(entry.id),
+        }
+    }
+
+    /// Refuses a command that the host doesn't carry out.
+    ///
+    /// # Errors
+    /// [`CallError::NotServed`].
+    pub fn check_call(self, command: &Command) -> Result<(), CallError> {
+        let call = call_name(command);
+        match self.call_named(call).gap() {
+            Some(reason) => Err(CallError::NotServed { host: self, call, reason }),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the host serves a call of [`Cx`](crate::plugin::Cx) or [`Remote`](crate::plugin::Remote) by its
+    /// method's name.
+    pub fn call_named(self, name: &str) -> Offer {
+        let row = CALL_OFFERS.iter().find(|row| row.name == name);
+        row.map_or(Offer::Full, |row| row.offers.of(self))
+    }
+}
+
+impl fmt::Display for HostKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            HostKind::Jobtap => "jobtap's manager",
+            HostKind::Flux => "Flux",
+            HostKind::SlurmJobSubmit => "Slurm's job_submit",
+            HostKind::SlurmPrep => "Slurm's PrEp",
+        })
+    }
+}
+
+/// What the hosts beside our manager offer of one topic or call.
+#[derive(Debug, Clone, Copy)]
+pub struct Offers {
+    /// [`HostKind::Flux`].
+    pub flux: Offer,
+    /// [`HostKind::SlurmJobSubmit`].
+    pub submit: Offer,
+    /// [`HostKind::SlurmPrep`].
+    pub prep: Offer,
+}
+
+impl Offers {
+    /// What one host offers.
+    pub const fn of(self, host: HostKind) -> Offer {
+        match host {
+            HostKind::Jobtap => Offer::Full,
+            HostKind::Flux => self.flux,
+            HostKind::SlurmJobSubmit => self.submit,
+            HostKind::SlurmPrep => self.prep,
+        }
+    }
+}
+
+/// A row of the table of topics.
+#[derive(Debug, Clone, Copy)]
+pub struct TopicOffers {
+    /// The topic.
+    pub id: TopicId,
+    /// What the hosts offer.
+    pub offers: Offers,
+}
+
+/// A row of the table of calls.
+#[derive(Debug, Clone, Copy)]
+pub struct CallOffers {
+    /// The name of the method.
+    pub name: &'static str,
+    /// What the hosts offer.
+    pub offers: Offers,
+}
+
+const FULL: Offer = Offer::Full;
+
+const SLURM_ONLY: Offer = Offer::Missing(
+    "it is Slurm's topic, for which Flux has no moment: use the topic of Flux that comes next to it, such as \
+     `job.validate`",
+);
+const NO_LIFE_CYCLE: Offer = Offer::Missing(
+    "Slurm tells job_submit plugins of requests only, and not of what a job does afterwards: run the plugin in \
+     Flux or in jobtap's manager",
+);
+const NOT_IN_PREP: Offer = Offer::Missing(
+    "Slurm asks PrEp plugins only before a job starts and after it has ended: build this plugin for \
+     slurm-job-submit, or run it in Flux or in jobtap's manager",
+);
+const NOT_IN_SUBMIT: Offer =
+    Offer::Missing("Slurm asks for it in PrEp plugins: build this plugin for slurm-prep");
+const NO_SERVICES: Offer = Offer::Missing(
+    "Slurm passes no requests to plugins: run the plugin in Flux or in jobtap's manager",
+);
+
+const fn topic(id: TopicId, flux: Offer, submit: Offer, prep: Offer) -> TopicOffers {
+    TopicOffers { id, offers: Offers { flux, submit, prep } }
+}
+
+/// What the hosts offer of each topic, in the order of a job's life.
+pub const TOPIC_OFFERS: &[TopicOffers] = &[
+    topic(
+        TopicId::ConfUpdate,
+        FULL,
+        Offer::With(
+            "when the plugin is loaded, and after `scontrol reconfigure`, where a refusal is logged",
+        ),
+        Offer::With(
+            "when the plugin is loaded, and after `scontrol reconfigure`, where a refusal is logged",
+        ),
+    ),
+    topic(TopicId::SlurmJobSubmit, SLURM_ONLY, FULL, NOT_IN_PREP),
+    topic(TopicId::JobCreate, FULL, NO_LIFE_CYCLE, NOT_IN_PREP),
+    topic(
+        TopicId::JobValidate,
+        FULL,
+        Offer::With(
+            "as part of job_submit, after `slurm.job_submit`, with the jobspec that the request means",
+        ),
+        NOT_IN_PREP,
+    ),
+    topic(TopicId::JobDependency, FULL, NO_LIFE_CYCLE, NOT_IN_PREP),
+    topic(TopicId::JobNew, FULL, NO_LIFE_CYCLE, NOT_IN_PREP),
+    topic(TopicId::JobStateDepend, FULL, NO_LIFE_CYCLE, NOT_IN_PREP),
+    topic(
+        TopicId::JobStatePriority,
+        FULL,
+        Offer::With(
+            "once, as part of job_submit: a priority that is set becomes that of the request",
+        ),
+        NOT_IN_PREP,
+    ),
+    topic(TopicId::JobStateSched, FULL, NO_LIFE_CYCLE, NOT_IN_PREP),
+    topic(
+        TopicId::JobStateRun,
+        FULL,
+        NO_LIFE_CYCLE,
+        Offer::With("as `slurm.prolog_slurmctld`: only asynchronous handlers hold the job's start"),
+    ),
+    topic(TopicId::SlurmPrologSlurmctld, SLURM_ONLY, NOT_IN_SUBMIT, FULL),
+    topic(TopicId::SlurmProlog, SLURM_ONLY, NOT_IN_SUBMIT, FULL),
+    topic(
+        TopicId::JobStateCleanup,
+        FULL,
+        NO_LIFE_CYCLE,
+        Offer::With(
+            "as `slurm.epilog_slurmctld`: only asynchronous handlers hold the job's resources",
+        ),
+    ),
+    topic(TopicId::SlurmEpilogSlurmctld, SLURM_ONLY, NOT_IN_SUBMIT, FULL),
+    topic(TopicId::SlurmEpilog, SLURM_ONLY, NOT_IN_SUBMIT, FULL),
+    topic(TopicId::JobStateInactive, FULL, NO_LIFE_CYCLE, NOT_IN_PREP),
+    topic(TopicId::JobState, FULL, NO_LIFE_CYCLE, NOT_IN_PREP),
+    topic(TopicId::JobEvent, FULL, NO_LIFE_CYCLE, NOT_IN_PREP),
+    topic(
+        TopicId::JobPriorityGet,
+        FULL,
+        Offer::With("never called: Slurm doesn't ask again for the priority of a job"),
+        NOT_IN_PREP,
+    ),
+    topic(TopicId::SlurmJobModify, SLURM_ONLY, FULL, NOT_IN_PREP),
+    topic(TopicId::JobUpdateKey, FULL, NO_LIFE_CYCLE, NOT_IN_PREP),
+    topic(TopicId::JobUpdate, FULL, NO_LIFE_CYCLE, NOT_IN_PREP),
+    topic(TopicId::JobInactiveAdd, FULL, NO_LIFE_CYCLE, NOT_IN_PREP),
+    topic(TopicId::JobDestroy, FULL, NO_LIFE_CYCLE, NOT_IN_PREP),
+    topic(TopicId::JobInactiveRemove, FULL, NO_LIFE_CYCLE, NOT_IN_PREP),
+    topic(TopicId::JobAny, FULL, NO_LIFE_CYCLE, NOT_IN_PREP),
+    topic(TopicId::PluginQuery, FULL, NO_SERVICES, NO_SERVICES),
+    topic(
+        TopicId::Unload,
+        FULL,
+        Offer::With("when the daemon ends"),
+        Offer::With("when the daemon ends"),
+    ),
+];
+
+/// What the hosts offer of services, which share no topic.
+pub const SERVICE_OFFERS: Offers = Offers { flux: FULL, submit: NO_SERVICES, prep: NO_SERVICES };
+
+const OF_PENDING_JOBS: Offer =
+    Offer::Missing("Slurm lets a plugin change the request only, and not a job that exists");
+const NO_PEER: Offer = Offer::Missing("Flux's interface for plugins has no such call");
+
+const fn call(name: &'static str, flux: Offer, submit: Offer, prep: Offer) -> CallOffers {
+    CallOffers { name, offers: Offers { flux, submit, prep } }
+}
+
+/// What the hosts offer of each call that changes something. Other calls, such as reads and timers, are served
+/// everywhere.
+pub const CALL_OFFERS: &[CallOffers] = &[
+    call("dependency_add", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
+    call("dependency_remove", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
+    call("prolog_start", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
+    call("epilog_start", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
+    call("prolog_reopen", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
+    call("raise", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
+    call("reprioritize", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
+    call("reprioritize_all", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
+    call(
+        "jobspec_update",
+        FULL,
+        Offer::With("in `job.validate`: what changes in the request's terms"),
+        OF_PENDING_JOBS,
+    ),
+    call("post_event", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
+    call("urgency", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
+    call("fail_job_with_epilog", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
+    call("signal", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
+    call("memo", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
+    call("set_expiration", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
+    call("guest_put", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
+    call("annotate", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
+    call("set_flag", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
+    call("subscribe", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
+    call("drain", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
+    call("retain_resources", NO_PEER, OF_PENDING_JOBS, OF_PENDING_JOBS),
+    call(
+        "user_message",
+        Offer::Missing("it is a call of Slurm's topics"),
+        FULL,
+        Offer::Missing("it is a call of `slurm.job_submit` and `slurm.job_modify`"),
+    ),
+];
+
+/// The name of the method of [`Cx`](crate::plugin::Cx) or [`Remote`](crate::plugin::Remote) that makes a
+/// command.
+pub const fn call_name(command: &Command) -> &'static str {
+    match command {
+        Command::AddDependency { .. } => "dependency_add",
+        Command::RemoveDependency { .. } => "dependency_remove",
+        Command::StartProlog { .. } | Command::FinishProlog { .. } => "prolog_start",
+        Command::StartEpilog { .. } | Command::FinishEpilog { .. } => "epilog_start",
+        Command::TakeOver { .. } => "prolog_reopen",
+        Command::Raise { .. } => "raise",
+        Command::Reprioritize { .. } => "reprioritize",
+        Command::ReprioritizeAll => "reprioritize_all",
+        Command::UpdateJobspec { .. } => "jobspec_update",
+        Command::PostEvent { .. } => "post_event",
+        Command::SetUrgency { .. } => "urgency",
+        Command::EndWithEpilog { .. } => "fail_job_with_epilog",
+        Command::Signal { .. } => "signal",
+        Command::Memo { .. } => "memo",
+        Command::SetExpiration { .. } => "set_expiration",
+        Command::PutGuest { .. } => "guest_put",
+        Command::Annotate { .. } => "annotate",
+        Command::SetFlag { .. } => "set_flag",
+        Command::Subscribe { .. } => "subscribe",
+        Command::Unsubscribe { .. } => "unsubscribe",
+        Command::Drain { .. } => "drain",
+        Command::Retain { .. } | Command::FreeRetained { .. } => "retain_resources",
+        Command::SetData { .. } | Command::SetInstanceData { .. } => "data",
+        Command::Respond { .. } | Command::Answer { .. } => "answer",
+        Command::Process(_) => "start_process",
+        Command::Blocking(_) => "blocking",
+        Command::UserMessage { .. } => "user_message",
+        Command::StartTimer { .. } | Command::CancelTimer { .. } => "at",
+        Command::Spawn(_) => "spawn",
+        Command::Log { .. } | Command::LogForJob { .. } => "log",
+        // Made by asynchronous handlers, of which `HostKind::async_topic` tells.
+        Command::FailPrep(_)
+        | Command::Verdict { .. }
+        | Command::BeginRequestWork(_)
+        | Command::AnswerRequest { .. }
+        | Command::BeginWork(_)
+        | Command::WorkEnded { .. }
+        | Command::NotifyAtJobEnd { .. } => "async",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topic::TOPICS;
+
+    #[test]
+    fn each_topic_has_a_row() {
+        for info in TOPICS {
+            let found = TOPIC_OFFERS.iter().filter(|row| row.id.name() == info.name).count();
+            assert_eq!(found, 1, "{}", info.name);
+        }
+    }
+
+    #[test]
+    fn our_manager_serves_everything() {
+        for row in TOPIC_OFFERS {
+            assert_eq!(HostKind::Jobtap.topic(row.id), Offer::Full);
+        }
+        for row in CALL_OFFERS {
+            assert_eq!(HostKind::Jobtap.call_named(row.name), Offer::Full);
+        }
+    }
+
+    #[test]
+    fn a_host_is_found_by_its_name() {
+        for host in HostKind::ALL {
+            assert_eq!(HostKind::named(host.name()), Some(host));
+        }
+        assert_eq!(HostKind::named("slurm"), None);
+    }
+
+    #[test]
+    fn each_reason_is_a_clause_that_tells_what_to_do_or_why() {
+        let topics = TOPIC_OFFERS.iter().map(|row| row.offers);
+        for offers in topics.chain(CALL_OFFERS.iter().map(|row| row.offers)) {
+            for host in HostKind::ALL {
+                let (Offer::With(text) | Offer::Missing(text)) = offers.of(host) else { continue };
+                assert!(!text.is_empty() && !text.ends_with('.'), "{text}");
+            }
+        }
+    }
+}

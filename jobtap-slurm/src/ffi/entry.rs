@@ -1,0 +1,303 @@
+//! What Slurm calls. A panic ends here: it would end the daemon.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jobtap_core::host::panic_text;
+use jobtap_core::plugin::Level;
+use jobtap_core::slurm::errno::SLURM_ERROR;
+use jobtap_core::topic::TopicId;
+
+use super::daemon::{Known, Loader, node_name, register_callbacks};
+use super::layout;
+use super::memory::{free, read_text, text};
+use super::structures::{InMemory, job_record, member_number, member_text, member_texts};
+use crate::daemon::{Daemon, Part};
+use crate::job_submit::{self, Decision};
+use crate::prep::{self, Controller, FAILED, NodeJob};
+use crate::registry::linked;
+use crate::worker::{FileKind, Plugins};
+
+/// The plugins of this file, between `init` and `fini`.
+struct Loaded {
+    plugins: Plugins,
+    /// In a PrEp plugin.
+    controller: Option<Controller>,
+}
+
+static LOADED: Mutex<Option<Arc<Loaded>>> = Mutex::new(None);
+
+fn loaded() -> Option<Arc<Loaded>> {
+    LOADED.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// Runs what a call of Slurm's does; `otherwise` is its result when that panics.
+fn guarded<R>(what: &str, otherwise: R, run: impl FnOnce() -> R) -> R {
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(result) => result,
+        Err(panic) => {
+            let text = format!("jobtap: {what}: panicked: {}", panic_text(&*panic));
+            Loader.log(Level::Error, &text);
+            otherwise
+        }
+    }
+}
+
+/// Keeps this file in memory until the daemon ends: its threads may still run when Slurm unloads it.
+fn keep_loaded() {
+    // SAFETY: `dladdr` fills what it gets, of an address of this file, and its texts live as long as the file.
+    // Opening the file again adds a flag to what is loaded.
+    unsafe {
+        let mut info = std::mem::zeroed::<libc::Dl_info>();
+        let address = (&raw const LOADED).cast::<c_void>();
+        if libc::dladdr(address, &raw mut info) != 0 && !info.dli_fname.is_null() {
+            let flags = libc::RTLD_LAZY | libc::RTLD_NODELETE | libc::RTLD_NOLOAD;
+            libc::dlopen(info.dli_fname, flags);
+        }
+    }
+}
+
+/// Writes where a panic happened to the daemon's log. It replaces the hook of this file's own standard library,
+/// which writes to a standard error that no daemon has.
+fn log_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(|at| format!(" at {at}")).unwrap_or_default();
+        Loader.log(Level::Error, &format!("jobtap: panic{place}"));
+    }));
+}
+
+fn init(kind: FileKind, names: &[&str]) -> c_int {
+    guarded("init", SLURM_ERROR.code(), || {
+        keep_loaded();
+        log_panics();
+        let result = linked(names).map_err(|error| error.to_string()).and_then(|plugins| {
+            let plugins = Plugins::start(kind, Arc::new(Loader), plugins);
+            let plugins = plugins.map_err(|error| error.to_string())?;
+            let controller = match kind {
+                FileKind::JobSubmit => None,
+                FileKind::Prep => {
+                    Some(Controller::start(Arc::new(Loader)).map_err(|error| error.to_string())?)
+                }
+            };
+            Ok(Loaded { plugins, controller })
+        });
+        match result {
+            Ok(new) => {
+                *LOADED.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(new));
+                Loader.log(Level::Info, &format!("jobtap: loaded {}", names.join(", ")));
+                0
+            }
+            Err(text) => {
+                Loader.log(Level::Error, &format!("jobtap: {text}"));
+                SLURM_ERROR.code()
+            }
+        }
+    })
+}
+
+/// `init` of a job_submit plugin. Not 0 ends slurmctld's start.
+pub fn init_job_submit(names: &[&str]) -> c_int {
+    init(FileKind::JobSubmit, names)
+}
+
+/// `init` of a PrEp plugin. Not 0 ends the daemon's start.
+pub fn init_prep(names: &[&str]) -> c_int {
+    init(FileKind::Prep, names)
+}
+
+/// `fini`.
+pub fn fini() -> c_int {
+    guarded("fini", 0, || {
+        let loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(loaded) = loaded {
+            loaded.plugins.stop();
+        }
+        0
+    })
+}
+
+/// The refusal when this crate itself has failed.
+fn broken() -> Decision {
+    Decision::failed("the site's plugins have failed; please report it")
+}
+
+/// `job_submit`.
+///
+/// # Safety
+/// As slurmctld calls it: `descriptor` is its `job_desc_msg_t`, which no other thread uses, `message` points to a
+/// text of its allocator or null, and it holds its locks on configuration, jobs and partitions.
+pub unsafe fn job_submit(descriptor: *mut c_void, user: u32, message: *mut *mut c_char) -> c_int {
+    let decision = guarded("job_submit", broken(), || {
+        let Some(loaded) = loaded() else { return broken() };
+        // SAFETY: by the contract of this function.
+        let mut structure = unsafe { InMemory::descriptor(descriptor) };
+        // SAFETY: the same.
+        let job_user = unsafe {
+            member_number(descriptor.cast_const().cast(), layout::JOB_DESCRIPTOR, "user_id")
+        };
+        let job_user = job_user.and_then(|user| u32::try_from(user).ok()).unwrap_or(user);
+        let known = Known { user: job_user, submitter: user };
+        job_submit::submit(&loaded.plugins, &mut structure, user, &known)
+    });
+    if let Some(text) = decision.message {
+        // SAFETY: by the contract of this function.
+        unsafe { add_message(message, &text) };
+    }
+    decision.code
+}
+
+/// Adds a message for the user to those of the plugins before.
+///
+/// # Safety
+/// As [`job_submit`].
+unsafe fn add_message(message: *mut *mut c_char, new: &str) {
+    if message.is_null() {
+        return;
+    }
+    // SAFETY: by the contract of this function; what is freed is replaced.
+    unsafe {
+        let old = message.read();
+        let all = match read_text(old) {
+            Some(before) => format!("{before}\n{new}"),
+            None => new.to_owned(),
+        };
+        if let Some(all) = text(&all.replace('\0', " ")) {
+            message.write(all);
+            free(old.cast());
+        }
+    }
+}
+
+/// `job_modify`.
+///
+/// # Safety
+/// As slurmctld calls it: see [`job_submit`]; `record` is its `job_record_t`.
+pub unsafe fn job_modify(descriptor: *mut c_void, record: *const c_void, user: u32) -> c_int {
+    let decision = guarded("job_modify", broken(), || {
+        let Some(loaded) = loaded() else { return broken() };
+        // SAFETY: by the contract of this function.
+        let mut structure = unsafe { InMemory::descriptor(descriptor) };
+        // SAFETY: the same.
+        let record = unsafe { job_record(record) };
+        let known = Known { user: record.user_id, submitter: user };
+        job_submit::modify(&loaded.plugins, &mut structure, || record, user, &known)
+    });
+    decision.code
+}
+
+/// `prep_p_register_callbacks`.
+///
+/// # Safety
+/// `callbacks` is slurmctld's `prep_callbacks_t`.
+pub unsafe fn prep_register_callbacks(callbacks: *const c_void) {
+    // SAFETY: by the contract of this function.
+    guarded("prep_p_register_callbacks", (), || unsafe { register_callbacks(callbacks) });
+}
+
+/// Reads a job of slurmd's.
+///
+/// # Safety
+/// `env` points to a `job_env_t`, which doesn't change meanwhile.
+unsafe fn node_job(env: *const c_void) -> NodeJob {
+    let env = env.cast::<u8>();
+    // SAFETY: by the contract of this function.
+    let number = |name| unsafe { member_number(env, layout::JOB_ENV, name) };
+    let number = |name| number(name).and_then(|number| u32::try_from(number).ok()).unwrap_or(0);
+    // SAFETY: the same.
+    let text = |name| unsafe { member_text(env, layout::JOB_ENV, name) };
+    let spank = ("spank_job_env", "spank_job_env_size");
+    NodeJob {
+        id: number("jobid"),
+        user: number("uid"),
+        group: number("gid"),
+        user_name: text("user_name"),
+        nodes: text("node_list"),
+        partition: text("partition"),
+        work_dir: text("work_dir"),
+        // SAFETY: the same.
+        spank_job_env: unsafe { member_texts(env, layout::JOB_ENV, spank) },
+        node: node_name(),
+    }
+}
+
+unsafe fn on_node(part: Part, env: *const c_void) -> c_int {
+    guarded("a hook of slurmd", FAILED, || {
+        let Some(loaded) = loaded() else { return FAILED };
+        // SAFETY: by the contract of the caller.
+        prep::on_node(&loaded.plugins, part, unsafe { node_job(env) })
+    })
+}
+
+/// `prep_p_prolog`.
+///
+/// # Safety
+/// As slurmd calls it: `env` is its `job_env_t`.
+pub unsafe fn prep_prolog(env: *const c_void) -> c_int {
+    // SAFETY: by the contract of this function.
+    unsafe { on_node(Part::Prolog, env) }
+}
+
+/// `prep_p_epilog`.
+///
+/// # Safety
+/// As [`prep_prolog`].
+pub unsafe fn prep_epilog(env: *const c_void) -> c_int {
+    // SAFETY: by the contract of this function.
+    unsafe { on_node(Part::Epilog, env) }
+}
+
+/// Begins, and says by `is_async` whether slurmctld has to wait for the callback.
+unsafe fn in_controller(part: Part, record: *const c_void, is_async: *mut bool) -> c_int {
+    guarded("a hook of slurmctld", SLURM_ERROR.code(), || {
+        let Some(loaded) = loaded() else { return SLURM_ERROR.code() };
+        let Some(controller) = &loaded.controller else { return SLURM_ERROR.code() };
+        // SAFETY: by the contract of the caller: slurmctld holds its lock on jobs.
+        let begun = controller.begin(&loaded.plugins, part, || unsafe { job_record(record) });
+        if begun && !is_async.is_null() {
+            // SAFETY: it points to a variable of the caller's.
+            unsafe { is_async.write(true) };
+        }
+        0
+    })
+}
+
+/// `prep_p_prolog_slurmctld`.
+///
+/// # Safety
+/// As slurmctld calls it: `record` is its `job_record_t`, on which it holds the lock.
+pub unsafe fn prep_prolog_slurmctld(record: *const c_void, is_async: *mut bool) -> c_int {
+    // SAFETY: by the contract of this function.
+    unsafe { in_controller(Part::Prolog, record, is_async) }
+}
+
+/// `prep_p_epilog_slurmctld`.
+///
+/// # Safety
+/// As [`prep_prolog_slurmctld`].
+pub unsafe fn prep_epilog_slurmctld(record: *const c_void, is_async: *mut bool) -> c_int {
+    // SAFETY: by the contract of this function.
+    unsafe { in_controller(Part::Epilog, record, is_async) }
+}
+
+/// `prep_p_required`: which of the calls this file handles.
+///
+/// # Safety
+/// `required` points to a variable of the caller's.
+pub unsafe fn prep_required(call: c_int, required: *mut bool) {
+    let topic = match call {
+        1 => TopicId::SlurmProlog,
+        2 => TopicId::SlurmEpilog,
+        3 => TopicId::SlurmPrologSlurmctld,
+        4 => TopicId::SlurmEpilogSlurmctld,
+        _ => return,
+    };
+    let handled = guarded("prep_p_required", false, || {
+        loaded().is_some_and(|loaded| loaded.plugins.handles(topic))
+    });
+    // Left alone otherwise: another plugin may have said yes.
+    if handled && !required.is_null() {
+        // SAFETY: by the contract of this function.
+        unsafe { required.write(true) };
+    }
+}

@@ -1,0 +1,402 @@
+//! Slurm's structures as the adapter reads and writes them.
+
+use std::ffi::{c_char, c_void};
+use std::marker::PhantomData;
+use std::sync::OnceLock;
+
+use jobtap_core::slurm::{CORE_SPEC_THREAD, Field, JobDescriptor, JobRecord, Partition};
+
+use super::layout::{self, Kind, Member, find};
+use super::memory::{free, free_texts, read_text, read_texts, text, texts};
+use crate::structure::{Slot, Structure, Value, WriteError, read};
+
+/// Which structure a member belongs to: the first is what Slurm passes, the others hang on it.
+#[derive(Debug, Clone, Copy)]
+enum Base {
+    Itself,
+    Details,
+    Array,
+    Qos,
+}
+
+/// A field, and where it is in memory.
+#[derive(Debug)]
+struct Place {
+    base: Base,
+    member: Member,
+    /// The number of texts of a list.
+    count: Option<Member>,
+}
+
+/// A member by name, and for a list the name of its count.
+struct Named {
+    base: Base,
+    layout: &'static [Member],
+    member: &'static str,
+    count: &'static str,
+}
+
+impl Named {
+    /// A member of the structure that Slurm passes.
+    fn of(layout: &'static [Member], member: &'static str) -> Self {
+        Self { base: Base::Itself, layout, member, count: count_of(member) }
+    }
+}
+
+/// The fields of a structure, and where they are.
+#[derive(Debug)]
+struct Plan {
+    slots: Vec<Slot>,
+    places: Vec<Place>,
+}
+
+impl Plan {
+    /// Finds each field of a table by `locate`.
+    fn of<T: Default>(table: &'static [Field<T>], locate: fn(&'static str) -> Named) -> Self {
+        let mut plan = Self { slots: Vec::new(), places: Vec::new() };
+        for field in table {
+            let Named { base, layout, member, count } = locate(field.name);
+            let Some(member) = find(layout, member) else { continue };
+            let Some(kind) = member.kind.stored() else { continue };
+            let Some(slot) = Slot::of(table, field.name, kind) else { continue };
+            let count = find(layout, count);
+            if member.kind == Kind::Texts && count.is_none() {
+                continue;
+            }
+            plan.slots.push(slot);
+            plan.places.push(Place { base, member, count });
+        }
+        plan
+    }
+}
+
+/// The member with the number of texts of a list.
+fn count_of(field: &str) -> &'static str {
+    match field {
+        "argv" => "argc",
+        "environment" => "env_size",
+        "spank_job_env" => "spank_job_env_size",
+        _ => "",
+    }
+}
+
+/// A structure in the daemon's memory, for the time of a call.
+pub(super) struct InMemory<'a> {
+    plan: &'static Plan,
+    /// By [`Base`]; null where there is no such structure.
+    bases: [*mut u8; 4],
+    call: PhantomData<&'a mut ()>,
+}
+
+impl<'a> InMemory<'a> {
+    /// The description of a request.
+    ///
+    /// # Safety
+    /// `descriptor` points to slurmctld's `job_desc_msg_t`, which no other thread uses during `'a`, and whose
+    /// texts and lists are from its allocator.
+    pub(super) unsafe fn descriptor(descriptor: *mut c_void) -> Self {
+        static PLAN: OnceLock<Plan> = OnceLock::new();
+        let plan = PLAN.get_or_init(|| {
+            Plan::of(JobDescriptor::FIELDS, |field| Named::of(layout::JOB_DESCRIPTOR, field))
+        });
+        let none = std::ptr::null_mut();
+        Self { plan, bases: [descriptor.cast(), none, none, none], call: PhantomData }
+    }
+
+    fn base(&self, base: Base) -> *mut u8 {
+        let [itself, details, array, qos] = self.bases;
+        match base {
+            Base::Itself => itself,
+            Base::Details => details,
+            Base::Array => array,
+            Base::Qos => qos,
+        }
+    }
+
+    /// The address of a member; null if its structure isn't there.
+    fn at(&self, base: Base, member: Member) -> *mut u8 {
+        let base = self.base(base);
+        if base.is_null() {
+            return base;
+        }
+        // SAFETY: the base points to a structure of the daemon's, and the offset of its member is from the headers
+        // of that daemon's release, which it has checked by `plugin_version`.
+        unsafe { base.add(member.offset) }
+    }
+
+    fn number(&self, base: Base, member: Member) -> Option<u64> {
+        let at = self.at(base, member);
+        if at.is_null() {
+            return None;
+        }
+        // SAFETY: the address is that of a member of this width, which is aligned as in C.
+        unsafe {
+            Some(match member.kind {
+                Kind::Number(1) => u64::from(at.read()),
+                Kind::Number(2) => u64::from(at.cast::<u16>().read()),
+                Kind::Number(4) => u64::from(at.cast::<u32>().read()),
+                Kind::Number(8) => at.cast::<u64>().read(),
+                // Times before 1970 mean nothing here.
+                Kind::Time => u64::try_from(at.cast::<i64>().read()).unwrap_or(0),
+                _ => return None,
+            })
+        }
+    }
+
+    fn set_number(&mut self, base: Base, member: Member, number: u64) {
+        let at = self.at(base, member);
+        if at.is_null() {
+            return;
+        }
+        // SAFETY: as in `number`; no other thread uses the structure. A number is cut to its width, as in C.
+        unsafe {
+            match member.kind {
+                Kind::Number(1) => at.write(number as u8),
+                Kind::Number(2) => at.cast::<u16>().write(number as u16),
+                Kind::Number(4) => at.cast::<u32>().write(number as u32),
+                Kind::Number(8) => at.cast::<u64>().write(number),
+                Kind::Time => at.cast::<i64>().write(number as i64),
+                _ => {}
+            }
+        }
+    }
+
+    fn pointer<T>(&self, base: Base, member: Member) -> *mut T {
+        let at = self.at(base, member);
+        if at.is_null() {
+            return std::ptr::null_mut();
+        }
+        // SAFETY: the address is that of a pointer.
+        unsafe { at.cast::<*mut T>().read() }
+    }
+
+    fn set_pointer<T>(&mut self, base: Base, member: Member, pointer: *mut T) {
+        let at = self.at(base, member);
+        if !at.is_null() {
+            // SAFETY: the address is that of a pointer, and no other thread uses the structure.
+            unsafe { at.cast::<*mut T>().write(pointer) };
+        }
+    }
+
+    fn count(&self, place: &Place) -> usize {
+        let count = place.count.and_then(|count| self.number(place.base, count));
+        usize::try_from(count.unwrap_or(0)).unwrap_or(0)
+    }
+}
+
+impl Structure for InMemory<'_> {
+    fn slots(&self) -> &[Slot] {
+        &self.plan.slots
+    }
+
+    fn get(&self, slot: usize) -> Value<'_> {
+        let (Some(place), Some(row)) = (self.plan.places.get(slot), self.plan.slots.get(slot))
+        else {
+            return Value::Text(None);
+        };
+        let Place { base, member, .. } = *place;
+        match member.kind {
+            Kind::Text => {
+                let text: *mut c_char = self.pointer(base, member);
+                // SAFETY: a text of the daemon's, which ends with a byte 0 and doesn't change during the call.
+                Value::Text(unsafe { read_text(text) })
+            }
+            Kind::Texts => {
+                let texts: *mut *mut c_char = self.pointer(base, member);
+                // SAFETY: the daemon's list has as many texts as its count says.
+                Value::Texts(unsafe { read_texts(texts.cast_const().cast(), self.count(place)) })
+            }
+            _ => Value::Number(self.number(base, member).unwrap_or(row.unset)),
+        }
+    }
+
+    fn set(&mut self, slot: usize, value: Value<'_>) -> Result<(), WriteError> {
+        let (Some(place), Some(row)) = (self.plan.places.get(slot), self.plan.slots.get(slot))
+        else {
+            return Ok(());
+        };
+        let Place { base, member, count } = *place;
+        match (member.kind, value) {
+            (Kind::Text, Value::Text(new)) => {
+                let new = match new {
+                    None => std::ptr::null_mut(),
+                    Some(new) => text(&new).ok_or(WriteError::ZeroByte(row.name))?,
+                };
+                let old: *mut c_void = self.pointer(base, member);
+                self.set_pointer(base, member, new);
+                // SAFETY: it was the structure's, from the daemon's allocator, and nothing points to it any more.
+                unsafe { free(old) };
+            }
+            (Kind::Texts, Value::Texts(new)) => {
+                let list = texts(&new).ok_or(WriteError::ZeroByte(row.name))?;
+                let old: *mut *mut c_char = self.pointer(base, member);
+                let old_count = self.count(place);
+                self.set_pointer(base, member, list);
+                if let Some(count) = count {
+                    self.set_number(base, count, new.len() as u64);
+                }
+                // SAFETY: as above, and it had as many texts as its count said.
+                unsafe { free_texts(old, old_count) };
+            }
+            (Kind::Number(_) | Kind::Time, Value::Number(number)) => {
+                self.set_number(base, member, number);
+            }
+            _ => return Err(WriteError::Type(row.name)),
+        }
+        Ok(())
+    }
+}
+
+/// Reads a job of slurmctld's.
+///
+/// # Safety
+/// `record` points to a `job_record_t` that doesn't change meanwhile.
+pub(super) unsafe fn job_record(record: *const c_void) -> JobRecord {
+    static PLAN: OnceLock<Plan> = OnceLock::new();
+    let plan = PLAN.get_or_init(|| {
+        Plan::of(JobRecord::FIELDS, |field| {
+            let on = |base, layout, member| Named { base, ..Named::of(layout, member) };
+            match field {
+                "array_task_cnt" => on(Base::Array, layout::JOB_ARRAY, "task_cnt"),
+                "qos" => on(Base::Qos, layout::QOS, "name"),
+                "curr_dependency" => on(Base::Details, layout::JOB_DETAILS, "dependency"),
+                "argv" | "core_spec" | "extra" | "features" | "max_cpus" | "max_nodes"
+                | "min_cpus" | "min_nodes" | "nice" | "orig_dependency" | "pn_min_cpus"
+                | "pn_min_memory" | "std_err" | "std_in" | "std_out" | "submit_time"
+                | "work_dir" => on(Base::Details, layout::JOB_DETAILS, field),
+                _ => Named::of(layout::JOB_RECORD, field),
+            }
+        })
+    });
+    let none = std::ptr::null_mut();
+    let bases = [record.cast_mut().cast(), none, none, none];
+    let mut structure = InMemory { plan, bases, call: PhantomData };
+    let linked = |name| match find(layout::JOB_RECORD, name) {
+        Some(member) => structure.pointer(Base::Itself, member),
+        None => none,
+    };
+    let (details, array, qos) = (linked("details"), linked("array_recs"), linked("qos_ptr"));
+    structure.bases = [record.cast_mut().cast(), details, array, qos];
+    let mut record: JobRecord = read(&structure);
+    const RESIZING: u32 = 1 << 13;
+    record.resizing = u8::from(record.job_state & RESIZING != 0);
+    // One member has either, told apart by a bit.
+    if let Some(threads) = record.core_spec.filter(|kept| kept & CORE_SPEC_THREAD != 0) {
+        record.core_spec = None;
+        record.thread_spec = Some(threads & !CORE_SPEC_THREAD);
+    }
+    record
+}
+
+/// A partition, and which users may use it.
+#[derive(Debug, Clone)]
+pub(super) struct PartitionFor {
+    pub(super) partition: Partition,
+    /// `None` for all.
+    users: Option<Vec<u32>>,
+}
+
+impl PartitionFor {
+    /// Reads one of slurmctld's.
+    ///
+    /// # Safety
+    /// `partition` points to a `part_record_t` that doesn't change meanwhile.
+    pub(super) unsafe fn read(partition: *const c_void) -> Self {
+        static PLAN: OnceLock<Plan> = OnceLock::new();
+        let plan = PLAN.get_or_init(|| {
+            Plan::of(Partition::FIELDS, |field| {
+                Named::of(layout::PARTITION, if field == "qos" { "qos_char" } else { field })
+            })
+        });
+        let none = std::ptr::null_mut();
+        let bases = [partition.cast_mut().cast(), none, none, none];
+        let structure = InMemory { plan, bases, call: PhantomData };
+        let member = find(layout::PARTITION, "allow_uids");
+        let users: *mut u32 =
+            member.map_or(std::ptr::null_mut(), |member| structure.pointer(Base::Itself, member));
+        // SAFETY: the list ends with a 0.
+        let users = (!users.is_null()).then(|| unsafe { until_zero(users) });
+        Self { partition: read(&structure), users }
+    }
+
+    /// Whether slurmctld lets this user's jobs into it: `user` is that of the job, `submitter` who makes the
+    /// request.
+    pub(super) fn is_for(&self, user: u32, submitter: u32) -> bool {
+        const ROOT_ONLY: u32 = 1 << 3;
+        const NO_ROOT: u32 = 1 << 2;
+        if user == 0 {
+            return self.partition.flags & NO_ROOT == 0;
+        }
+        if self.partition.flags & ROOT_ONLY != 0 && submitter != 0 {
+            return false;
+        }
+        self.users.as_ref().is_none_or(|users| users.contains(&user))
+    }
+}
+
+/// # Safety
+/// `numbers` points to numbers of which the last is 0.
+unsafe fn until_zero(numbers: *const u32) -> Vec<u32> {
+    let mut found = Vec::new();
+    loop {
+        // SAFETY: the one before was not the last.
+        match unsafe { *numbers.add(found.len()) } {
+            0 => return found,
+            number => found.push(number),
+        }
+    }
+}
+
+/// Reads the text of a member of any structure.
+///
+/// # Safety
+/// `structure` points to a structure of this layout, which doesn't change meanwhile.
+pub(super) unsafe fn member_text(
+    structure: *const u8,
+    layout: &'static [Member],
+    name: &str,
+) -> Option<String> {
+    let member = find(layout, name).filter(|member| member.kind == Kind::Text)?;
+    // SAFETY: by the contract of this function.
+    unsafe {
+        let text = structure.add(member.offset).cast::<*const c_char>().read();
+        read_text(text).map(|text| text.into_owned())
+    }
+}
+
+/// Reads a number or a time of any structure.
+///
+/// # Safety
+/// As [`member_text`].
+pub(super) unsafe fn member_number(
+    structure: *const u8,
+    layout: &'static [Member],
+    name: &str,
+) -> Option<u64> {
+    static EMPTY: Plan = Plan { slots: Vec::new(), places: Vec::new() };
+    let none = std::ptr::null_mut();
+    let bases = [structure.cast_mut(), none, none, none];
+    let structure = InMemory { plan: &EMPTY, bases, call: PhantomData };
+    structure.number(Base::Itself, find(layout, name)?)
+}
+
+/// Reads a list of any structure.
+///
+/// # Safety
+/// As [`member_text`]; the list has as many texts as the member `count` says.
+pub(super) unsafe fn member_texts(
+    structure: *const u8,
+    layout: &'static [Member],
+    (name, count): (&str, &str),
+) -> Vec<String> {
+    let Some(member) = find(layout, name).filter(|member| member.kind == Kind::Texts) else {
+        return Vec::new();
+    };
+    // SAFETY: by the contract of this function.
+    unsafe {
+        let count = member_number(structure, layout, count).unwrap_or(0);
+        let texts = structure.add(member.offset).cast::<*const *const c_char>().read();
+        let read = read_texts(texts, usize::try_from(count).unwrap_or(0));
+        read.into_iter().map(|text| text.into_owned()).collect()
+    }
+}

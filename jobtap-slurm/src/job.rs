@@ -1,0 +1,125 @@
+//! Slurm's jobs as jobs of the SDK.
+
+use jobtap_core::host::{JobParts, RequestKey};
+use jobtap_core::job::{Job, JobId, State, Timestamp, Uid, Urgency};
+use jobtap_core::jobspec::Jobspec;
+use jobtap_core::resource::{Children, Hostlist, Idset, ResourceSet};
+use jobtap_core::slurm::{JOB_STATES, JobDescriptor, JobRecord};
+use serde_json::Value;
+
+/// Ids from here on stand for requests: Slurm's own have 32 bits.
+const REQUESTS: u64 = 1 << 32;
+
+/// The job that a request describes. slurmctld gives it an id later, so that it has one of the request's.
+pub(crate) fn of_request(key: RequestKey, user: Uid, desc: &JobDescriptor) -> Result<Job, String> {
+    let jobspec = jobspec(desc)?;
+    let owner = if desc.user_id == 0 && user.as_u32() != 0 { user } else { Uid(desc.user_id) };
+    let mut parts = JobParts::new(JobId::new(REQUESTS + key.0), owner, jobspec);
+    parts.urgency = desc.urgency().unwrap_or(Urgency::DEFAULT);
+    parts.t_submit = crate::worker::now();
+    Ok(parts.into_job())
+}
+
+/// The request of a job of [`of_request`].
+pub(crate) fn request_of(job: JobId) -> RequestKey {
+    RequestKey(job.as_u64().wrapping_sub(REQUESTS))
+}
+
+/// A job of slurmctld's.
+pub(crate) fn of_record(record: &JobRecord) -> Job {
+    parts_of_record(record).into_job()
+}
+
+/// The parts of a job of slurmctld's.
+pub(crate) fn parts_of_record(record: &JobRecord) -> JobParts {
+    let desc = descriptor(record);
+    let jobspec = jobspec(&desc).unwrap_or_else(|_| Jobspec::unvalidated(Value::Null));
+    let id = JobId::new(record.job_id.into());
+    let mut parts = JobParts::new(id, Uid(record.user_id), jobspec);
+    parts.state = state(record.job_state);
+    parts.priority = Some(record.priority);
+    parts.urgency = if record.priority == 0 { Urgency::HOLD } else { Urgency::DEFAULT };
+    parts.t_submit = seconds(record.submit_time);
+    parts.t_alloc = Some(record.start_time).filter(|at| *at > 0).map(seconds);
+    parts.resources = record.nodes.as_deref().map(resources).into();
+    parts
+}
+
+/// The hosts of a job. What it has on them is not told to plugins, so that no cores are named; a rank has to
+/// have something.
+pub(crate) fn resources(nodes: &str) -> ResourceSet {
+    let hosts: Hostlist = nodes.parse().unwrap_or_default();
+    let mut node = Children::default();
+    node.insert("node", Idset::from(0..=0));
+    ResourceSet::uniform(0, &hosts, node)
+}
+
+fn jobspec(desc: &JobDescriptor) -> Result<Jobspec, String> {
+    // The environment is left out, as in every job that handlers see.
+    let desc = JobDescriptor { environment: Default::default(), ..desc.clone() };
+    let document = desc.to_jobspec().map_err(|error| error.to_string())?;
+    Ok(Jobspec::unvalidated(document))
+}
+
+/// What the job asks for, as far as its record tells.
+fn descriptor(record: &JobRecord) -> JobDescriptor {
+    let record = record.clone();
+    JobDescriptor {
+        account: record.account,
+        admin_comment: record.admin_comment,
+        alloc_node: record.alloc_node,
+        argv: record.argv,
+        batch_features: record.batch_features,
+        burst_buffer: record.burst_buffer,
+        comment: record.comment,
+        container: record.container,
+        cpus_per_tres: record.cpus_per_tres,
+        dependency: record.orig_dependency,
+        extra: record.extra,
+        features: record.features,
+        group_id: record.group_id,
+        licenses: record.licenses,
+        max_nodes: Some(record.max_nodes).filter(|nodes| *nodes > 0),
+        mcs_label: record.mcs_label,
+        mem_per_tres: record.mem_per_tres,
+        min_cpus: Some(record.min_cpus),
+        min_nodes: Some(record.min_nodes),
+        name: record.name,
+        nice: Some(record.nice),
+        partition: record.partition,
+        pn_min_memory: Some(record.pn_min_memory).filter(|memory| *memory > 0),
+        qos: record.qos,
+        reservation: record.resv_name,
+        std_err: record.std_err,
+        std_in: record.std_in,
+        std_out: record.std_out,
+        time_limit: record.time_limit,
+        tres_bind: record.tres_bind,
+        tres_freq: record.tres_freq,
+        tres_per_job: record.tres_per_job,
+        tres_per_node: record.tres_per_node,
+        tres_per_socket: record.tres_per_socket,
+        tres_per_task: record.tres_per_task,
+        user_id: record.user_id,
+        user_name: record.user_name,
+        wckey: record.wckey,
+        work_dir: record.work_dir,
+        ..JobDescriptor::default()
+    }
+}
+
+fn seconds(time: u64) -> Timestamp {
+    Timestamp::from_secs(time as f64)
+}
+
+/// A state of Slurm's: the lowest 8 bits, with flags above them.
+fn state(number: u32) -> State {
+    const COMPLETING: u32 = jobtap_core::slurm::JOB_COMPLETING;
+    let base = JOB_STATES.iter().find(|(_, known)| *known == number & 0xff).map(|(name, _)| *name);
+    match base {
+        Some("PENDING") => State::Sched,
+        Some("RUNNING" | "SUSPENDED") => State::Run,
+        _ if number & COMPLETING != 0 => State::Cleanup,
+        _ => State::Inactive,
+    }
+}

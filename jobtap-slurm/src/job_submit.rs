@@ -1,0 +1,147 @@
+//! What slurmctld's `job_submit` and `job_modify` do.
+
+use jobtap_core::plugin::Level;
+use jobtap_core::slurm::{JobDescriptor, JobRecord, Partition, SlurmError, errno};
+use jobtap_core::topic::TopicId;
+
+use crate::structure::{Structure, read, write_changes};
+use crate::worker::{Plugins, Request};
+
+/// What slurmctld knows beside the request. Each is asked for only if a plugin decides on the request.
+pub trait Surroundings {
+    /// The partitions that the request's user may use.
+    fn partitions(&self) -> Vec<Partition>;
+
+    /// The name of a user.
+    fn user_name(&self, user: u32) -> Option<String>;
+}
+
+/// What slurmctld is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
+pub struct Decision {
+    /// 0, or the error with which the request is refused.
+    pub code: i32,
+    /// The message to the user, of one or more lines.
+    pub message: Option<String>,
+}
+
+impl Decision {
+    const ACCEPTED: Self = Self { code: 0, message: None };
+
+    /// The refusal of a request on which the plugins could not decide.
+    pub fn failed(text: impl Into<String>) -> Self {
+        Self { code: errno::SLURM_ERROR.code(), message: Some(text.into()) }
+    }
+}
+
+/// Numbers from here on are jobtap's own, for errors that this version of Slurm doesn't have.
+const OWN_CODES: i32 = 1_000_000;
+
+/// Asks the plugins about a submission, and writes into its description what they change.
+pub fn submit(
+    plugins: &Plugins,
+    descriptor: &mut dyn Structure,
+    user: u32,
+    surroundings: &dyn Surroundings,
+) -> Decision {
+    if !plugins.handles(TopicId::SlurmJobSubmit) && !plugins.handles(TopicId::JobValidate) {
+        return Decision::ACCEPTED;
+    }
+    let mut before: JobDescriptor = read(descriptor);
+    before.user_name = surroundings.user_name(before.user_id);
+    let partitions = surroundings.partitions();
+    decide(plugins, descriptor, before, Request { user, partitions, ..Request::default() })
+}
+
+/// Asks the plugins about a change of a job, and writes into its description what they change.
+///
+/// slurmctld has no message for the user here, so that the text goes to its log.
+pub fn modify(
+    plugins: &Plugins,
+    descriptor: &mut dyn Structure,
+    record: impl FnOnce() -> JobRecord,
+    user: u32,
+    surroundings: &dyn Surroundings,
+) -> Decision {
+    if !plugins.handles(TopicId::SlurmJobModify) {
+        return Decision::ACCEPTED;
+    }
+    let before: JobDescriptor = read(descriptor);
+    let record = record();
+    let job = record.job_id;
+    let (partitions, record) = (surroundings.partitions(), Some(record));
+    let request = Request { user, partitions, record, ..Request::default() };
+    let mut decision = decide(plugins, descriptor, before, request);
+    if let Some(text) = decision.message.take() {
+        let text = format!("jobtap: job {job}: change by user {user}: {text}");
+        plugins.daemon().log(Level::Info, &text);
+    }
+    decision
+}
+
+fn decide(
+    plugins: &Plugins,
+    structure: &mut dyn Structure,
+    before: JobDescriptor,
+    request: Request,
+) -> Decision {
+    let user = request.user;
+    let request = Request { descriptor: before.clone(), ..request };
+    let answer = match plugins.request(request) {
+        Ok(answer) => answer,
+        Err(error) => {
+            let text = format!("jobtap: request of user {user}: {error}");
+            plugins.daemon().log(Level::Error, &text);
+            return Decision::failed(error.to_string());
+        }
+    };
+    let mut messages = answer.messages;
+    let mut code = 0;
+    if let Some(error) = answer.refusal {
+        let (number, text) = refusal(&error);
+        code = number;
+        messages.extend(text);
+    } else {
+        match write_changes(structure, &before, &answer.descriptor) {
+            Ok(left_out) if left_out.is_empty() => {}
+            Ok(left_out) => {
+                let names = left_out.join(", ");
+                let text =
+                    format!("jobtap: request of user {user}: changes without effect: {names}");
+                plugins.daemon().log(Level::Warning, &text);
+            }
+            Err(error) => {
+                let text = format!("jobtap: request of user {user}: {error}");
+                plugins.daemon().log(Level::Error, &text);
+                return Decision::failed(format!("a plugin's change can't be made: {error}"));
+            }
+        }
+    }
+    Decision { code, message: Some(messages.join("\n")).filter(|text| !text.is_empty()) }
+}
+
+/// The number of a refusal, and its message. Slurm's commands print the text of the number themselves, if this
+/// version has it.
+fn refusal(error: &SlurmError) -> (i32, Option<String>) {
+    if error.code() < OWN_CODES {
+        return (error.code(), error.message().map(str::to_owned));
+    }
+    (errno::SLURM_ERROR.code(), Some(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_that_this_slurm_lacks_is_sent_in_words() {
+        let known = errno::ESLURM_ACCESS_DENIED.with("no");
+        assert_eq!(refusal(&known), (2002, Some("no".to_owned())));
+        assert_eq!(refusal(&errno::ESLURM_ACCESS_DENIED), (2002, None));
+        let newer = errno::ERRORS.iter().find(|error| error.code >= OWN_CODES).unwrap();
+        let newer = SlurmError::from_name(newer.name).unwrap();
+        let text = newer.text().to_owned();
+        assert_eq!(refusal(&newer), (-1, Some(text)));
+    }
+}

@@ -1,0 +1,194 @@
+//! What the PrEp calls of slurmd and slurmctld do.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use jobtap_core::host::JobParts;
+use jobtap_core::job::{JobId, State, Uid};
+use jobtap_core::jobspec::Jobspec;
+use jobtap_core::plugin::{Level, Node};
+use jobtap_core::resource::Hostlist;
+use jobtap_core::slurm::{JobDescriptor, JobRecord};
+use jobtap_core::topic::TopicId;
+
+use crate::daemon::{Daemon, Part, PrepEnd};
+use crate::job;
+use crate::worker::{Plugins, PrepCall};
+
+/// How much longer than `PrologEpilogTimeout` a hook waits: until then the plugins' thread itself tells that it
+/// has passed, unless a handler hangs.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// The wait status with which a failure is told: exit code 1.
+pub const FAILED: i32 = 1 << 8;
+
+/// A job as slurmd knows it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NodeJob {
+    /// The id.
+    pub id: u32,
+    /// The user.
+    pub user: u32,
+    /// The user's group.
+    pub group: u32,
+    /// The user's name.
+    pub user_name: Option<String>,
+    /// The hosts of the job, as a host list.
+    pub nodes: Option<String>,
+    /// The partition.
+    pub partition: Option<String>,
+    /// The working directory.
+    pub work_dir: Option<String>,
+    /// The variables that SPANK plugins have set.
+    pub spank_job_env: Vec<String>,
+    /// The name of this node; `None` if slurmd doesn't tell.
+    pub node: Option<String>,
+}
+
+impl NodeJob {
+    fn parts(self, state: State) -> (JobParts, Node) {
+        let hosts: Hostlist =
+            self.nodes.as_deref().and_then(|nodes| nodes.parse().ok()).unwrap_or_default();
+        let host = self.node.unwrap_or_default();
+        let rank = hosts.iter().position(|name| name == host).unwrap_or(0);
+        let desc = JobDescriptor {
+            group_id: self.group,
+            partition: self.partition,
+            spank_job_env: self.spank_job_env,
+            user_id: self.user,
+            user_name: self.user_name,
+            work_dir: self.work_dir,
+            ..JobDescriptor::default()
+        };
+        let document = desc.to_jobspec().unwrap_or_default();
+        let jobspec = Jobspec::unvalidated(document);
+        let mut parts = JobParts::new(JobId::new(self.id.into()), Uid(self.user), jobspec);
+        parts.state = state;
+        parts.resources = self.nodes.as_deref().map(job::resources).into();
+        (parts, Node { rank: u32::try_from(rank).unwrap_or(0), host })
+    }
+}
+
+/// Runs the handlers of slurmd's Prolog or Epilog, and waits for them. Returns a wait status: 0 is success.
+pub fn on_node(plugins: &Plugins, part: Part, job: NodeJob) -> i32 {
+    let (topic, state) = match part {
+        Part::Prolog => (TopicId::SlurmProlog, State::Run),
+        Part::Epilog => (TopicId::SlurmEpilog, State::Cleanup),
+    };
+    if !plugins.handles(topic) {
+        return 0;
+    }
+    let (id, limit) = (job.id, plugins.daemon().prep_timeout());
+    let (job, node) = job.parts(state);
+    let (sender, receiver) = channel();
+    plugins.begin_prep(PrepCall { topic, job, node: Some(node) }, move |end| {
+        let _ = sender.send(end);
+    });
+    let end = match limit {
+        None => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        Some(limit) => receiver.recv_timeout(limit.saturating_add(GRACE)),
+    };
+    match end {
+        Ok(PrepEnd::Done) => 0,
+        Ok(PrepEnd::Failed(_) | PrepEnd::TimedOut) => FAILED,
+        Err(_) => {
+            let text = format!("jobtap: {}: job {id}: a handler does not return", topic.name());
+            plugins.daemon().log(Level::Error, &text);
+            FAILED
+        }
+    }
+}
+
+/// Tells slurmctld how its prologs and epilogs have ended, from a thread that holds none of its locks.
+pub struct Controller {
+    watch: Sender<Watch>,
+    serial: AtomicU64,
+}
+
+enum Watch {
+    Began { serial: u64, part: Part, job: u32, until: Option<Instant> },
+    Ended { serial: u64, end: PrepEnd },
+}
+
+impl fmt::Debug for Controller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Controller")
+    }
+}
+
+impl Controller {
+    /// Starts the thread. It ends when this value is dropped and no prolog or epilog is open.
+    ///
+    /// # Errors
+    /// When the system has no thread.
+    pub fn start(daemon: Arc<dyn Daemon>) -> std::io::Result<Self> {
+        let (watch, watched) = channel();
+        let thread = std::thread::Builder::new().name("jobtap-prep".to_owned());
+        thread.spawn(move || {
+            daemon.prepare_thread();
+            let mut open: Vec<(u64, Part, u32, Option<Instant>)> = Vec::new();
+            loop {
+                let next = open.iter().filter_map(|(.., until)| *until).min();
+                let message = match next {
+                    None => watched.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                    Some(until) => {
+                        watched.recv_timeout(until.saturating_duration_since(Instant::now()))
+                    }
+                };
+                let (serial, end) = match message {
+                    Ok(Watch::Began { serial, part, job, until }) => {
+                        open.push((serial, part, job, until));
+                        continue;
+                    }
+                    Ok(Watch::Ended { serial, end }) => (serial, end),
+                    Err(RecvTimeoutError::Timeout) => {
+                        let late = open.iter().find(|(.., until)| *until == next);
+                        let Some((serial, ..)) = late else { continue };
+                        (*serial, PrepEnd::TimedOut)
+                    }
+                    Err(RecvTimeoutError::Disconnected) => return,
+                };
+                // One that has been given up before is not told twice: slurmctld counts them.
+                let Some(place) = open.iter().position(|(other, ..)| *other == serial) else {
+                    continue;
+                };
+                let (_, part, job, _) = open.swap_remove(place);
+                daemon.controller_ended(part, job, &end);
+            }
+        })?;
+        Ok(Self { watch, serial: AtomicU64::new(1) })
+    }
+
+    /// Starts the handlers of slurmctld's PrologSlurmctld or EpilogSlurmctld. Returns whether there are any, so that
+    /// slurmctld has to wait: it is told their end by [`Daemon::controller_ended`], once.
+    pub fn begin(&self, plugins: &Plugins, part: Part, record: impl FnOnce() -> JobRecord) -> bool {
+        let topic = match part {
+            Part::Prolog => TopicId::SlurmPrologSlurmctld,
+            Part::Epilog => TopicId::SlurmEpilogSlurmctld,
+        };
+        if !plugins.handles(topic) {
+            return false;
+        }
+        let record = record();
+        let serial = self.serial.fetch_add(1, Ordering::Relaxed);
+        let limit = plugins.daemon().prep_timeout();
+        let until = limit.and_then(|limit| Instant::now().checked_add(limit.saturating_add(GRACE)));
+        let job = record.job_id;
+        if self.watch.send(Watch::Began { serial, part, job, until }).is_err() {
+            return false;
+        }
+        let mut parts = job::parts_of_record(&record);
+        parts.state = match part {
+            Part::Prolog => State::Run,
+            Part::Epilog => State::Cleanup,
+        };
+        let watch = self.watch.clone();
+        plugins.begin_prep(PrepCall { topic, job: parts, node: None }, move |end| {
+            let _ = watch.send(Watch::Ended { serial, end });
+        });
+        true
+    }
+}

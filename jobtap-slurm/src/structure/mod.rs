@@ -1,0 +1,183 @@
+//! Slurm's structures as the adapter sees them: values by the names of their fields.
+//!
+//! A real one is memory of slurmctld's, which only the module `ffi` touches. The adapter reads it as a
+//! [`JobDescriptor`], a [`JobRecord`](jobtap_core::slurm::JobRecord) or a
+//! [`Partition`](jobtap_core::slurm::Partition), and writes a changed description back, through
+//! [`Structure`].
+
+mod read;
+mod write;
+
+use std::borrow::Cow;
+
+use jobtap_core::slurm::{Field, Value as Shown};
+
+pub use read::read;
+pub use write::{WriteError, write_changes};
+
+/// The value of a field of a structure in C.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Value<'a> {
+    /// A text; `None` for a null pointer.
+    Text(Option<Cow<'a, str>>),
+    /// A list of texts.
+    Texts(Vec<Cow<'a, str>>),
+    /// A number or a time, as it is stored.
+    Number(u64),
+}
+
+/// The type of a field in C.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A pointer to a text.
+    Text,
+    /// A pointer to pointers to texts.
+    Texts,
+    /// An unsigned number of this many bytes.
+    Number(u8),
+    /// A `time_t`.
+    Time,
+}
+
+/// A field that a structure of this version of Slurm has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slot {
+    /// Its name.
+    pub name: &'static str,
+    /// Its place in the table of fields of the Rust type.
+    pub index: usize,
+    /// Its type in C.
+    pub kind: Kind,
+    /// The number that says that nothing is set.
+    pub unset: u64,
+}
+
+impl Slot {
+    /// The slot of a field of this table; `None` for a name that is not stored in the Rust type.
+    pub fn of<T: Default>(table: &'static [Field<T>], name: &str, kind: Kind) -> Option<Self> {
+        let index = table.iter().position(|field| field.name == name)?;
+        let field = table.get(index).filter(|field| field.view_of.is_empty())?;
+        Some(Self { name: field.name, index, kind, unset: unset(field, kind) })
+    }
+}
+
+/// The number that is stored for what is not set: what scripts see of a new structure, or `NO_VAL` of the width
+/// where they see nothing.
+fn unset<T: Default>(field: &Field<T>, kind: Kind) -> u64 {
+    let Kind::Number(bytes) = kind else { return 0 };
+    let bits = 8 * u32::from(bytes.clamp(1, 8));
+    let no_val = (u64::MAX >> (64 - bits)) - 1;
+    match (field.get)(&T::default()) {
+        // 64 bits don't fit into Lua's numbers, so that NO_VAL64 is seen as 2^64.
+        Shown::Number(number) if number < no_val as f64 => number as u64,
+        _ => no_val,
+    }
+}
+
+/// A structure of Slurm's.
+pub trait Structure {
+    /// The fields that it has.
+    fn slots(&self) -> &[Slot];
+
+    /// The value of a field. Bytes of a text that are not UTF-8 are replaced.
+    fn get(&self, slot: usize) -> Value<'_>;
+
+    /// Replaces the value of a field. What was there is freed, as Slurm frees it.
+    ///
+    /// # Errors
+    /// When the value is of another type than the field, or a text has a byte 0.
+    fn set(&mut self, slot: usize, value: Value<'_>) -> Result<(), WriteError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use jobtap_core::slurm::{JobDescriptor, NO_VAL, NO_VAL16, NO_VAL64};
+
+    use super::*;
+    use crate::testing::Record;
+
+    #[test]
+    fn what_is_not_set_has_slurms_number() {
+        let unset = |name, kind| Slot::of(JobDescriptor::FIELDS, name, kind).unwrap().unset;
+        assert_eq!(unset("time_limit", Kind::Number(4)), u64::from(NO_VAL));
+        assert_eq!(unset("cpus_per_task", Kind::Number(2)), u64::from(NO_VAL16));
+        assert_eq!(unset("pn_min_memory", Kind::Number(8)), NO_VAL64);
+        assert_eq!(unset("core_spec", Kind::Number(2)), u64::from(NO_VAL16));
+        assert_eq!(unset("overcommit", Kind::Number(1)), 254);
+        assert_eq!(unset("site_factor", Kind::Number(4)), u64::from(NO_VAL));
+        assert_eq!(unset("begin_time", Kind::Time), 0);
+        assert_eq!(unset("profile", Kind::Number(4)), 0);
+        assert_eq!(unset("warn_signal", Kind::Number(2)), 0);
+        assert_eq!(Slot::of(JobDescriptor::FIELDS, "oversubscribe", Kind::Number(2)), None);
+    }
+
+    #[test]
+    fn a_new_request_reads_as_the_default() {
+        let record = Record::descriptor(&JobDescriptor::default());
+        assert_eq!(read::<JobDescriptor>(&record), JobDescriptor::default());
+    }
+
+    #[test]
+    fn every_field_is_read_and_written() {
+        let mut full = JobDescriptor::default();
+        for field in JobDescriptor::FIELDS {
+            if let Some(set) = field.set {
+                // Texts take a number too.
+                set(&mut full, 5_u32.into()).unwrap();
+            }
+        }
+        full.environment.set("HOME", "/a=b");
+        full.environment.set("EMPTY", "");
+        full.argv = vec!["run".to_owned(), "-x".to_owned()];
+        full.argc = 2;
+        let record = Record::descriptor(&full);
+        assert_eq!(read::<JobDescriptor>(&record), full);
+
+        let mut record = Record::descriptor(&JobDescriptor::default());
+        let before: JobDescriptor = read(&record);
+        let left_out = write_changes(&mut record, &before, &full).unwrap();
+        assert_eq!(left_out, ["argc", "argv"]);
+        let mut written: JobDescriptor = read(&record);
+        (written.argc, written.argv) = (full.argc, full.argv.clone());
+        assert_eq!(written, full);
+    }
+
+    #[test]
+    fn only_what_changed_is_written() {
+        let before = JobDescriptor { account: Some("a".into()), ..Default::default() };
+        let mut record = Record::descriptor(&before);
+        let mut after = before.clone();
+        after.time_limit = Some(7);
+        after.account = None;
+        write_changes(&mut record, &before, &after).unwrap();
+        assert_eq!(record.written(), ["account", "time_limit"]);
+        assert_eq!(read::<JobDescriptor>(&record), after);
+    }
+
+    #[test]
+    fn a_field_is_unset_by_slurms_number() {
+        let before =
+            JobDescriptor { time_limit: Some(9), begin_time: Some(9), ..Default::default() };
+        let mut record = Record::descriptor(&before);
+        write_changes(&mut record, &before, &JobDescriptor::default()).unwrap();
+        assert_eq!(record.value("time_limit"), Some(Value::Number(NO_VAL.into())));
+        assert_eq!(record.value("begin_time"), Some(Value::Number(0)));
+    }
+
+    #[test]
+    fn a_field_that_this_slurm_lacks_is_left_out() {
+        let mut record = Record::descriptor(&JobDescriptor::default());
+        record.remove("segment_size");
+        let before: JobDescriptor = read(&record);
+        let after = JobDescriptor { segment_size: Some(4), ..before.clone() };
+        assert_eq!(write_changes(&mut record, &before, &after).unwrap(), ["segment_size"]);
+    }
+
+    #[test]
+    fn a_text_with_a_zero_byte_is_refused() {
+        let mut record = Record::descriptor(&JobDescriptor::default());
+        let after = JobDescriptor { comment: Some("a\0b".into()), ..Default::default() };
+        let error = write_changes(&mut record, &JobDescriptor::default(), &after).unwrap_err();
+        assert_eq!(error.to_string(), "comment: a text of Slurm's can't have a byte 0");
+    }
+}

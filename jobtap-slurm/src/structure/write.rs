@@ -1,0 +1,88 @@
+//! The changes of a description, back into Slurm's structure.
+
+use std::borrow::Cow;
+
+use jobtap_core::slurm::{JobDescriptor, Place};
+use serde_json::Value as Json;
+
+use super::{Kind, Structure, Value};
+
+/// Why a field can't be written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WriteError {
+    /// The text has a byte 0, with which texts end in C.
+    #[error("{0}: a text of Slurm's can't have a byte 0")]
+    ZeroByte(&'static str),
+    /// The value is not of the field's type.
+    #[error("{0}: this is no value of its type")]
+    Type(&'static str),
+}
+
+/// Fields that Slurm has filled in, or that another part of the request depends on. What a plugin writes into
+/// them has no effect.
+const FIXED: &[&str] = &["argc", "argv", "spank_job_env", "spank_job_env_size", "het_job_offset"];
+
+/// Writes the fields in which `after` differs from `before`, which was read from the structure, and no other.
+///
+/// Returns the names of changed fields that are not written: this version of Slurm has no such field, or
+/// it is none that a plugin changes.
+///
+/// # Errors
+/// [`WriteError`]. The fields before that one are written.
+pub fn write_changes(
+    structure: &mut dyn Structure,
+    before: &JobDescriptor,
+    after: &JobDescriptor,
+) -> Result<Vec<&'static str>, WriteError> {
+    if before == after {
+        return Ok(Vec::new());
+    }
+    let (before, after) = (to_json(before), to_json(after));
+    let mut left_out = Vec::new();
+    for field in JobDescriptor::FIELDS.iter().filter(|field| field.view_of.is_empty()) {
+        let (old, new) = (before.get(field.name), after.get(field.name));
+        if old == new {
+            continue;
+        }
+        let slots = structure.slots().iter();
+        let slot = slots.enumerate().find(|(_, slot)| slot.name == field.name);
+        let is_fixed = FIXED.contains(&field.name) || Place::of(field.name) == Some(Place::Request);
+        match slot {
+            Some((place, slot)) if !is_fixed => {
+                let value = stored(new.unwrap_or(&Json::Null), slot.kind, slot.unset);
+                let value = value.ok_or(WriteError::Type(field.name))?;
+                structure.set(place, value)?;
+            }
+            _ => left_out.push(field.name),
+        }
+    }
+    Ok(left_out)
+}
+
+fn to_json(descriptor: &JobDescriptor) -> Json {
+    // It has string keys and plain values, so that this can't fail.
+    serde_json::to_value(descriptor).unwrap_or_default()
+}
+
+/// A value as the C structure stores it.
+fn stored(value: &Json, kind: Kind, unset: u64) -> Option<Value<'_>> {
+    let text = |value: &Json| value.as_str().map(|text| Cow::Owned(text.to_owned()));
+    Some(match (kind, value) {
+        (Kind::Text, Json::Null) => Value::Text(None),
+        // An empty text never stands for one that is not set.
+        (Kind::Text, Json::String(text)) if text.is_empty() => Value::Text(None),
+        (Kind::Text, value) => Value::Text(Some(text(value)?)),
+        (Kind::Number(_) | Kind::Time, Json::Null) => Value::Number(unset),
+        (Kind::Number(_) | Kind::Time, value) => Value::Number(value.as_u64()?),
+        (Kind::Texts, Json::Array(texts)) => {
+            Value::Texts(texts.iter().map(text).collect::<Option<_>>()?)
+        }
+        (Kind::Texts, Json::Object(variables)) => {
+            let line = |(name, value): (&String, &Json)| {
+                Some(Cow::Owned(format!("{name}={}", value.as_str()?)))
+            };
+            Value::Texts(variables.iter().map(line).collect::<Option<_>>()?)
+        }
+        (Kind::Texts, _) => return None,
+    })
+}

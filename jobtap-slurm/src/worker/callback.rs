@@ -1,0 +1,149 @@
+//! The daemon as a handler sees it.
+
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use jobtap_core::host::{
+    Args, CallResult, Command, Detail, Fault, Host, LoadedPlugin, RemoteHandle,
+};
+use jobtap_core::job::{Job, JobId, Timestamp, Uid};
+use jobtap_core::plugin::{CallError, Level};
+use jobtap_core::queue::Queues;
+use jobtap_core::resource::ResourceSet;
+use jobtap_core::topic::TopicId;
+use serde_json::Value;
+
+use super::core::{Core, Queued};
+
+/// What one callback sees.
+pub(super) struct Callback<'c> {
+    pub(super) core: &'c Core,
+    /// The plugin that is being called.
+    pub(super) instance: Cell<&'c LoadedPlugin>,
+    pub(super) job: Option<&'c Job>,
+    pub(super) asked: RefCell<Vec<Queued>>,
+}
+
+impl Callback<'_> {
+    /// What was asked for. After a panic nothing of it counts, since the plugin may have been in the middle of
+    /// anything.
+    pub(super) fn asked(self, result: &CallResult) -> Vec<Queued> {
+        match result {
+            Err(fault) if matches!(**fault, Fault::Panic(_)) => Vec::new(),
+            _ => self.asked.into_inner(),
+        }
+    }
+}
+
+/// The present time.
+pub(crate) fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_secs(since.as_secs_f64())
+}
+
+impl Host for Callback<'_> {
+    fn now(&self) -> Timestamp {
+        now()
+    }
+
+    fn owner(&self) -> Uid {
+        Uid(rustix::process::geteuid().as_raw())
+    }
+
+    fn instance_resources(&self) -> &ResourceSet {
+        &self.core.resources
+    }
+
+    fn current(&self) -> Option<JobId> {
+        self.job.map(Job::id)
+    }
+
+    /// Only the current job: Slurm's other jobs are not looked up, since its locks are not this thread's.
+    fn job(&self, id: JobId) -> Option<&Job> {
+        self.job.filter(|job| job.id() == id)
+    }
+
+    fn active_jobs(&self) -> Vec<JobId> {
+        self.current().into_iter().collect()
+    }
+
+    fn retainable(&self, _: JobId) -> Option<ResourceSet> {
+        None
+    }
+
+    fn data(&self, _: JobId) -> Option<Value> {
+        None
+    }
+
+    fn instance_data(&self) -> Option<Value> {
+        let plugin = self.instance.get().key();
+        let asked = self.asked.borrow();
+        let written = asked.iter().rev().find_map(|(key, command)| match command {
+            Command::SetInstanceData { value, .. } if *key == plugin => Some(value.clone()),
+            _ => None,
+        });
+        written.or_else(|| self.core.instance_data.get(&plugin).cloned())
+    }
+
+    fn queues(&self) -> &Queues {
+        &self.core.queues
+    }
+
+    fn call_own_topic(
+        &self,
+        topic: &'static str,
+        job: Option<JobId>,
+        payload: &dyn Any,
+    ) -> Result<Vec<Box<dyn Any>>, CallError> {
+        let job = match job {
+            None => None,
+            Some(id) => Some(self.job(id).ok_or(CallError::UnknownJob(id))?),
+        };
+        let mut answers = Vec::new();
+        for bound in self.core.stack.own(topic).iter() {
+            let plugin = || bound.instance().name().to_string();
+            let inner = Callback {
+                core: self.core,
+                instance: Cell::new(bound.instance()),
+                job,
+                asked: RefCell::default(),
+            };
+            let args =
+                Args { host: &inner, topic: TopicId::Own, job, detail: Detail::Own(payload) };
+            let (result, _) = bound.call(&args, &self.core.ticks);
+            let asked = inner.asked(&result);
+            self.asked.borrow_mut().extend(asked);
+            match result.map_err(|fault| *fault) {
+                Ok(outcome) => answers.extend(outcome.decisions().answer),
+                Err(Fault::Busy) => {
+                    return Err(CallError::Reentrant { topic, plugin: plugin() });
+                }
+                Err(Fault::Failure(failure)) => {
+                    let text = failure.text().to_owned();
+                    return Err(CallError::Topic { topic, plugin: plugin(), text });
+                }
+                Err(Fault::Panic(text)) => {
+                    self.core.log(bound.instance(), Level::Error, &format!("panicked: {text}"));
+                    let text = format!("panicked: {text}");
+                    return Err(CallError::Topic { topic, plugin: plugin(), text });
+                }
+            }
+        }
+        Ok(answers)
+    }
+
+    fn call(&self, command: Command) -> Result<(), CallError> {
+        self.core.kind.serves(&command)?;
+        self.push(command);
+        Ok(())
+    }
+
+    fn push(&self, command: Command) {
+        self.asked.borrow_mut().push((self.instance.get().key(), command));
+    }
+
+    fn remote(&self) -> RemoteHandle {
+        self.instance.get().remote().clone()
+    }
+}

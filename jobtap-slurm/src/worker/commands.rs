@@ -1,0 +1,131 @@
+//! What handlers ask for.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use jobtap_core::host::{
+    BlockingCommand, Command, PluginKey, RemoteCall, RemoteWork, Task, TimerKey, WorkKind,
+};
+use jobtap_core::job::Timestamp;
+use jobtap_core::plugin::Level;
+
+use super::Message;
+use super::callback::now;
+use super::core::{Core, Queued};
+
+impl Core {
+    /// Carries out commands, in their order.
+    pub(super) fn carry_out(&mut self, commands: Vec<Queued>) {
+        for (plugin, command) in commands {
+            self.carry_out_one(plugin, command);
+        }
+    }
+
+    fn carry_out_one(&mut self, plugin: PluginKey, command: Command) {
+        match command {
+            Command::UserMessage { request, text } => self.note_message(request, text),
+            Command::BeginRequestWork(work) => {
+                self.begin_request_work(plugin, work.request, work.abort, work.task);
+            }
+            Command::AnswerRequest { request, answer } => {
+                self.take_answer(plugin, request, answer);
+            }
+            Command::BeginWork(work) if work.kind == WorkKind::Verdict => {
+                self.begin_verdict_work(plugin, work.job, work.abort, work.task);
+            }
+            Command::Verdict { job, verdict } => self.take_verdict(plugin, job, verdict),
+            Command::StartProlog { job, description }
+            | Command::StartEpilog { job, description } => {
+                self.open_prep(plugin, job, description);
+            }
+            Command::BeginWork(work) => {
+                self.begin_prep_work(plugin, work.job, &work.what, work.abort);
+                spawn(work.task);
+            }
+            Command::FinishProlog { job, description, failure, .. }
+            | Command::FinishEpilog { job, description, failure, .. } => {
+                self.finish_prep(plugin, job, &description, failure);
+            }
+            Command::FailPrep(failure) => match failure.description {
+                Some(description) => {
+                    self.finish_prep(plugin, failure.job, &description, Some(failure.note));
+                }
+                None => self.log_of(plugin, Level::Error, &failure.note),
+            },
+            // Its end is told by another command of the same batch.
+            Command::WorkEnded { .. } => {}
+            Command::SetInstanceData { value, .. } => {
+                self.instance_data.insert(plugin, value);
+            }
+            Command::Process(command) => self.processes.carry_out(plugin, command),
+            Command::Blocking(command) => self.run_blocking(command),
+            Command::StartTimer { key, at, work } => self.start_timer(plugin, key, at, work),
+            Command::CancelTimer { key } => {
+                if let Some(timer) = self.timers.remove(&key) {
+                    timer.abort();
+                }
+            }
+            Command::Spawn(task) => spawn(task),
+            Command::Log { level, text } => self.log_of(plugin, level, &text),
+            Command::LogForJob { job, level, text } => {
+                self.log_of(plugin, level, &format!("job {}: {text}", job.as_u64()));
+            }
+            other => {
+                let text = format!("{}: Slurm has no such call", name_of(&other));
+                self.log_of(plugin, Level::Error, &text);
+            }
+        }
+    }
+
+    /// Writes a line with the plugin's name to the daemon's log.
+    pub(super) fn log_of(&self, plugin: PluginKey, level: Level, text: &str) {
+        match self.stack.get(plugin).map(Rc::clone) {
+            Some(plugin) => self.log(&plugin, level, text),
+            None => self.daemon.log(level, &format!("jobtap: {text}")),
+        }
+    }
+
+    fn run_blocking(&self, command: BlockingCommand) {
+        let BlockingCommand::Run(work) = command else { return };
+        let daemon = std::sync::Arc::clone(&self.daemon);
+        // The work is passed by a slot: where no thread can be started, it is told so.
+        let slot = std::sync::Arc::new(std::sync::Mutex::new(Some(work)));
+        let take = {
+            let slot = std::sync::Arc::clone(&slot);
+            move || slot.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take()
+        };
+        let run = {
+            let take = take.clone();
+            move || {
+                daemon.prepare_thread();
+                if let Some(work) = take().filter(|work| work.is_awaited()) {
+                    work.run();
+                }
+            }
+        };
+        let started = std::thread::Builder::new().name("jobtap-work".to_owned()).spawn(run);
+        if let (Err(error), Some(work)) = (started, take()) {
+            work.refuse(error.to_string());
+        }
+    }
+
+    fn start_timer(&mut self, plugin: PluginKey, key: TimerKey, at: Timestamp, work: RemoteWork) {
+        let delay = Duration::try_from_secs_f64((at - now()).max(0.0)).unwrap_or(Duration::MAX);
+        let timer = self.after(delay, Message::Remote(RemoteCall { plugin, work }));
+        self.timers.retain(|_, timer| !timer.is_finished());
+        self.timers.insert(key, timer);
+    }
+}
+
+/// Runs a future on this thread.
+pub(super) fn spawn(task: Task) {
+    // Its panics are caught by the SDK, which tells whoever waits for it.
+    drop(tokio::spawn(task.0));
+}
+
+/// The name of a command, for the log.
+fn name_of(command: &Command) -> String {
+    let text = format!("{command:?}");
+    let end = text.find([' ', '(', '{']).unwrap_or(text.len());
+    text.get(..end).unwrap_or_default().to_owned()
+}

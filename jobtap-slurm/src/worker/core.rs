@@ -1,0 +1,167 @@
+//! The plugins and what is open, and the loop that serves the messages.
+
+use std::cell::{Cell, RefCell};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use jobtap_core::host::{
+    Args, BoundHandler, CallResult, Command, Detail, LoadedPlugin, PluginKey, RemoteCall,
+    RemoteWork, RequestKey, Stack, Ticks, TimerKey,
+};
+use jobtap_core::job::Job;
+use jobtap_core::plugin::Level;
+use jobtap_core::queue::Queues;
+use jobtap_core::resource::ResourceSet;
+use jobtap_core::topic::TopicId;
+use rustc_hash::FxHashMap;
+use serde_json::Value;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::AbortHandle;
+
+use super::callback::Callback;
+use super::loading::FileKind;
+use super::preps::Prep;
+use super::processes::Processes;
+use super::requests::Chain;
+use super::{Inbox, Message};
+use crate::config::{Config, REQUEST_TIMEOUT};
+use crate::daemon::Daemon;
+
+/// What a handler has asked for, and which plugin it was.
+pub(super) type Queued = (PluginKey, Command);
+
+/// What lives on the thread.
+pub(crate) struct Core {
+    pub(super) kind: FileKind,
+    pub(super) daemon: Arc<dyn Daemon>,
+    pub(super) inbox: Inbox,
+    pub(super) stack: Stack,
+    pub(super) config: Config,
+    pub(super) ticks: Ticks,
+    pub(super) next_key: u64,
+    pub(super) chains: FxHashMap<RequestKey, Box<Chain>>,
+    pub(super) preps: Vec<Prep>,
+    pub(super) timers: FxHashMap<TimerKey, AbortHandle>,
+    pub(super) processes: Processes,
+    pub(super) instance_data: FxHashMap<PluginKey, Value>,
+    /// Of the cluster nothing is known: these are empty.
+    pub(super) resources: ResourceSet,
+    pub(super) queues: Queues,
+    pub(super) request_timeout: Arc<AtomicU64>,
+}
+
+/// How the call of one handler went.
+pub(super) struct Called {
+    pub(super) result: CallResult,
+    pub(super) commands: Vec<Queued>,
+}
+
+impl Core {
+    pub(super) fn new(
+        kind: FileKind,
+        daemon: Arc<dyn Daemon>,
+        inbox: Inbox,
+        request_timeout: Arc<AtomicU64>,
+    ) -> Self {
+        let config = Config {
+            whole: Value::Object(Default::default()),
+            directory: PathBuf::new(),
+            request_timeout: REQUEST_TIMEOUT,
+        };
+        let processes = Processes::new(Arc::clone(&daemon));
+        Self {
+            kind,
+            daemon,
+            inbox,
+            stack: Stack::default(),
+            config,
+            ticks: Ticks::default(),
+            next_key: 1,
+            chains: FxHashMap::default(),
+            preps: Vec::new(),
+            timers: FxHashMap::default(),
+            processes,
+            instance_data: FxHashMap::default(),
+            resources: ResourceSet::new(),
+            queues: Queues::default(),
+            request_timeout,
+        }
+    }
+
+    pub(super) async fn serve(&mut self, mut receiver: UnboundedReceiver<Message>) {
+        while let Some(message) = receiver.recv().await {
+            match message {
+                Message::Request(key, request, reply) => self.begin_request(key, *request, reply),
+                Message::Abandon(key) => self.abandon_request(key),
+                Message::Prep(call, reply) => self.begin_prep(*call, reply),
+                Message::PrepTimeout(serial) => self.end_late_prep(serial),
+                Message::Configure => self.configure(),
+                Message::Remote(call) => self.remote(call),
+                Message::Stop => break,
+            }
+        }
+        self.processes.kill_all(None);
+    }
+
+    /// Calls one handler. What it asked for is carried out by the caller, after the outcome.
+    pub(super) fn call(
+        &self,
+        bound: &BoundHandler,
+        topic: TopicId,
+        job: Option<&Job>,
+        detail: Detail<'_>,
+    ) -> Called {
+        let host = self.host(bound.instance(), job);
+        let args = Args { host: &host, topic, job, detail };
+        // A panic is caught in there.
+        let (result, _) = bound.call(&args, &self.ticks);
+        Called { commands: host.asked(&result), result }
+    }
+
+    fn host<'c>(&'c self, instance: &'c LoadedPlugin, job: Option<&'c Job>) -> Callback<'c> {
+        Callback { core: self, instance: Cell::new(instance), job, asked: RefCell::default() }
+    }
+
+    /// Does what has come back for a plugin. Nothing is done for one that has been replaced.
+    fn remote(&mut self, call: RemoteCall) {
+        let Some(plugin) = self.stack.get(call.plugin).map(Rc::clone) else { return };
+        let commands = match call.work {
+            RemoteWork::Commands(commands) => {
+                commands.into_iter().map(|command| (call.plugin, command)).collect()
+            }
+            RemoteWork::Call(work) => {
+                let host = self.host(&plugin, None);
+                let args = Args::new(&host, TopicId::Own);
+                let called = plugin.call_later(&self.ticks, |plugin| work(plugin, &args));
+                match called {
+                    // It is being called, which is impossible here: no message is served during a call.
+                    None => return,
+                    Some((Ok(()), _)) => host.asked(&Ok(Default::default())),
+                    Some((Err(text), _)) => {
+                        self.log(&plugin, Level::Error, &format!("later: panicked: {text}"));
+                        return;
+                    }
+                }
+            }
+        };
+        self.carry_out(commands);
+    }
+
+    /// Writes a line with the plugin's name to the daemon's log.
+    pub(super) fn log(&self, plugin: &LoadedPlugin, level: Level, text: &str) {
+        self.daemon.log(level, &format!("jobtap: {}: {text}", plugin.name()));
+    }
+
+    /// Sends a message to this thread after some time.
+    pub(super) fn after(&self, delay: Duration, message: Message) -> AbortHandle {
+        let inbox = self.inbox.clone();
+        let waiting = tokio::spawn(async move {
+            tokio::time::sleep(delay).await;
+            inbox.send(message);
+        });
+        waiting.abort_handle()
+    }
+}

@@ -1,0 +1,317 @@
+//! The thread on which a file's plugins live.
+//!
+//! Slurm calls a plugin from any of its threads and waits, with its locks held. A plugin of the SDK lives
+//! on one thread and never waits. So each file has a thread of its own with the plugins, their timers
+//! and their futures. A thread of Slurm's sends it what is asked for and waits for the answer with a
+//! deadline: a handler that hangs holds up one request, and not the daemon.
+//!
+//! | file | what it has |
+//! |---|---|
+//! | `core` | the plugins and what is open, and the loop that serves the messages |
+//! | `loading` | how the plugins are built, and follow a new configuration |
+//! | `callback` | the daemon as a handler sees it |
+//! | `commands` | what handlers ask for |
+//! | `requests` | a request on its way through the plugins |
+//! | `preps` | a prolog or epilog while its handlers run |
+//! | `processes` | processes of plugins |
+
+mod callback;
+mod commands;
+mod core;
+mod loading;
+mod preps;
+mod processes;
+mod requests;
+
+use std::fmt;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use jobtap_core::host::{JobParts, PluginDescriptor, RemoteCall, RemoteSink, RequestKey};
+use jobtap_core::job::Uid;
+use jobtap_core::plugin::{Level, Node};
+use jobtap_core::slurm::{JobDescriptor, JobRecord, Partition, SlurmError};
+use jobtap_core::topic::TopicId;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::daemon::{Daemon, PrepEnd};
+
+use self::core::Core;
+pub(crate) use callback::now;
+pub use loading::{FileKind, LoadError};
+
+/// How long a stop waits for the thread.
+const STOP: Duration = Duration::from_secs(2);
+
+/// A request in Slurm's terms.
+#[derive(Debug, Default)]
+pub struct Request {
+    /// The user who makes it.
+    pub user: u32,
+    /// What is asked for.
+    pub descriptor: JobDescriptor,
+    /// The partitions that the user may use.
+    pub partitions: Vec<Partition>,
+    /// The job that is to be changed; `None` for a submission.
+    pub record: Option<JobRecord>,
+}
+
+/// What the plugins have decided on a request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// What is asked for now.
+    pub descriptor: JobDescriptor,
+    /// Why the request is refused, if it is.
+    pub refusal: Option<SlurmError>,
+    /// The messages to the user, in their order. The text of the refusal is not among them.
+    pub messages: Vec<String>,
+}
+
+/// A prolog or epilog of a job.
+#[derive(Debug)]
+pub struct PrepCall {
+    /// The topic.
+    pub topic: TopicId,
+    /// The job.
+    pub job: JobParts,
+    /// The node, at the topics of nodes.
+    pub node: Option<Node>,
+}
+
+/// What the thread is sent.
+enum Message {
+    Request(RequestKey, Box<Request>, Reply<Answer>),
+    /// The request's thread waits no longer.
+    Abandon(RequestKey),
+    Prep(Box<PrepCall>, Reply<PrepEnd>),
+    PrepTimeout(u64),
+    /// Read the configuration again.
+    Configure,
+    Remote(RemoteCall),
+    Stop,
+}
+
+/// Takes the answer to what the thread was asked. A value that is dropped unused tells that there is none.
+struct Reply<T>(Box<dyn FnOnce(Option<T>) + Send>, bool);
+
+impl<T> Reply<T> {
+    fn new(answer: impl FnOnce(Option<T>) + Send + 'static) -> Self {
+        Self(Box::new(answer), true)
+    }
+
+    fn send(mut self, answer: T) {
+        self.1 = false;
+        std::mem::replace(&mut self.0, Box::new(|_| ()))(Some(answer));
+    }
+}
+
+impl<T> Drop for Reply<T> {
+    fn drop(&mut self) {
+        if self.1 {
+            std::mem::replace(&mut self.0, Box::new(|_| ()))(None);
+        }
+    }
+}
+
+/// Sends messages to the thread.
+#[derive(Clone)]
+pub(crate) struct Inbox(UnboundedSender<Message>);
+
+impl Inbox {
+    fn send(&self, message: Message) {
+        // Fails once the thread has ended. What waits for an answer is told by its `Reply`, which is dropped here.
+        let _ = self.0.send(message);
+    }
+}
+
+impl RemoteSink for Inbox {
+    fn send(&self, call: RemoteCall) {
+        Inbox::send(self, Message::Remote(call));
+    }
+}
+
+/// Why a request has no answer of the plugins.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoAnswer {
+    /// `request-timeout` has passed.
+    #[error("no answer of the site's plugins within {0:?}; please report it")]
+    Late(Duration),
+    /// The thread of the plugins has ended.
+    #[error("the site's plugins have stopped; please report it")]
+    Stopped,
+}
+
+/// The plugins of a file, on their thread.
+pub struct Plugins {
+    inbox: Inbox,
+    daemon: Arc<dyn Daemon>,
+    thread: Mutex<Option<(JoinHandle<()>, Receiver<()>)>>,
+    topics: Vec<TopicId>,
+    next: AtomicU64,
+    configured_at: AtomicI64,
+    /// In milliseconds. Set by the thread when it has read the configuration.
+    request_timeout: Arc<AtomicU64>,
+}
+
+impl fmt::Debug for Plugins {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Plugins").field("topics", &self.topics).finish_non_exhaustive()
+    }
+}
+
+impl Plugins {
+    /// Starts the thread, and loads the plugins in the order of the list.
+    ///
+    /// # Errors
+    /// [`LoadError`] if the configuration can't be read, if a plugin refuses it, or if it has a handler that
+    /// this kind of file doesn't serve.
+    pub fn start(
+        kind: FileKind,
+        daemon: Arc<dyn Daemon>,
+        plugins: Vec<&'static PluginDescriptor>,
+    ) -> Result<Self, LoadError> {
+        let (sender, receiver) = unbounded_channel();
+        let inbox = Inbox(sender);
+        let (loaded, is_loaded) = sync_channel(1);
+        let (end, ended) = sync_channel(1);
+        let request_timeout = Arc::new(AtomicU64::new(0));
+        let configured_at = AtomicI64::new(daemon.configured_at());
+        let topics =
+            plugins.iter().flat_map(|plugin| plugin.handlers).map(|entry| entry.id).collect();
+        let worker = Worker {
+            kind,
+            daemon: Arc::clone(&daemon),
+            plugins,
+            inbox: inbox.clone(),
+            receiver,
+            request_timeout: Arc::clone(&request_timeout),
+        };
+        let thread = std::thread::Builder::new().name("jobtap".to_owned()).spawn(move || {
+            worker.run(&loaded);
+            let _ = end.send(());
+        });
+        let thread = thread.map_err(|error| LoadError::Thread(error.to_string()))?;
+        let stopped = || LoadError::Thread("it ended at once".to_owned());
+        is_loaded.recv().map_err(|_| stopped())??;
+        let thread = Mutex::new(Some((thread, ended)));
+        let next = AtomicU64::new(1);
+        Ok(Self { inbox, daemon, thread, topics, next, configured_at, request_timeout })
+    }
+
+    /// Whether a plugin has a handler of this topic.
+    pub fn handles(&self, topic: TopicId) -> bool {
+        self.topics.contains(&topic)
+    }
+
+    /// The daemon.
+    pub fn daemon(&self) -> &Arc<dyn Daemon> {
+        &self.daemon
+    }
+
+    /// Lets the thread read the configuration again if the daemon has done so.
+    fn follow_configuration(&self) {
+        let now = self.daemon.configured_at();
+        if self.configured_at.swap(now, Ordering::Relaxed) != now {
+            self.inbox.send(Message::Configure);
+        }
+    }
+
+    /// Asks the plugins about a request, and waits for their answer.
+    ///
+    /// # Errors
+    /// [`NoAnswer`]. The request must be refused then.
+    pub fn request(&self, request: Request) -> Result<Answer, NoAnswer> {
+        self.follow_configuration();
+        let key = RequestKey(self.next.fetch_add(1, Ordering::Relaxed));
+        let (sender, receiver): (SyncSender<Option<Answer>>, _) = sync_channel(1);
+        let reply = Reply::new(move |answer| {
+            let _ = sender.send(answer);
+        });
+        self.inbox.send(Message::Request(key, Box::new(request), reply));
+        let limit = Duration::from_millis(self.request_timeout.load(Ordering::Relaxed));
+        match receiver.recv_timeout(limit) {
+            Ok(Some(answer)) => Ok(answer),
+            Ok(None) | Err(RecvTimeoutError::Disconnected) => Err(NoAnswer::Stopped),
+            Err(RecvTimeoutError::Timeout) => {
+                self.inbox.send(Message::Abandon(key));
+                Err(NoAnswer::Late(limit))
+            }
+        }
+    }
+
+    /// Starts the handlers of a prolog or epilog. `ended` is called when all have ended, on any thread; it must not
+    /// block.
+    pub fn begin_prep(&self, call: PrepCall, ended: impl FnOnce(PrepEnd) + Send + 'static) {
+        self.follow_configuration();
+        let reply =
+            Reply::new(move |end: Option<PrepEnd>| {
+                ended(end.unwrap_or_else(|| {
+                    PrepEnd::Failed("the site's plugins have stopped".to_owned())
+                }));
+            });
+        self.inbox.send(Message::Prep(Box::new(call), reply));
+    }
+
+    /// Stops the thread, and drops the plugins. A handler that hangs is left to itself after two seconds.
+    pub fn stop(&self) {
+        self.inbox.send(Message::Stop);
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some((thread, ended)) = thread else { return };
+        if ended.recv_timeout(STOP) == Err(RecvTimeoutError::Timeout) {
+            let text = "jobtap: a handler does not return; its thread is left behind";
+            return self.daemon.log(Level::Error, text);
+        }
+        let _ = thread.join();
+    }
+}
+
+impl Drop for Plugins {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// What the thread starts with.
+struct Worker {
+    kind: FileKind,
+    daemon: Arc<dyn Daemon>,
+    plugins: Vec<&'static PluginDescriptor>,
+    inbox: Inbox,
+    receiver: UnboundedReceiver<Message>,
+    request_timeout: Arc<AtomicU64>,
+}
+
+impl Worker {
+    fn run(self, loaded: &SyncSender<Result<(), LoadError>>) {
+        let Self { kind, daemon, plugins, inbox, receiver, request_timeout } = self;
+        daemon.prepare_thread();
+        // Time only: reading and writing happens on threads of their own, so that the runtime needs no signals and
+        // no descriptors of the daemon's.
+        let runtime = match tokio::runtime::Builder::new_current_thread().enable_time().build() {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                let _ = loaded.send(Err(LoadError::Thread(error.to_string())));
+                return;
+            }
+        };
+        runtime.block_on(async {
+            let mut core = Core::new(kind, daemon, inbox, request_timeout);
+            let result = core.load(&plugins);
+            let failed = result.is_err();
+            let _ = loaded.send(result);
+            if !failed {
+                core.serve(receiver).await;
+            }
+        });
+        // Futures that wait for something outside must not keep the thread.
+        runtime.shutdown_background();
+    }
+}
+
+/// The user of a request.
+fn user(request: &Request) -> Uid {
+    Uid(request.user)
+}

@@ -1,0 +1,163 @@
+//! A prolog or epilog while its handlers run.
+//!
+//! All handlers of its topic are called. Those that are asynchronous run at the same time, and the whole
+//! ends when the last of them has. Its end is a failure if one handler has failed.
+
+use futures_util::future::AbortHandle;
+use jobtap_core::host::{BoundHandler, Detail, Fault, PluginKey};
+use jobtap_core::job::{Job, JobId};
+use jobtap_core::plugin::Level;
+use jobtap_core::topic::TopicId;
+
+use super::core::Core;
+use super::{Message, PrepCall, Reply};
+use crate::daemon::PrepEnd;
+
+/// A prolog or epilog that has not ended.
+pub(super) struct Prep {
+    serial: u64,
+    job: JobId,
+    topic: TopicId,
+    /// Handlers are still being called, so that an end of others is not the end.
+    calling: bool,
+    open: Vec<Open>,
+    failure: Option<String>,
+    timer: Option<tokio::task::AbortHandle>,
+    reply: Reply<PrepEnd>,
+}
+
+/// An asynchronous handler that has not ended.
+struct Open {
+    plugin: PluginKey,
+    description: String,
+    abort: Option<AbortHandle>,
+}
+
+impl Core {
+    pub(super) fn begin_prep(&mut self, call: PrepCall, reply: Reply<PrepEnd>) {
+        let PrepCall { topic, job, node } = call;
+        let serial = self.next_key;
+        self.next_key += 1;
+        let limit = self.daemon.prep_timeout();
+        let timer = limit.map(|limit| self.after(limit, Message::PrepTimeout(serial)));
+        let job = job.into_job();
+        let (open, failure) = Default::default();
+        let calling = true;
+        let prep = Prep { serial, job: job.id(), topic, calling, open, failure, timer, reply };
+        self.preps.push(prep);
+        let handlers = self.stack.handlers(topic).cloned();
+        for bound in handlers.iter().flat_map(|list| list.iter()) {
+            let detail = node.as_ref().map_or(Detail::None, Detail::Node);
+            self.call_for_prep(serial, bound, topic, &job, detail);
+        }
+        if let Some(prep) = self.preps.iter_mut().find(|prep| prep.serial == serial) {
+            prep.calling = false;
+        }
+        self.end_prep_if_done(serial);
+    }
+
+    fn call_for_prep(
+        &mut self,
+        serial: u64,
+        bound: &BoundHandler,
+        topic: TopicId,
+        job: &Job,
+        detail: Detail<'_>,
+    ) {
+        let called = self.call(bound, topic, Some(job), detail);
+        if let Err(fault) = called.result {
+            let text = match *fault {
+                Fault::Failure(failure) => failure.text().to_owned(),
+                Fault::Panic(text) => format!("panicked: {text}"),
+                Fault::Busy => "called while it is being called".to_owned(),
+            };
+            self.note_failure(serial, bound.plugin(), text);
+        }
+        self.carry_out(called.commands);
+    }
+
+    fn note_failure(&mut self, serial: u64, plugin: PluginKey, text: String) {
+        let Some(prep) = self.preps.iter_mut().find(|prep| prep.serial == serial) else { return };
+        let line = format!("{}: job {}: {text}", prep.topic.name(), prep.job.as_u64());
+        prep.failure.get_or_insert(text);
+        self.log_of(plugin, Level::Error, &line);
+    }
+
+    /// An asynchronous handler has begun.
+    pub(super) fn open_prep(&mut self, plugin: PluginKey, job: JobId, description: String) {
+        // The last is the one whose handlers are being called.
+        if let Some(prep) = self.preps.last_mut().filter(|prep| prep.calling && prep.job == job) {
+            prep.open.push(Open { plugin, description, abort: None });
+        }
+    }
+
+    pub(super) fn begin_prep_work(
+        &mut self,
+        plugin: PluginKey,
+        job: JobId,
+        description: &str,
+        abort: AbortHandle,
+    ) {
+        if let Some((_, open)) = self.find_open(plugin, job, description) {
+            open.abort = Some(abort);
+        }
+    }
+
+    fn find_open(
+        &mut self,
+        plugin: PluginKey,
+        job: JobId,
+        description: &str,
+    ) -> Option<(u64, &mut Open)> {
+        let of_job = self.preps.iter_mut().filter(|prep| prep.job == job);
+        let mut all = of_job.flat_map(|prep| {
+            let serial = prep.serial;
+            prep.open.iter_mut().map(move |open| (serial, open))
+        });
+        all.find(|(_, open)| open.plugin == plugin && open.description == description)
+    }
+
+    /// An asynchronous handler has ended.
+    pub(super) fn finish_prep(
+        &mut self,
+        plugin: PluginKey,
+        job: JobId,
+        description: &str,
+        failure: Option<String>,
+    ) {
+        let Some((serial, _)) = self.find_open(plugin, job, description) else { return };
+        if let Some(text) = failure {
+            self.note_failure(serial, plugin, text);
+        }
+        if let Some(prep) = self.preps.iter_mut().find(|prep| prep.serial == serial) {
+            prep.open.retain(|open| open.plugin != plugin || open.description != description);
+        }
+        self.end_prep_if_done(serial);
+    }
+
+    fn end_prep_if_done(&mut self, serial: u64) {
+        let is_done = |prep: &Prep| prep.serial == serial && !prep.calling && prep.open.is_empty();
+        let Some(place) = self.preps.iter().position(is_done) else { return };
+        let prep = self.preps.remove(place);
+        if let Some(timer) = prep.timer {
+            timer.abort();
+        }
+        prep.reply.send(match prep.failure {
+            None => PrepEnd::Done,
+            Some(text) => PrepEnd::Failed(text),
+        });
+    }
+
+    /// `PrologEpilogTimeout` has passed: what still runs is dropped.
+    pub(super) fn end_late_prep(&mut self, serial: u64) {
+        let Some(place) = self.preps.iter().position(|prep| prep.serial == serial) else { return };
+        let prep = self.preps.remove(place);
+        for open in &prep.open {
+            open.abort.iter().for_each(AbortHandle::abort);
+            let (topic, job) = (prep.topic.name(), prep.job.as_u64());
+            let text = format!("{topic}: job {job}: no end within PrologEpilogTimeout");
+            self.log_of(open.plugin, Level::Error, &text);
+        }
+        prep.reply.send(PrepEnd::TimedOut);
+    }
+}

@@ -1,0 +1,192 @@
+//! Plugins in a PrEp plugin: the adapter with a double of slurmctld and slurmd.
+
+use std::time::{Duration, Instant};
+
+use jobtap_core::prelude::*;
+use jobtap_core::slurm::JobRecord;
+use jobtap_slurm::prep::{FAILED, NodeJob};
+use jobtap_slurm::testing::TestSlurm;
+use jobtap_slurm::{Part, PrepEnd};
+
+/// Jobs of user 1 succeed, those of user 2 fail, those of user 3 panic, and those of user 4 take long.
+#[derive(Default)]
+struct Later;
+
+async fn later(user: u32, remote: &Remote<Later>) -> Result<(), String> {
+    let end = remote.run_process(Process::new("sh").args(["-c", "echo out; exit 0"])).await;
+    end.map_err(|error| error.to_string())?.success()?;
+    match user {
+        1 => Ok(()),
+        2 => Err("no scratch".to_owned()),
+        3 => panic!("asked for it"),
+        _ => remote.sleep(10.0).await.map_err(|error| error.to_string()),
+    }
+}
+
+#[jobtap_plugin(name = "later")]
+impl Later {
+    #[on("slurm.prolog")]
+    async fn prolog(job: JobInfo, node: Node, remote: Remote<Self>) -> Result<(), PrologFailed> {
+        if node.host != "n2" || node.rank != 1 || job.resources.is_none_or(|r| r.nnodes() != 3) {
+            return Err(PrologFailed::new("not the node"));
+        }
+        later(job.userid.as_u32(), &remote).await.map_err(PrologFailed::new)
+    }
+
+    #[on("slurm.epilog")]
+    async fn epilog(job: JobInfo, remote: Remote<Self>) -> Result<(), EpilogFailed> {
+        later(job.userid.as_u32(), &remote).await.map_err(EpilogFailed::new)
+    }
+
+    #[on("slurm.prolog_slurmctld")]
+    async fn prepare(job: JobInfo, remote: Remote<Self>) -> Result<(), PrologFailed> {
+        later(job.userid.as_u32(), &remote).await.map_err(PrologFailed::new)
+    }
+
+    #[on("slurm.epilog_slurmctld")]
+    async fn account(job: JobInfo, remote: Remote<Self>) -> Result<(), EpilogFailed> {
+        later(job.userid.as_u32(), &remote).await.map_err(EpilogFailed::new)
+    }
+}
+
+/// Decides at once, about prologs only.
+#[derive(Default)]
+struct AtOnce;
+
+#[jobtap_plugin(name = "at-once")]
+impl AtOnce {
+    #[on("slurm.prolog")]
+    fn prolog(&self, job: &Job) -> Result<(), PrologFailed> {
+        match job.userid().as_u32() {
+            2 => Err(PrologFailed::new("not you")),
+            3 => panic!("asked for it"),
+            _ => Ok(()),
+        }
+    }
+
+    #[on("slurm.prolog_slurmctld")]
+    fn prepare(&self, job: &Job) -> Result<(), PrologFailed> {
+        match job.userid().as_u32() {
+            2 => Err(PrologFailed::new("not you")),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn on_node(user: u32) -> NodeJob {
+    NodeJob {
+        id: 5,
+        user,
+        nodes: Some("n[1-3]".into()),
+        node: Some("n2".into()),
+        ..NodeJob::default()
+    }
+}
+
+fn in_controller(user: u32) -> JobRecord {
+    JobRecord { job_id: user, user_id: user, nodes: Some("n1".into()), ..JobRecord::default() }
+}
+
+#[test]
+fn slurmd_waits_for_the_handlers() {
+    let slurm = TestSlurm::new().prep().plugin::<Later>().start().unwrap();
+    for part in [Part::Prolog, Part::Epilog] {
+        assert_eq!(slurm.on_node(part, on_node(1)), 0, "{:?}", slurm.log(Level::Error));
+        assert_eq!(slurm.on_node(part, on_node(2)), FAILED);
+        assert_eq!(slurm.on_node(part, on_node(3)), FAILED);
+    }
+    assert_eq!(
+        slurm.log(Level::Error),
+        [
+            "jobtap: later: slurm.prolog: job 5: no scratch",
+            "jobtap: later: slurm.prolog: job 5: later.prolog@n2 panicked: asked for it",
+            "jobtap: later: slurm.epilog: job 5: no scratch",
+            "jobtap: later: slurm.epilog: job 5: later.epilog@n2 panicked: asked for it",
+        ]
+    );
+}
+
+#[test]
+fn a_handler_that_is_not_asynchronous_decides_at_once() {
+    let slurm = TestSlurm::new().prep().plugin::<AtOnce>().start().unwrap();
+    assert_eq!([1, 2, 3].map(|user| slurm.on_node(Part::Prolog, on_node(user))), [0, 256, 256]);
+    assert_eq!(slurm.on_node(Part::Epilog, on_node(2)), 0, "it has no handler");
+}
+
+#[test]
+fn slurmctld_is_told_the_end() {
+    let slurm = TestSlurm::new().prep().plugin::<Later>().start().unwrap();
+    for user in 1..=3 {
+        assert!(slurm.in_controller(Part::Prolog, in_controller(user)));
+    }
+    let mut ended = slurm.ended(3);
+    ended.sort_by_key(|(_, job, _)| *job);
+    let failed = |text: &str| PrepEnd::Failed(text.to_owned());
+    assert_eq!(ended[0], (Part::Prolog, 1, PrepEnd::Done));
+    assert_eq!(ended[1], (Part::Prolog, 2, failed("no scratch")));
+    assert_eq!(ended[2], (Part::Prolog, 3, failed("later.prepare panicked: asked for it")));
+    assert!(slurm.in_controller(Part::Epilog, in_controller(1)));
+    assert_eq!(slurm.ended(4)[3], (Part::Epilog, 1, PrepEnd::Done));
+}
+
+#[test]
+fn the_end_is_told_once_all_plugins_have_ended() {
+    let slurm = TestSlurm::new().prep().plugin::<AtOnce>().plugin::<Later>().start().unwrap();
+    assert!(slurm.in_controller(Part::Prolog, in_controller(2)));
+    // The first that has failed.
+    let not_you = PrepEnd::Failed("not you".to_owned());
+    assert_eq!(slurm.ended(1), [(Part::Prolog, 2, not_you)]);
+    assert_eq!(slurm.log(Level::Error).len(), 2);
+}
+
+#[test]
+fn slurmctld_does_not_wait_without_a_handler() {
+    let slurm = TestSlurm::new().prep().plugin::<AtOnce>().start().unwrap();
+    assert!(!slurm.in_controller(Part::Epilog, in_controller(1)));
+}
+
+#[test]
+fn a_prolog_that_takes_too_long_is_given_up() {
+    let limit = Duration::from_millis(100);
+    let slurm = TestSlurm::new().prep().plugin::<Later>().prep_timeout(limit).start().unwrap();
+    let begin = Instant::now();
+    assert_eq!(slurm.on_node(Part::Prolog, on_node(4)), FAILED);
+    assert!(slurm.in_controller(Part::Prolog, in_controller(4)));
+    assert_eq!(slurm.ended(1), [(Part::Prolog, 4, PrepEnd::TimedOut)]);
+    assert!(begin.elapsed() < Duration::from_secs(5));
+    assert_eq!(slurm.on_node(Part::Prolog, on_node(1)), 0);
+}
+
+#[test]
+fn prologs_run_at_the_same_time() {
+    let limit = Duration::from_millis(600);
+    let slurm = TestSlurm::new().prep().plugin::<Later>().prep_timeout(limit).start().unwrap();
+    for job in 0..50 {
+        let record = JobRecord { job_id: job, ..in_controller(4) };
+        assert!(slurm.in_controller(Part::Prolog, record));
+    }
+    let begin = Instant::now();
+    assert_eq!(slurm.ended(50).len(), 50);
+    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+}
+
+#[derive(Default)]
+struct Hangs;
+
+#[jobtap_plugin(name = "hangs")]
+impl Hangs {
+    #[on("slurm.prolog_slurmctld")]
+    fn prepare(&self) {
+        std::thread::sleep(Duration::from_secs(4));
+    }
+}
+
+#[test]
+fn a_handler_that_hangs_does_not_keep_a_job_for_ever() {
+    let limit = Duration::from_millis(100);
+    let slurm = TestSlurm::new().prep().plugin::<Hangs>().prep_timeout(limit).start().unwrap();
+    let begin = Instant::now();
+    assert!(slurm.in_controller(Part::Prolog, in_controller(1)));
+    assert_eq!(slurm.ended(1), [(Part::Prolog, 1, PrepEnd::TimedOut)]);
+    assert!(begin.elapsed() < Duration::from_millis(3500), "{:?}", begin.elapsed());
+}
