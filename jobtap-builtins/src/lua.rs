@@ -32,7 +32,7 @@ mod script;
 pub mod token;
 mod worker;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,9 +52,8 @@ use worker::{Answer, Refused, Reply, Request, Worker};
 #[derive(Debug)]
 pub struct Lua {
     worker: Arc<Worker>,
+    /// How long `slurm.jobs` has jobs that have ended, in seconds.
     min_job_age: f64,
-    /// The jobs that have ended within that time, and when.
-    ended: VecDeque<(JobId, Timestamp)>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -168,13 +167,7 @@ impl Lua {
         write_log(&remote, log);
         let min_job_age = settings.min_job_age.map_or(MIN_JOB_AGE, Fsd::as_secs);
         let worker = Arc::new(Worker::new(path, options, script));
-        Ok(Self { worker, min_job_age, ended: VecDeque::new() })
-    }
-
-    #[on("job.state.inactive")]
-    fn ended(&mut self, job: &Job, cx: Cx<'_, JobStateInactive>) {
-        self.ended.push_back((job.id(), cx.now()));
-        self.forget_ended(cx.now());
+        Ok(Self { worker, min_job_age })
     }
 
     #[on("slurm.job_submit")]
@@ -202,20 +195,10 @@ impl Lua {
 }
 
 impl Lua {
-    fn forget_ended(&mut self, now: Timestamp) {
-        while let Some((_, end)) = self.ended.front()
-            && *end + self.min_job_age <= now
-        {
-            self.ended.pop_front();
-        }
-    }
-
     /// The jobs of `slurm.jobs`.
-    fn jobs(&mut self, cx: &Cx<'_, Later<Self>>) -> Vec<JobRecord> {
-        self.forget_ended(cx.now());
-        // One that was purged is not found.
-        let ended = self.ended.iter().filter_map(|(id, _)| cx.job(*id).ok());
-        cx.active_jobs().map(JobRecord::from).chain(ended.map(JobRecord::from)).collect()
+    fn jobs(&self, cx: &Cx<'_, Later<Self>>) -> Vec<JobRecord> {
+        let since = Timestamp::from_secs(cx.now().as_secs() - self.min_job_age);
+        cx.active_jobs().chain(cx.ended_jobs(since)).map(JobRecord::from).collect()
     }
 }
 

@@ -118,6 +118,7 @@ fn jobs_that_have_ended_stay_in_the_list_for_some_minutes() {
             m.messages().join("\n")
         };
         assert_eq!(listed(&mut m), "failed 5, ran 4");
+        m.crash_and_restart();
         m.advance(kept - 1.0);
         assert_eq!(listed(&mut m), "failed 5, new 0, ran 4");
         m.advance(1.0);
