@@ -262,7 +262,12 @@ pub const TOPIC_OFFERS: &[TopicOffers] = &[
     topic(TopicId::SlurmEpilog, SLURM_ONLY, NOT_IN_SUBMIT, FULL),
     topic(TopicId::JobStateInactive, FULL, NO_LIFE_CYCLE, NOT_IN_PREP),
     topic(TopicId::JobState, FULL, NO_LIFE_CYCLE, NOT_IN_PREP),
-    topic(TopicId::JobEvent, FULL, NO_LIFE_CYCLE, NOT_IN_PREP),
+    topic(
+        TopicId::JobEvent,
+        Offer::With("Flux delivers no event whose name has more than 53 bytes"),
+        NO_LIFE_CYCLE,
+        NOT_IN_PREP,
+    ),
     topic(
         TopicId::JobPriorityGet,
         FULL,
@@ -275,7 +280,15 @@ pub const TOPIC_OFFERS: &[TopicOffers] = &[
     topic(TopicId::JobInactiveAdd, FULL, NO_LIFE_CYCLE, NOT_IN_PREP),
     topic(TopicId::JobDestroy, FULL, NO_LIFE_CYCLE, NOT_IN_PREP),
     topic(TopicId::JobInactiveRemove, FULL, NO_LIFE_CYCLE, NOT_IN_PREP),
-    topic(TopicId::JobAny, FULL, NO_LIFE_CYCLE, NOT_IN_PREP),
+    topic(
+        TopicId::JobAny,
+        Offer::With(
+            "of dependency schemes and update keys only those that another handler of the same file handles, \
+             since Flux takes every topic that is handled as supported",
+        ),
+        NO_LIFE_CYCLE,
+        NOT_IN_PREP,
+    ),
     topic(TopicId::PluginQuery, FULL, NO_SERVICES, NO_SERVICES),
     topic(
         TopicId::Unload,
@@ -323,8 +336,24 @@ pub const CALL_OFFERS: &[CallOffers] = &[
     call("signal", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
     call("memo", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
     call("set_expiration", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
-    call("guest_put", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
-    call("annotate", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
+    call(
+        "guest_put",
+        Offer::Missing(
+            "a running job's guest directory is a namespace of its own, which is not open to plugins of Flux: \
+             store data on the job",
+        ),
+        OF_PENDING_JOBS,
+        OF_PENDING_JOBS,
+    ),
+    call(
+        "annotate",
+        Offer::With(
+            "for the job of the callback, at `job.new`, `job.state.*`, `job.update` and later topics; as all \
+             annotations of Flux they are lost at a restart",
+        ),
+        OF_PENDING_JOBS,
+        OF_PENDING_JOBS,
+    ),
     call("set_flag", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
     call("subscribe", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
     call("drain", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
