@@ -153,6 +153,19 @@ impl Offers {
     }
 }
 
+/// The topic of a name, such as `job.validate`; for a member such as `job.dependency.afterok` that of its
+/// family.
+pub fn topic_named(name: &str) -> Option<TopicId> {
+    let rows = || TOPIC_OFFERS.iter().map(|row| row.id);
+    let exact = rows().find(|id| id.name() == name);
+    exact.or_else(|| {
+        let family =
+            |id: &TopicId| id.name().strip_suffix('*').is_some_and(|f| name.starts_with(f));
+        // `job.*` has every prefix: the longest name is the nearest family.
+        rows().filter(family).max_by_key(|id| id.name().len())
+    })
+}
+
 /// A row of the table of topics.
 #[derive(Debug, Clone, Copy)]
 pub struct TopicOffers {
@@ -288,9 +301,13 @@ pub const TOPIC_OFFERS: &[TopicOffers] = &[
 /// What the hosts offer of services, which share no topic.
 pub const SERVICE_OFFERS: Offers = Offers { flux: FULL, submit: NO_SERVICES, prep: NO_SERVICES };
 
-const OF_PENDING_JOBS: Offer =
-    Offer::Missing("Slurm lets a plugin change the request only, and not a job that exists");
-const NO_PEER: Offer = Offer::Missing("Flux's interface for plugins has no such call");
+const OF_PENDING_JOBS: Offer = Offer::Missing(
+    "Slurm lets a plugin change the request only, and not a job that exists: run the plugin in Flux or \
+     in jobtap's manager",
+);
+const NO_PEER: Offer = Offer::Missing(
+    "Flux's interface for plugins has no such call: run the plugin in jobtap's manager",
+);
 
 const fn call(name: &'static str, flux: Offer, submit: Offer, prep: Offer) -> CallOffers {
     CallOffers { name, offers: Offers { flux, submit, prep } }
@@ -423,6 +440,15 @@ mod tests {
             assert_eq!(HostKind::named(host.name()), Some(host));
         }
         assert_eq!(HostKind::named("slurm"), None);
+    }
+
+    #[test]
+    fn a_topic_is_found_by_its_name_or_its_family() {
+        assert_eq!(topic_named("job.validate"), Some(TopicId::JobValidate));
+        assert_eq!(topic_named("job.dependency.afterok"), Some(TopicId::JobDependency));
+        assert_eq!(topic_named("job.update"), Some(TopicId::JobUpdate));
+        assert_eq!(topic_named("job.state.run"), Some(TopicId::JobStateRun));
+        assert_eq!(topic_named("fairshare.usage"), None);
     }
 
     #[test]

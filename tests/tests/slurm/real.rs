@@ -13,6 +13,8 @@ use tempfile::TempDir;
 /// The programs that are needed, where Debian installs them.
 const PROGRAMS: [&str; 3] = ["/usr/sbin/munged", "/usr/sbin/slurmctld", "/usr/bin/sbatch"];
 
+const SCONTROL: &str = "/usr/bin/scontrol";
+
 /// A running slurmctld that ends with this value.
 pub(crate) struct Slurm {
     dir: TempDir,
@@ -58,7 +60,7 @@ impl Slurm {
                 .stderr(Stdio::null()),
         );
         let slurm = Self { dir, _controller: controller, _munged: munged };
-        until("slurmctld answers", || slurm.client("/usr/bin/scontrol", &["ping"]).code == 0);
+        until("slurmctld answers", || slurm.client(SCONTROL, &["ping"]).code == 0);
         slurm
     }
 
@@ -70,6 +72,12 @@ impl Slurm {
     /// Runs `sbatch` with these words.
     pub(crate) fn sbatch(&self, words: &[&str]) -> Output {
         self.client(PROGRAMS[2], words)
+    }
+
+    /// Runs `scontrol update` for a job.
+    pub(crate) fn update(&self, id: &str, words: &[String]) -> Output {
+        let all = ["update", "job", id].into_iter().chain(words.iter().map(String::as_str));
+        self.client(SCONTROL, &all.collect::<Vec<_>>())
     }
 
     fn client(&self, program: &str, words: &[&str]) -> Output {
