@@ -581,7 +581,7 @@ flux jobtap load ./hosted.so
 flux queue stop --quiet
 id=$(flux submit $TEST=0.001s true)
 # What removes the dependency of one job in the callback of the one before.
-for i in $(seq 200); do id=$(flux submit --dependency=afterany:$id $TEST=0.001s true); done
+for i in $(seq 60); do id=$(flux submit --dependency=afterany:$id $TEST=0.001s true); done
 flux cancel --all --quiet
 until_true '[ $(flux jobs -no "{id}" | wc -l) = 0 ]' && echo drained
 "#,
