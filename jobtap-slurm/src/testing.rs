@@ -36,7 +36,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use jobtap_core::host::PluginDescriptor;
+use jobtap_core::host::{HostKind, PluginDescriptor};
 use jobtap_core::plugin::{Level, Plugin};
 use jobtap_core::slurm::{Field, JobDescriptor, JobRecord, Partition};
 use serde::Serialize;
@@ -47,7 +47,7 @@ use crate::daemon::{Daemon, Part, PrepEnd};
 use crate::job_submit::{self, Decision, Surroundings};
 use crate::prep::{self, Controller, NodeJob};
 use crate::structure::{Kind, Slot, Structure, Value, WriteError, read};
-use crate::worker::{FileKind, LoadError, Plugins};
+use crate::worker::{LoadError, Plugins};
 
 /// A structure in memory, which notes what is written.
 #[derive(Debug)]
@@ -253,7 +253,7 @@ impl TestSlurmBuilder {
             ..Recorder::default()
         });
         let daemon: Arc<dyn Daemon> = recorder.clone();
-        let kind = if self.prep { FileKind::Prep } else { FileKind::JobSubmit };
+        let kind = if self.prep { HostKind::SlurmPrep } else { HostKind::SlurmJobSubmit };
         let plugins = Plugins::start(kind, Arc::clone(&daemon), self.plugins)?;
         let controller = Controller::start(daemon).map_err(other)?;
         Ok(TestSlurm { recorder, plugins, controller, partitions: self.partitions })
