@@ -7,23 +7,22 @@ use std::sync::Mutex;
 
 use jobtap_tests::slurm::Slurm;
 use jobtap_tests::{run, temporary, workspace};
+use tempfile::TempDir;
 
 /// Where Debian's libslurm-dev and the source of Slurm are.
 const HEADER: &str = "/usr/include/slurm/slurm.h";
 
-/// Says in one line why a test is skipped, if a part of Slurm is missing.
-pub(crate) fn is_skipped(test: &str) -> bool {
-    let missing = if !Slurm::has_nodes() {
-        "slurmctld, slurmd or sbatch"
+/// The part of Slurm that is missing, for the line with which a test says that it is skipped.
+pub(crate) fn missing() -> Option<&'static str> {
+    if !Slurm::has_nodes() {
+        Some("slurmctld, slurmd, sbatch or munged")
     } else if !Path::new(HEADER).exists() {
-        "slurm/slurm.h (libslurm-dev)"
+        Some("slurm/slurm.h: install libslurm-dev")
     } else if source().is_none() {
-        "src/slurmctld/slurmctld.h (SLURM_SOURCE_DIR)"
+        Some("src/slurmctld/slurmctld.h: run .ci/slurm-source, or set SLURM_SOURCE_DIR")
     } else {
-        return false;
-    };
-    eprintln!("{test}: skipped, there is no {missing}");
-    true
+        None
+    }
 }
 
 /// The source of Slurm: `SLURM_SOURCE_DIR`, or what `.ci/slurm-source` has put beside the build.
@@ -41,8 +40,24 @@ fn target() -> PathBuf {
     exe.ancestors().nth(3).unwrap().to_owned()
 }
 
-/// Builds a file of this kind with these plugins, and puts it where slurm.conf's `PluginDir` finds it.
-pub(crate) fn build(macro_name: &str, file: &str, plugins: &[&str], etc: &Path) {
+/// A file that Slurm loads.
+pub(crate) struct Built {
+    // Removed at the end of the test.
+    _directory: TempDir,
+    path: PathBuf,
+}
+
+impl Built {
+    /// Puts it where `PluginDir` finds it; `etc` is the directory of slurm.conf.
+    pub(crate) fn put(&self, etc: &Path) {
+        let name = self.path.file_name().unwrap();
+        fs::copy(&self.path, etc.join("../plugins").join(name)).unwrap();
+    }
+}
+
+/// Builds a file of this kind with these plugins. Comes before anything is started, since it takes long the first
+/// time and the processes of a test have a limited time.
+fn build(macro_name: &str, file: &str, plugins: &[&str]) -> Built {
     // One build at a time: they share a directory.
     static BUILDS: Mutex<()> = Mutex::new(());
     let _one = BUILDS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -74,16 +89,18 @@ pub(crate) fn build(macro_name: &str, file: &str, plugins: &[&str], etc: &Path) 
         .env("SLURM_SOURCE_DIR", source().unwrap())
         .current_dir(wrapper.path()));
     built.ok();
-    let from = target.join("debug").join(format!("lib{file}.so"));
-    fs::copy(from, etc.join("../plugins").join(format!("{file}.so"))).unwrap();
+    let path = wrapper.path().join(format!("{file}.so"));
+    // Copied, since the next build overwrites it.
+    fs::copy(target.join("debug").join(format!("lib{file}.so")), &path).unwrap();
+    Built { _directory: wrapper, path }
 }
 
 /// Builds `job_submit_site.so`.
-pub(crate) fn job_submit(plugins: &[&str], etc: &Path) {
-    build("export_job_submit", "job_submit_site", plugins, etc);
+pub(crate) fn job_submit(plugins: &[&str]) -> Built {
+    build("export_job_submit", "job_submit_site", plugins)
 }
 
 /// Builds `prep_site.so`.
-pub(crate) fn prep(plugins: &[&str], etc: &Path) {
-    build("export_prep", "prep_site", plugins, etc);
+pub(crate) fn prep(plugins: &[&str]) -> Built {
+    build("export_prep", "prep_site", plugins)
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use jobtap_tests::slurm::Slurm;
 use jobtap_tests::{Output, run};
 
-use super::built::{is_skipped, job_submit};
+use super::built::job_submit;
 
 const PLUGIN: &str = "JobSubmitPlugins=site";
 
@@ -38,11 +38,10 @@ fn field(slurm: &Slurm, id: &str, name: &str) -> String {
 
 #[test]
 fn requests_are_accepted_refused_rewritten() {
-    if is_skipped("requests_are_accepted_refused_rewritten") {
-        return;
-    }
+    needs_slurm!();
+    let built = job_submit(&["limits", "second", "later", "checks"]);
     let slurm = Slurm::start_with(PLUGIN, |etc| {
-        job_submit(&["limits", "second", "later", "checks"], etc);
+        built.put(etc);
         fs::write(etc.join("jobtap.toml"), "[slurm]\nrequest-timeout = \"1500ms\"\n").unwrap();
     });
     let plain = submit(&slurm, "plain", &["-t", "5"]);
@@ -98,10 +97,9 @@ fn requests_are_accepted_refused_rewritten() {
 
 #[test]
 fn the_environment_reaches_the_job() {
-    if is_skipped("the_environment_reaches_the_job") {
-        return;
-    }
-    let mut slurm = Slurm::start_with(PLUGIN, |etc| job_submit(&["limits"], etc));
+    needs_slurm!();
+    let built = job_submit(&["limits"]);
+    let mut slurm = Slurm::start_with(PLUGIN, |etc| built.put(etc));
     slurm.start_node();
     let out = slurm.scripts().join("out");
     let script = format!("echo \"$FROM_JOBTAP/$HOME\" > {}", out.display());
@@ -112,10 +110,9 @@ fn the_environment_reaches_the_job() {
 
 #[test]
 fn changes_of_a_job_are_decided_with_its_record() {
-    if is_skipped("changes_of_a_job_are_decided_with_its_record") {
-        return;
-    }
-    let slurm = Slurm::start_with(PLUGIN, |etc| job_submit(&["limits"], etc));
+    needs_slurm!();
+    let built = job_submit(&["limits"]);
+    let slurm = Slurm::start_with(PLUGIN, |etc| built.put(etc));
     let job = id(submit(&slurm, "plain", &["-t", "5", "-c", "2", "-D", "/tmp"]));
     let update =
         |change: &str| slurm.client("scontrol", &["update", &format!("jobid={job}"), change]);
@@ -131,12 +128,12 @@ fn changes_of_a_job_are_decided_with_its_record() {
 
 #[test]
 fn the_configuration_is_beside_slurm_conf() {
-    if is_skipped("the_configuration_is_beside_slurm_conf") {
-        return;
-    }
+    needs_slurm!();
+    let built = job_submit(&["limits"]);
     let conf = |text: &'static str| {
+        let built = &built;
         move |etc: &Path| {
-            job_submit(&["limits"], etc);
+            built.put(etc);
             fs::write(etc.join("jobtap.toml"), text).unwrap();
         }
     };
@@ -175,10 +172,9 @@ fn memory(pid: u32) -> u64 {
 
 #[test]
 fn slurmctld_outlives_a_plugin_that_panics() {
-    if is_skipped("slurmctld_outlives_a_plugin_that_panics") {
-        return;
-    }
-    let slurm = Slurm::start_with(PLUGIN, |etc| job_submit(&["tenth", "second"], etc));
+    needs_slurm!();
+    let built = job_submit(&["tenth", "second"]);
+    let slurm = Slurm::start_with(PLUGIN, |etc| built.put(etc));
     // Nothing is stored of these, so that what grows is the plugin's.
     let try_out = || slurm.client("sbatch", &["--test-only", "--wrap", "true"]);
     (0..100).for_each(|_| drop(try_out()));

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use jobtap_tests::slurm::Slurm;
 use jobtap_tests::until;
 
-use super::built::{is_skipped, prep};
+use super::built::prep;
 
 /// `Epilog`, since slurmd runs no epilog of a plugin's for a job whose steps are gone without one.
 const CONFIGURATION: &str = "PrEpPlugins=site\n\
@@ -20,8 +20,9 @@ struct Site {
 }
 
 impl Site {
-    fn start(plugins: &'static [&'static str]) -> Self {
-        let mut slurm = Slurm::start_with(CONFIGURATION, |etc| prep(plugins, etc));
+    fn start(plugins: &[&str]) -> Self {
+        let built = prep(plugins);
+        let mut slurm = Slurm::start_with(CONFIGURATION, |etc| built.put(etc));
         slurm.start_node();
         Self { slurm }
     }
@@ -83,9 +84,7 @@ fn host() -> String {
 
 #[test]
 fn all_four_stages_run_in_their_daemons() {
-    if is_skipped("all_four_stages_run_in_their_daemons") {
-        return;
-    }
+    needs_slurm!();
     let site = Site::start(&["stages", "at-once"]);
     let job = site.submit("ok");
     site.waits_for(&job, "JobState=COMPLETED");
@@ -101,9 +100,7 @@ fn all_four_stages_run_in_their_daemons() {
 
 #[test]
 fn failures_have_slurms_consequences() {
-    if is_skipped("failures_have_slurms_consequences") {
-        return;
-    }
+    needs_slurm!();
     let mut site = Site::start(&["stages", "at-once"]);
     // The node's prolog: the node is drained, and the job queued again and held.
     for asked in ["fail-prolog", "panic-prolog"] {
@@ -137,9 +134,7 @@ fn failures_have_slurms_consequences() {
 
 #[test]
 fn a_stage_that_takes_too_long_has_failed() {
-    if is_skipped("a_stage_that_takes_too_long_has_failed") {
-        return;
-    }
+    needs_slurm!();
     let site = Site::start(&["stages"]);
     let job = site.submit("slow-prepare");
     site.waits_for(&job, "Restarts=1");
@@ -155,9 +150,7 @@ fn a_stage_that_takes_too_long_has_failed() {
 
 #[test]
 fn fifty_jobs_at_once_have_all_their_stages() {
-    if is_skipped("fifty_jobs_at_once_have_all_their_stages") {
-        return;
-    }
+    needs_slurm!();
     let site = Site::start(&["stages"]);
     let directory = site.directory("ok").display().to_string();
     let words = ["-D", &directory, "-o", "/dev/null", "--array=1-50", "--wrap", "true"];
