@@ -47,6 +47,7 @@ chapters! {
     slurm = "slurm.md";
     slurm_lua = "slurm-lua.md";
     slurm_prep = "slurm-prep.md";
+    in_your_slurm = "in-your-slurm.md";
     from_c = "from-c.md";
     misuse_table = "misuse.md";
     rust_mistakes = "rust-mistakes.md";

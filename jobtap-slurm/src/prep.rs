@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -114,8 +114,9 @@ pub fn on_node(plugins: &Plugins, part: Part, job: NodeJob) -> i32 {
         Some(limit) => receiver.recv_timeout(limit.saturating_add(GRACE)),
     };
     match end {
-        Ok(PrepEnd::Done) => 0,
-        Ok(PrepEnd::Failed(_) | PrepEnd::TimedOut) => FAILED,
+        Ok(Some(PrepEnd::Done)) => 0,
+        // Also when slurmd ends, which is no success.
+        Ok(_) => FAILED,
         Err(_) => {
             let text = format!("jobtap: {part:?}: job {id}: a handler does not return");
             plugins.daemon().log(Level::Error, &text);
@@ -128,6 +129,7 @@ pub fn on_node(plugins: &Plugins, part: Part, job: NodeJob) -> i32 {
 pub struct Controller {
     watch: Sender<Watch>,
     serial: AtomicU64,
+    stopped: Arc<AtomicBool>,
 }
 
 enum Watch {
@@ -148,6 +150,8 @@ impl Controller {
     /// When the system has no thread.
     pub fn start(daemon: Arc<dyn Daemon>) -> std::io::Result<Self> {
         let (watch, watched) = channel();
+        let stopped = Arc::new(AtomicBool::new(false));
+        let is_stopped = Arc::clone(&stopped);
         let thread = std::thread::Builder::new().name("jobtap-prep".to_owned());
         thread.spawn(move || {
             daemon.prepare_thread();
@@ -178,10 +182,17 @@ impl Controller {
                     continue;
                 };
                 let (_, part, job, _) = open.swap_remove(place);
-                daemon.controller_ended(part, job, &end);
+                if !is_stopped.load(Ordering::Relaxed) {
+                    daemon.controller_ended(part, job, &end);
+                }
             }
         })?;
-        Ok(Self { watch, serial: AtomicU64::new(1) })
+        Ok(Self { watch, serial: AtomicU64::new(1), stopped })
+    }
+
+    /// Tells slurmctld nothing more: it ends, and has freed its jobs.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
     }
 
     /// Starts the handlers of slurmctld's PrologSlurmctld or EpilogSlurmctld. Returns whether there are any, so that
@@ -206,7 +217,10 @@ impl Controller {
         };
         let watch = self.watch.clone();
         plugins.begin_prep(PrepCall { topics, job: parts, node: None }, move |end| {
-            let _ = watch.send(Watch::Ended { serial, end });
+            // Plugins that have stopped tell nothing: slurmctld ends, and begins this anew when it starts.
+            if let Some(end) = end {
+                let _ = watch.send(Watch::Ended { serial, end });
+            }
         });
         true
     }

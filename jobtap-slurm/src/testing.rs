@@ -354,6 +354,12 @@ impl TestSlurm {
         self.recorder.configured_at.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Ends the plugins, as the daemon does when it ends.
+    pub fn stop(&self) {
+        self.controller.stop();
+        self.plugins.stop();
+    }
+
     /// The lines of the log that have this severity.
     pub fn log(&self, level: Level) -> Vec<String> {
         let log = lock(&self.recorder.log);
@@ -373,7 +379,7 @@ impl Surroundings for TestSlurm {
 
 impl Drop for TestSlurm {
     fn drop(&mut self) {
-        self.plugins.stop();
+        self.stop();
         let _ = fs::remove_dir_all(&self.recorder.directory);
     }
 }

@@ -270,4 +270,15 @@ fn a_token_holds_the_start() {
     assert_eq!(slurm.ended(2)[1], (Part::Prolog, 2, failed));
     let log = slurm.log(Level::Info);
     assert!(log[0].contains("memo"), "{log:?}");
+    slurm.stop();
+    assert_eq!(slurm.log(Level::Info).last().map(String::as_str), Some("jobtap: tokens: ends"));
+}
+
+#[test]
+fn a_prolog_that_is_open_when_slurmctld_ends_has_not_failed() {
+    let slurm = TestSlurm::new().prep().plugin::<Later>().start().unwrap();
+    assert!(slurm.in_controller(Part::Prolog, in_controller(4)));
+    slurm.stop();
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(slurm.ended(0), []);
 }

@@ -110,6 +110,9 @@ pub fn fini() -> c_int {
     guarded("fini", 0, || {
         let loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(loaded) = loaded {
+            if let Some(controller) = &loaded.controller {
+                controller.stop();
+            }
             loaded.plugins.stop();
         }
         0

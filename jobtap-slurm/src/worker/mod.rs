@@ -247,17 +247,11 @@ impl Plugins {
         }
     }
 
-    /// Starts the handlers of a prolog or epilog. `ended` is called when all have ended, on any thread; it must not
-    /// block.
-    pub fn begin_prep(&self, call: PrepCall, ended: impl FnOnce(PrepEnd) + Send + 'static) {
+    /// Starts the handlers of a prolog or epilog. `ended` is called when all have ended, on any thread, with `None`
+    /// if the plugins have stopped before; it must not block.
+    pub fn begin_prep(&self, call: PrepCall, ended: impl FnOnce(Option<PrepEnd>) + Send + 'static) {
         self.follow_configuration();
-        let reply =
-            Reply::new(move |end: Option<PrepEnd>| {
-                ended(end.unwrap_or_else(|| {
-                    PrepEnd::Failed("the site's plugins have stopped".to_owned())
-                }));
-            });
-        self.inbox.send(Message::Prep(Box::new(call), reply));
+        self.inbox.send(Message::Prep(Box::new(call), Reply::new(ended)));
     }
 
     /// Stops the thread, and drops the plugins. A handler that hangs is left to itself after two seconds.
