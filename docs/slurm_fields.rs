@@ -163,13 +163,13 @@ pub fn chapter() -> String {
          {descriptor}\n\
          ## Dependencies\n\n\
          | Slurm | here |\n|---|---|\n\
-         | `after:ID` | `afterstart:ID`; the minutes of `after:ID+5` are only kept |\n\
+         | `after:ID`, `after:ID+5` | `afterstart:ID`, `afterstart:ID+5m` |\n\
          | `afterany:ID`, `afterok:ID`, `afternotok:ID`, `singleton` | the same |\n\
          | `aftercorr:ID` | `afterok:ID`, on the whole job |\n\
          | `afterburstbuffer:ID` | `afterany:ID` |\n\
          | `expand:ID` | `afterstart:ID` |\n\
          | `A,B` | both |\n\
-         | `A?B` | both, since no scheme waits for one of several; the job never starts too early |\n\
+         | `afterok:1?afterany:2` | `any-of:afterok:1\\|afterany:2`, the first of them |\n\
          | `ID_*` | `ID` |\n\n\
          ## A job\n\n{jobs}\n\
          ## A partition\n\n{partitions}\n\

@@ -8,14 +8,21 @@
 //! | `afternotok` | `after-failure=ID` | was allocated and did not succeed |
 //! | `afterexcept` | `after-except=ID` | was allocated and got a fatal exception |
 //!
+//! Flux's schemes are these. Two forms are our own: `afterstart:ID+5m` is satisfied five minutes after the
+//! start of the job, and `any-of:afterok:ID|afterstart:ID` as soon as one of its conditions is.
+//!
 //! The eventlog of the other job decides, so that a restart changes nothing.
+
+mod condition;
 
 use std::collections::{BTreeMap, HashMap};
 
+use jobtap_core::plugin::Timer;
 use jobtap_core::prelude::*;
 use serde_json::{Value, json};
 
 use crate::private_mode::PrivateMode;
+use condition::{ANY_OF, Condition, Kind, Never};
 
 /// The severity of the exception for a deprecated scheme.
 const NOTE: Severity = severity!(3);
@@ -27,6 +34,8 @@ pub struct DependencyAfter {
     waiting: BTreeMap<JobId, Vec<Waiter>>,
     /// The jobs that a job waits for.
     targets: HashMap<JobId, Vec<JobId>>,
+    /// What a job waits for after the start of other jobs.
+    delays: BTreeMap<JobId, Vec<Delay>>,
     private: PrivateMode,
 }
 
@@ -34,76 +43,26 @@ pub struct DependencyAfter {
 struct Waiter {
     dependent: JobId,
     kind: Kind,
+    delay: Option<Fsd>,
     description: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Start,
-    Finish,
-    Success,
-    Failure,
-    Except,
+/// A job has started, and a dependency on it is satisfied some time later.
+#[derive(Debug)]
+struct Delay {
+    target: JobId,
+    description: String,
+    timer: Timer,
 }
 
-/// Why a dependency on an inactive job can't be satisfied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Never {
-    Started,
-    Ended,
-}
-
-impl Kind {
-    fn of_scheme(scheme: &str) -> Option<Self> {
-        Some(match scheme {
-            "after" | "afterstart" => Kind::Start,
-            "afterany" => Kind::Finish,
-            "afterok" => Kind::Success,
-            "afternotok" => Kind::Failure,
-            "afterexcept" => Kind::Except,
-            _ => return None,
-        })
-    }
-
-    fn word(self) -> &'static str {
-        match self {
-            Kind::Start => "after-start",
-            Kind::Finish => "after-finish",
-            Kind::Success => "after-success",
-            Kind::Failure => "after-failure",
-            Kind::Except => "after-except",
-        }
-    }
-
-    /// Checks whether an inactive job satisfies the dependency.
-    fn judge(self, target: JobRef<'_>) -> Result<(), Never> {
-        let completed = target.result() == Some(JobResult::Completed);
-        let excepted = target.end_event().is_some_and(|end| end.name == "exception");
-        let satisfied = match self {
-            Kind::Finish => return Ok(()),
-            _ if !target.event_posted("alloc") => return Err(Never::Started),
-            Kind::Start if target.event_posted("start") => true,
-            Kind::Start => return Err(Never::Started),
-            Kind::Success => completed,
-            Kind::Failure => !completed,
-            Kind::Except => excepted,
-        };
-        if satisfied { Ok(()) } else { Err(Never::Ended) }
-    }
-
-    /// The rejection of a job whose dependency can't be satisfied any more.
-    fn refusal(self, target: JobId, never: Never) -> Reject {
-        Reject::new(match (self, never) {
-            (_, Never::Started) | (Kind::Start | Kind::Finish, _) => {
-                format!("dependency: after: {target} never started")
-            }
-            (Kind::Success, _) => {
-                format!("dependency: afterok: job {target} failed or was canceled")
-            }
-            (Kind::Failure, _) => format!("dependency: afternotok: job {target} succeeded"),
-            (Kind::Except, _) => format!("dependency: afterexcept: job {target}: no exception"),
-        })
-    }
+/// What has become of a condition.
+#[derive(Debug, Clone, Copy)]
+enum Status {
+    Satisfied,
+    /// It will be satisfied at this time.
+    At(Timestamp),
+    Open,
+    Never(Never),
 }
 
 #[jobtap_plugin(name = ".dependency-after", after = [".limit-duration"])]
@@ -119,77 +78,116 @@ impl DependencyAfter {
         "job.dependency.afterany",
         "job.dependency.afterok",
         "job.dependency.afternotok",
-        "job.dependency.afterexcept"
+        "job.dependency.afterexcept",
+        "job.dependency.any-of"
     )]
     fn dependency(
         &mut self,
         job: &Job,
         dependency: &Dependency,
         cx: Cx<'_, JobDependency>,
+        remote: Remote<Self>,
     ) -> Result<(), Reject> {
-        let (scheme, value) = (&dependency.scheme, &dependency.value);
-        let Some(kind) = Kind::of_scheme(scheme) else {
-            return Ok(());
+        let (scheme, value) = (dependency.scheme.as_str(), dependency.value.as_str());
+        let conditions = Condition::all(scheme, value)?;
+        let description = match conditions.as_slice() {
+            [only] if scheme != ANY_OF => format!("{}={value}", only.kind.word()),
+            _ => format!("{ANY_OF}={value}"),
         };
-        // The largest id means "any job" in Flux.
-        let target = value.parse().ok().filter(|id: &JobId| id.as_u64() != u64::MAX);
-        let target = target.ok_or_else(|| {
-            Reject::new(format!("dependency: {scheme}: \"{value}\" is not a valid jobid"))
-        })?;
-        let unknown = || Reject::new(format!("dependency: {scheme}: id {value}: job not found"));
-        let target = cx.job(target).map_err(|_| unknown())?;
-        if target.userid() != job.userid() {
-            if self.private.hides(target.userid(), job.userid(), cx.owner()) {
-                return Err(unknown());
-            }
-            let text = format!("{scheme}: Permission denied for job {value}");
-            return Err(Reject::new(text));
-        }
-        let description = format!("{}={value}", kind.word());
         // This topic is called again after a restart or a reload. A dependency that is satisfied by then
         // must not be added again.
         let asked_again = job.state() == State::Depend;
         if asked_again && job.dependency(&description).is_none() {
             return Ok(());
         }
+        let mut judged = Vec::new();
+        for condition in conditions {
+            let status = match self.target(job, &condition, &cx) {
+                Ok(target) => status(&condition, target, cx.now()),
+                Err(_) if asked_again && scheme == ANY_OF => {
+                    // It was judged when the job ended, and has not satisfied the dependency.
+                    Status::Never(Never::Ended)
+                }
+                Err(refusal) => match condition.delay {
+                    // The job has started, or the dependency would have failed with its end. Since it was
+                    // purged its start is not known, but was before now.
+                    Some(delay) if asked_again => Status::At(cx.now() + delay.as_secs()),
+                    _ => return Err(refusal),
+                },
+            };
+            judged.push((condition, status));
+        }
         if scheme == "after" && !asked_again {
             let note = "dependency scheme 'after' is deprecated, use 'afterstart'";
             cx.raise(job, Exception::new(NOTE, "dependency", note))?;
         }
         let held = cx.dependency_add(description.as_str())?;
-        let waiter = Waiter { dependent: job.id(), kind, description };
-        let Some(target) = target.active() else {
-            match kind.judge(target) {
-                Ok(()) => cx.dependency_remove(held),
-                Err(never) if asked_again => fail(&cx, cx.active_job(job.id())?, &waiter, never),
-                Err(never) => return Err(kind.refusal(target.id(), never)),
-            }
+        if judged.iter().any(|(_, status)| matches!(status, Status::Satisfied)) {
+            cx.dependency_remove(held);
             return Ok(());
-        };
-        if kind == Kind::Start {
-            if target.event_posted("start") {
-                cx.dependency_remove(held);
-                return Ok(());
-            }
-            cx.subscribe(target)?;
         }
-        self.targets.entry(job.id()).or_default().push(target.id());
-        self.waiting.entry(target.id()).or_default().push(waiter);
+        let mut failed = None;
+        let mut is_open = false;
+        for (condition, status) in judged {
+            let Condition { target, kind, delay, .. } = condition;
+            match status {
+                Status::Satisfied => {}
+                Status::Never(never) => failed = Some((kind, target, never)),
+                Status::At(time) => {
+                    self.delay(&remote, job.id(), target, description.clone(), time);
+                    is_open = true;
+                }
+                Status::Open => {
+                    if kind == Kind::Start
+                        && let Ok(target) = cx.active_job(target)
+                    {
+                        cx.subscribe(target)?;
+                    }
+                    let description = description.clone();
+                    let waiter = Waiter { dependent: job.id(), kind, delay, description };
+                    self.targets.entry(job.id()).or_default().push(target);
+                    self.waiting.entry(target).or_default().push(waiter);
+                    is_open = true;
+                }
+            }
+        }
+        match failed {
+            Some((_, _, never)) if asked_again && !is_open => {
+                fail(&cx, cx.active_job(job.id())?, &description, never);
+            }
+            Some((kind, target, never)) if !is_open => {
+                return Err(match scheme {
+                    ANY_OF => {
+                        Reject::new(format!("dependency: {ANY_OF}: {value} can never be satisfied"))
+                    }
+                    _ => kind.refusal(target, never),
+                });
+            }
+            _ => {}
+        }
         Ok(())
     }
 
     #[on("job.event.start")]
-    fn started(&mut self, job: &Job, cx: Cx<'_, JobEvent>) {
+    fn started(&mut self, job: &Job, cx: Cx<'_, JobEvent>, remote: Remote<Self>) {
         cx.unsubscribe(job);
-        if let Some(waiters) = self.waiting.get_mut(&job.id()) {
-            for waiter in waiters.extract_if(.., |waiter| waiter.kind == Kind::Start) {
-                release(&cx, &waiter);
+        let started: Vec<Waiter> = match self.waiting.get_mut(&job.id()) {
+            Some(all) => all.extract_if(.., |waiter| waiter.kind == Kind::Start).collect(),
+            None => Vec::new(),
+        };
+        for Waiter { dependent, delay, description, .. } in started {
+            match delay {
+                None => self.satisfied(&cx, dependent, &description),
+                Some(delay) => {
+                    let time = job.t_start().unwrap_or_else(|| cx.now()) + delay.as_secs();
+                    self.delay(&remote, dependent, job.id(), description, time);
+                }
             }
         }
     }
 
-    /// The job has left DEPEND, so it no longer waits for other jobs.
-    #[on("job.state.priority")]
+    /// The job has left DEPEND, or was rejected, so it no longer waits for other jobs.
+    #[on("job.state.priority", "job.destroy")]
     fn left_depend(&mut self, job: &Job) {
         self.forget(job.id());
     }
@@ -198,12 +196,14 @@ impl DependencyAfter {
     fn over(&mut self, job: &Job, cx: Cx<'_, JobStateInactive>) {
         self.forget(job.id());
         for waiter in self.waiting.remove(&job.id()).unwrap_or_default() {
-            match waiter.kind.judge(job.into()) {
-                Ok(()) => release(&cx, &waiter),
+            let Waiter { dependent, kind, description, .. } = waiter;
+            match kind.judge(job.into()) {
+                Ok(()) => self.satisfied(&cx, dependent, &description),
+                Err(_) if self.is_open(dependent, &description) => {}
                 Err(never) => {
                     // A dependent that has become inactive meanwhile needs no exception.
-                    if let Ok(dependent) = cx.active_job(waiter.dependent) {
-                        fail(&cx, dependent, &waiter, never);
+                    if let Ok(dependent) = cx.active_job(dependent) {
+                        fail(&cx, dependent, &description, never);
                     }
                 }
             }
@@ -213,38 +213,125 @@ impl DependencyAfter {
     #[on("plugin.query")]
     fn query(&self) -> QueryData {
         let all = self.waiting.iter().flat_map(|(id, list)| list.iter().map(move |w| (id, w)));
-        let all = all.map(|(target, Waiter { dependent, kind, description })| {
+        let all = all.map(|(target, Waiter { dependent, kind, description, .. })| {
             json!({"id": target, "depid": dependent, "type": kind.word(), "description": description})
         });
-        QueryData::new().with("dependencies", all.collect::<Value>())
+        let delays = self.delays.iter().flat_map(|(id, list)| list.iter().map(move |d| (id, d)));
+        let delays = delays.map(|(dependent, Delay { target, description, .. })| {
+            let kind = Kind::Start.word();
+            json!({"id": target, "depid": dependent, "type": kind, "description": description})
+        });
+        QueryData::new().with("dependencies", all.chain(delays).collect::<Value>())
+    }
+
+    /// The job of a condition, which must be one of the same user.
+    fn target<'a>(
+        &self,
+        job: &Job,
+        condition: &Condition<'_>,
+        cx: &'a Cx<'_, JobDependency>,
+    ) -> Result<JobRef<'a>, Reject> {
+        let Condition { scheme, id, target, .. } = condition;
+        let unknown = || Reject::new(format!("dependency: {scheme}: id {id}: job not found"));
+        let target = cx.job(*target).map_err(|_| unknown())?;
+        if target.userid() != job.userid() {
+            if self.private.hides(target.userid(), job.userid(), cx.owner()) {
+                return Err(unknown());
+            }
+            return Err(Reject::new(format!("{scheme}: Permission denied for job {id}")));
+        }
+        Ok(target)
+    }
+
+    /// Waits until `time` with a dependency on a job that has started.
+    fn delay(
+        &mut self,
+        remote: &Remote<Self>,
+        dependent: JobId,
+        target: JobId,
+        description: String,
+        time: Timestamp,
+    ) {
+        let due = description.clone();
+        let timer = remote.at(time, move |plugin, cx| plugin.satisfied(&cx, dependent, &due));
+        self.delays.entry(dependent).or_default().push(Delay { target, description, timer });
+    }
+
+    /// Releases a job from a dependency, with all other conditions of it.
+    fn satisfied<T: TopicSet>(&mut self, cx: &Cx<'_, T>, dependent: JobId, description: &str) {
+        self.forget_delays(dependent, |other| other == description);
+        if description.starts_with(ANY_OF) {
+            self.forget_waiters(dependent, |other| other == description);
+        }
+        // A dependent that has become inactive meanwhile has no dependency to remove.
+        if let Ok(dependent) = cx.job(dependent)
+            && let Some(held) = dependent.dependency(description)
+        {
+            cx.dependency_remove(held);
+        }
+    }
+
+    /// Whether a condition of a dependency can still be satisfied.
+    fn is_open(&self, dependent: JobId, description: &str) -> bool {
+        let targets = self.targets.get(&dependent).into_iter().flatten();
+        let mut waiters = targets.filter_map(|target| self.waiting.get(target)).flatten();
+        let mut delays = self.delays.get(&dependent).into_iter().flatten();
+        waiters.any(|waiter| waiter.dependent == dependent && waiter.description == description)
+            || delays.any(|delay| delay.description == description)
     }
 
     fn forget(&mut self, dependent: JobId) {
-        for target in self.targets.remove(&dependent).unwrap_or_default() {
-            if let Some(waiters) = self.waiting.get_mut(&target) {
-                waiters.retain(|waiter| waiter.dependent != dependent);
+        self.forget_waiters(dependent, |_| true);
+        self.forget_delays(dependent, |_| true);
+        self.targets.remove(&dependent);
+    }
+
+    fn forget_waiters(&mut self, dependent: JobId, is_done: impl Fn(&str) -> bool) {
+        for target in self.targets.get(&dependent).into_iter().flatten() {
+            if let Some(waiters) = self.waiting.get_mut(target) {
+                let is_done =
+                    |waiter: &Waiter| waiter.dependent == dependent && is_done(&waiter.description);
+                waiters.retain(|waiter| !is_done(waiter));
                 if waiters.is_empty() {
-                    self.waiting.remove(&target);
+                    self.waiting.remove(target);
                 }
             }
         }
     }
-}
 
-fn release<T: TopicSet>(cx: &Cx<'_, T>, waiter: &Waiter) {
-    // A dependent that has become inactive meanwhile has no dependency to remove.
-    if let Ok(dependent) = cx.job(waiter.dependent)
-        && let Some(held) = dependent.dependency(&waiter.description)
-    {
-        cx.dependency_remove(held);
+    fn forget_delays(&mut self, dependent: JobId, is_done: impl Fn(&str) -> bool) {
+        let Some(delays) = self.delays.get_mut(&dependent) else { return };
+        for delay in delays.extract_if(.., |delay| is_done(&delay.description)) {
+            delay.timer.cancel();
+        }
+        if delays.is_empty() {
+            self.delays.remove(&dependent);
+        }
     }
 }
 
-fn fail<T: TopicSet>(cx: &Cx<'_, T>, dependent: ActiveJob<'_>, waiter: &Waiter, never: Never) {
-    let description = &waiter.description;
+/// What has become of a condition by now.
+fn status(condition: &Condition<'_>, target: JobRef<'_>, now: Timestamp) -> Status {
+    let kind = condition.kind;
+    if target.active().is_some() && !(kind == Kind::Start && target.event_posted("start")) {
+        return Status::Open;
+    }
+    if target.active().is_none()
+        && let Err(never) = kind.judge(target)
+    {
+        return Status::Never(never);
+    }
+    let delay = condition.delay.map_or(0.0, Fsd::as_secs);
+    let due = target.t_start().unwrap_or(now) + delay;
+    if delay > 0.0 && due > now { Status::At(due) } else { Status::Satisfied }
+}
+
+fn fail<T: TopicSet>(cx: &Cx<'_, T>, dependent: ActiveJob<'_>, description: &str, never: Never) {
     let note = match never {
-        Never::Started => format!("dependency {description} job never started"),
-        Never::Ended => format!("dependency {description} can never be satisfied"),
+        Never::Started if !description.starts_with(ANY_OF) => {
+            format!("dependency {description} job never started")
+        }
+        _ => format!("dependency {description} can never be satisfied"),
     };
     cx.fail_job(dependent, "dependency", note);
 }

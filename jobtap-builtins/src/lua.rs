@@ -13,6 +13,7 @@
 //! instructions = 200000000    # for one call
 //! memory = 256                # MiB, of all that the script keeps
 //! cluster = "cluster"         # slurm.CLUSTER_NAME
+//! min_job_age = "5m"          # how long slurm.jobs has jobs that have ended
 //! qos_priority = { high = 1000 }   # for slurm.get_qos_priority
 //! ```
 //!
@@ -23,7 +24,6 @@
 
 mod dialect;
 mod document;
-mod identity;
 mod limits;
 mod native;
 mod pattern;
@@ -44,6 +44,7 @@ use jobtap_core::slurm::{JobDescriptor, JobRecord, Partition, SlurmError, errno}
 
 pub use limits::{Limit, Limits};
 pub use native::{LogLine, Surroundings};
+pub use process::kill_commands;
 pub use script::{LoadError, OnError, Options, Script, Verdict, Version};
 use worker::{Answer, Refused, Reply, Request, Worker};
 
@@ -51,6 +52,8 @@ use worker::{Answer, Refused, Reply, Request, Worker};
 #[derive(Debug)]
 pub struct Lua {
     worker: Arc<Worker>,
+    /// How long `slurm.jobs` has jobs that have ended, in seconds.
+    min_job_age: f64,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -72,6 +75,8 @@ struct Settings {
     memory: u32,
     /// What `slurm.CLUSTER_NAME` is.
     cluster: String,
+    /// How long `slurm.jobs` has jobs that have ended; 5 minutes by default.
+    min_job_age: Option<Fsd>,
     /// What `slurm.get_qos_priority` returns.
     qos_priority: BTreeMap<String, f64>,
 }
@@ -103,6 +108,7 @@ impl Default for Settings {
             instructions: limits.instructions,
             memory: 256,
             cluster: "cluster".to_owned(),
+            min_job_age: None,
             qos_priority: BTreeMap::new(),
         }
     }
@@ -138,6 +144,9 @@ impl Settings {
 /// In MiB: below that not even the prelude finds room.
 const LEAST_MEMORY: u32 = 2;
 
+/// In seconds: Slurm's default of `MinJobAge`.
+const MIN_JOB_AGE: f64 = 300.0;
+
 /// How often a waiting request looks whether the script is stuck, in seconds.
 const CHECK: f64 = 5.0;
 
@@ -156,7 +165,9 @@ impl Lua {
         let script = Script::load(&path, options.clone(), &mut log);
         let script = script.map_err(|error| place(ConfError::new(error.to_string())))?;
         write_log(&remote, log);
-        Ok(Self { worker: Arc::new(Worker::new(path, options, script)) })
+        let min_job_age = settings.min_job_age.map_or(MIN_JOB_AGE, Fsd::as_secs);
+        let worker = Arc::new(Worker::new(path, options, script));
+        Ok(Self { worker, min_job_age })
     }
 
     #[on("slurm.job_submit")]
@@ -180,6 +191,14 @@ impl Lua {
         remote: Remote<Self>,
     ) -> Result<JobDescriptor, SlurmError> {
         decide(desc, Some(job), user, partitions, messages, remote).await
+    }
+}
+
+impl Lua {
+    /// The jobs of `slurm.jobs`.
+    fn jobs(&self, cx: &Cx<'_, Later<Self>>) -> Vec<JobRecord> {
+        let since = Timestamp::from_secs(cx.now().as_secs() - self.min_job_age);
+        cx.active_jobs().chain(cx.ended_jobs(since)).map(JobRecord::from).collect()
     }
 }
 
@@ -223,7 +242,7 @@ async fn ask(
         let worker = Arc::clone(&lua.worker);
         // Going over all jobs takes a while, and most scripts have no need of them.
         let jobs = match worker.mentions_jobs() {
-            true => cx.active_jobs().map(JobRecord::from).collect(),
+            true => lua.jobs(&cx),
             false => Vec::new(),
         };
         let surroundings = Surroundings { partitions, jobs, reservations: Vec::new() };

@@ -181,3 +181,153 @@ fn loading_it_again_considers_what_happened_meanwhile() {
     let note = format!("dependency after-failure={target} can never be satisfied");
     m.assert_exception(not_ok, "dependency", &note);
 }
+
+/// A job that starts and ends, and one that starts 5 minutes after its start.
+fn delayed() -> (TestManager, JobId, JobId) {
+    let mut m = manager();
+    let target = m.submit(TestJob::new().urgency(0).run_for(60.0)).unwrap();
+    let waits = ask(&mut m, "afterstart", format!("{target}+5m")).unwrap();
+    m.advance(1000.0);
+    m.assert_state(waits, State::Depend);
+    m.urgency(target, 16).unwrap();
+    m.advance(299.0);
+    m.assert_state(target, State::Inactive);
+    m.assert_state(waits, State::Depend);
+    (m, target, waits)
+}
+
+#[test]
+fn a_delay_counts_from_the_start_of_the_other_job() {
+    let (mut m, target, waits) = delayed();
+    let description = format!("after-start={target}+5m");
+    let expected =
+        json!([{"id": target, "depid": waits, "type": "after-start", "description": description}]);
+    assert_eq!(entries(&mut m), expected);
+    m.advance(1.5);
+    m.assert_events(waits, RELEASED);
+    assert_eq!(entries(&mut m), json!([]));
+    // The delay is over when the job is submitted, or not yet.
+    let after = |m: &mut TestManager, delay: &str| {
+        ask(m, "afterstart", format!("{target}+{delay}")).unwrap()
+    };
+    let (over, open) = (after(&mut m, "1m"), after(&mut m, "1h"));
+    m.assert_events(over, AT_ONCE);
+    m.assert_state(open, State::Depend);
+    m.advance(3600.0);
+    m.assert_events(open, RELEASED);
+}
+
+#[test]
+fn a_delay_outlives_a_restart_and_the_other_job() {
+    for purged in [false, true] {
+        let (mut m, target, waits) = delayed();
+        if purged {
+            m.purge(target).unwrap();
+        }
+        m.crash_and_restart();
+        m.assert_state(waits, State::Depend);
+        m.advance(0.5);
+        m.assert_state(waits, State::Depend);
+        // The start of a purged job isn't known any more: the whole delay counts from the restart.
+        m.advance(if purged { 300.0 } else { 1.0 });
+        m.assert_events(waits, RELEASED);
+    }
+    let (mut m, _, waits) = delayed();
+    m.reload_plugin(PLUGIN, json!({})).unwrap();
+    m.assert_state(waits, State::Depend);
+    m.advance(2.0);
+    m.assert_events(waits, RELEASED);
+}
+
+#[test]
+fn a_delayed_job_whose_target_never_starts_fails() {
+    let mut m = manager();
+    let target = m.submit(TestJob::new().urgency(0)).unwrap();
+    let waits = ask(&mut m, "afterstart", format!("{target}+5m")).unwrap();
+    m.cancel(target).unwrap();
+    m.assert_events(waits, "submit dependency-add validate exception clean");
+}
+
+#[test]
+fn one_of_several_conditions_is_enough() {
+    let mut m = manager();
+    let [first, second] = [0, 0].map(|urgency| m.submit(TestJob::new().urgency(urgency)).unwrap());
+    let text = format!("any-of:afterok:{first}|afterok:{second}");
+    let both = m.submit(TestJob::new().dependency(&text)).unwrap();
+    // A second dependency keeps the job in DEPEND when the first is satisfied.
+    let third = m.submit(TestJob::new().urgency(0)).unwrap();
+    let also = format!("afterany:{third}");
+    let held = m.submit(TestJob::new().dependency(&text).dependency(&also)).unwrap();
+    // The first can't be satisfied any more, the second still can.
+    m.cancel(first).unwrap();
+    m.assert_state(both, State::Depend);
+    m.crash_and_restart();
+    m.assert_state(both, State::Depend);
+    m.urgency(second, 16).unwrap();
+    m.finish(second, 0);
+    m.assert_events(both, RELEASED);
+    m.assert_state(held, State::Depend);
+    m.cancel(third).unwrap();
+    m.assert_state(held, State::Run);
+}
+
+#[test]
+fn a_satisfied_alternative_ends_the_others() {
+    let mut m = manager();
+    let [first, second, third] = [0; 3].map(|_| m.submit(TestJob::new().urgency(0)).unwrap());
+    let text = format!("any-of:afterany:{first}|afterok:{second}|afterstart:{third}+1m");
+    let blocked = format!("afterany:{}", m.submit(TestJob::new().urgency(0)).unwrap());
+    let waits = m.submit(TestJob::new().dependency(&text).dependency(&blocked)).unwrap();
+    m.cancel(first).unwrap();
+    assert_eq!(m.job(waits).dependencies().count(), 1);
+    // These would make it fail, had the dependency not been satisfied.
+    m.cancel(second).unwrap();
+    m.cancel(third).unwrap();
+    m.assert_state(waits, State::Depend);
+}
+
+#[test]
+fn a_job_fails_with_the_last_of_its_alternatives() {
+    let mut m = manager();
+    let [first, second] = [0, 0].map(|urgency| m.submit(TestJob::new().urgency(urgency)).unwrap());
+    let value = format!("afterok:{first}|afterstart:{second}+1m");
+    let waits = ask(&mut m, "any-of", &value).unwrap();
+    m.cancel(first).unwrap();
+    m.assert_state(waits, State::Depend);
+    m.cancel(second).unwrap();
+    m.assert_events(waits, "submit dependency-add validate exception clean");
+    let refusal = ask(&mut m, "any-of", &value).unwrap_err();
+    assert_eq!(refusal, format!("dependency: any-of: {value} can never be satisfied"));
+}
+
+#[test]
+fn conditions_without_a_meaning_are_refused() {
+    let mut m = manager();
+    let id = m.submit(TestJob::new().urgency(0)).unwrap();
+    let mut refusal = |text: String| {
+        let text = text.replace("ID", &id.to_string());
+        let refusal = m.submit(TestJob::new().dependency(&text)).unwrap_err();
+        refusal.replace(&id.to_string(), "ID")
+    };
+    for (dependency, expected) in [
+        ("afterok:ID+5m", "dependency: afterok: \"ID+5m\": only afterstart has a delay"),
+        ("afterstart:ID+x", "dependency: afterstart: \"ID+x\": \"x\" is no duration"),
+        ("afterstart:ID+", "dependency: afterstart: \"ID+\": \"\" is no duration"),
+        (
+            "afterstart:ID+infinity",
+            "dependency: afterstart: \"ID+infinity\": \"infinity\" is no duration",
+        ),
+        ("any-of:afterok:ID|x", "dependency: any-of: \"x\" can't be one of several dependencies"),
+        (
+            "any-of:afterok:ID|singleton:",
+            "dependency: any-of: \"singleton:\" can't be one of several dependencies",
+        ),
+        ("any-of:afterok:ID|afterok:9x", "dependency: afterok: \"9x\" is not a valid jobid"),
+        (
+            "any-of:afterok:ID,afterok:ID",
+            "dependency: any-of: \"afterok:ID,afterok:ID\": a list that has both , and ? has no meaning",
+        ),
+    ] {
+        assert_eq!(refusal(dependency.to_owned()), expected);
+    }
+}

@@ -14,7 +14,9 @@ use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use divan::{Bencher, black_box};
-use jobtap_core::engine::{Cred, Effect, Engine, Input, ReplyTo, Request, Setup, Submission};
+use jobtap_core::engine::{
+    Cred, Effect, Engine, HostCheck, Input, ReplyTo, Request, Setup, Submission,
+};
 use jobtap_core::host::{
     Args, Command, Detail, Host, LoadedPlugin, Outcome, PluginDescriptor, PluginKey, Registry,
     RemoteCall, RemoteHandle, RemoteSink, Stack, Ticks,
@@ -97,6 +99,7 @@ fn engine(plugins: &[&'static PluginDescriptor]) -> (Engine, JobId) {
         registry: Registry::builder().plugins(plugins.iter().copied()).build().unwrap(),
         remote: Arc::new(Nowhere),
         ticks: Ticks::new(Arc::new(AtomicU64::new(0)), nanoseconds),
+        host_check: HostCheck::default(),
     };
     let now = Timestamp::from_secs(1.7e9);
     let mut engine = Engine::new(now, setup).unwrap();

@@ -17,6 +17,75 @@ fn with<P: Plugin>() -> TestManager {
 
 const DURATION: &str = "attributes.system.duration";
 
+mod users {
+    use super::*;
+    use jobtap_core::slurm::{NO_VAL, NO_VAL16};
+
+    fn show(desc: &JobDescriptor) -> String {
+        let name = desc.user_name.as_deref().unwrap_or("unknown");
+        format!("{} is {name} of {}", desc.user_id, desc.group_id)
+    }
+
+    #[derive(Default)]
+    struct Sync;
+
+    #[jobtap_plugin(name = "sync")]
+    impl Sync {
+        #[on("slurm.job_submit")]
+        fn submit(desc: Descriptor<'_>, cx: Cx<'_, SlurmJobSubmit>) {
+            cx.user_message(show(&desc));
+        }
+
+        #[on("slurm.job_modify")]
+        fn modify(desc: Descriptor<'_>, user: SubmitUid, cx: Cx<'_, SlurmJobModify>) {
+            assert_eq!(
+                (desc.group_id, desc.contiguous, desc.mail_type),
+                (NO_VAL, NO_VAL16, NO_VAL16)
+            );
+            let name = desc.user_name.as_deref().unwrap_or("unknown");
+            cx.user_message(format!("{} changes a job of {} {name}", user.0, desc.user_id));
+        }
+    }
+
+    #[derive(Default)]
+    struct Async;
+
+    #[jobtap_plugin(name = "async")]
+    impl Async {
+        #[on("slurm.job_submit")]
+        async fn submit(
+            desc: JobDescriptor,
+            messages: UserMessages,
+        ) -> Result<JobDescriptor, SlurmError> {
+            messages.send(show(&desc));
+            Ok(desc)
+        }
+    }
+
+    #[test]
+    fn all_handlers_of_a_submission_know_the_user() {
+        let m = TestManager::new().plugin::<ByUrgency>().plugin::<Sync>().plugin::<Async>();
+        let mut m = m.known_user(7, "ada", 100).start();
+        m.submit(TestJob::new().user(7)).unwrap();
+        assert_eq!(m.messages(), ["7 is ada of 100", "7 is ada of 100"]);
+        m.submit(TestJob::new().user(8)).unwrap();
+        assert_eq!(m.messages(), ["8 is unknown of 0", "8 is unknown of 0"]);
+    }
+
+    #[test]
+    fn a_change_is_about_a_job_of_its_user() {
+        let m = TestManager::new().plugin::<ByUrgency>().plugin::<Sync>();
+        let mut m = m.known_user(7, "ada", 100).start();
+        let id = m.submit(TestJob::new().user(7).urgency(0)).unwrap();
+        m.messages();
+        m.urgency(id, 5).unwrap();
+        let owner = TestJob::OWNER;
+        assert_eq!(m.messages(), [format!("{owner} changes a job of 7 ada")]);
+        let _ = m.update(id, "attributes.system.bank", "b");
+        assert_eq!(m.messages(), [format!("{owner} changes a job of 7 ada")]);
+    }
+}
+
 mod submissions {
     use super::*;
 

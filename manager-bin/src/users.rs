@@ -6,6 +6,9 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use jobtap_core::engine::Requester;
 
 /// Maps user names to numbers and back; each look-up is made once.
 pub(crate) struct Users {
@@ -77,6 +80,32 @@ fn parse_entry(line: &str) -> Option<(&str, u32)> {
     Some((name, uid.parse().ok()?))
 }
 
+/// How long the system may take to say who a user is, before requests of the user go on without that.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What the system knows of a user of this host. It is asked with getent(1), and `/etc/passwd` is read where
+/// that is missing.
+pub(crate) async fn requester(uid: u32) -> Requester {
+    // Requests come over a socket of this host.
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let mut getent = tokio::process::Command::new("getent");
+    getent.args(["passwd", "--", &uid.to_string()]).stdin(Stdio::null()).stderr(Stdio::null());
+    let answer = tokio::time::timeout(PATIENCE, getent.kill_on_drop(true).output()).await;
+    let text = match answer {
+        Ok(Ok(output)) => String::from_utf8_lossy(&output.stdout).into_owned(),
+        Ok(Err(_)) => std::fs::read_to_string("/etc/passwd").unwrap_or_default(),
+        Err(_) => String::new(),
+    };
+    let (name, group) = text.lines().find_map(|line| entry_of(line, uid)).unzip();
+    Requester { name, group, host: Some(host) }
+}
+
+/// The name and the primary group in a passwd(5) line of this user.
+fn entry_of(line: &str, uid: u32) -> Option<(String, u32)> {
+    let (name, _) = parse_entry(line).filter(|(_, number)| *number == uid)?;
+    Some((name.to_owned(), line.split(':').nth(3)?.parse().ok()?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,6 +121,24 @@ mod tests {
         assert_eq!(users.number("alice"), Some(1001));
         assert_eq!(users.number("toor"), Some(0));
         assert_eq!(users.name(0), "root");
+    }
+
+    #[test]
+    fn a_line_of_passwd_names_user_and_group() {
+        let line = "ada:x:1000:100:Ada,,,:/home/ada:/bin/sh";
+        assert_eq!(entry_of(line, 1000), Some(("ada".to_owned(), 100)));
+        for (line, uid) in [(line, 7), ("", 0), ("ada:x:1000", 1000), (":x:1000:100", 1000)] {
+            assert_eq!(entry_of(line, uid), None, "{line}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_system_knows_its_users() {
+        let root = requester(0).await;
+        assert_eq!((root.name.as_deref(), root.group), (Some("root"), Some(0)));
+        assert!(root.host.is_some_and(|host| !host.is_empty()));
+        let unknown = requester(4_000_000_123).await;
+        assert_eq!((unknown.name, unknown.group), (None, None));
     }
 
     #[test]

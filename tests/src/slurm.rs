@@ -151,6 +151,12 @@ impl Slurm {
         self.client("sbatch", words)
     }
 
+    /// Runs `scontrol update` for a job.
+    pub fn update(&self, id: &str, words: &[String]) -> Output {
+        let all = ["update", "job", id].into_iter().chain(words.iter().map(String::as_str));
+        self.client("scontrol", &all.collect::<Vec<_>>())
+    }
+
     /// Runs a command of Slurm's with these words.
     pub fn client(&self, program: &str, words: &[&str]) -> Output {
         let config = self.dir.path().join("etc/slurm.conf");

@@ -2,10 +2,11 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use jobtap_tests::{Manager, Output, jobtap, run, spawn, temporary};
+use jobtap_tests::{Manager, Output, Process, jobtap, run, spawn, temporary, until};
 
 /// Runs `sbatch` in a directory.
 fn sbatch(m: &Manager, dir: &Path, words: &[&str]) -> Output {
@@ -48,6 +49,48 @@ fn wait_exits_with_the_exit_code_of_the_script() {
     write(dir.path(), "fails.sh", "#!/bin/sh\nexit 7\n");
     let failed = sbatch(&m, dir.path(), &["--wait", "-o", "/dev/null", "fails.sh"]);
     assert_eq!(failed.code, 7, "{failed:?}");
+}
+
+/// Interrupts a process as Ctrl-C does, and returns the signal that has ended it, or its exit code.
+fn interrupt(mut process: Process) -> (Option<i32>, Option<i32>) {
+    run(Command::new("kill").args(["-INT", &process.id().to_string()])).ok();
+    let status = process.wait().unwrap();
+    (status.signal(), status.code())
+}
+
+#[test]
+fn the_job_goes_on_when_wait_is_interrupted() {
+    let m = Manager::start(jobtap());
+    let dir = temporary();
+    let file = dir.path().join("said");
+    let mut command = m.command(["sbatch", "--parsable", "--wait", "-o", "out", "--wrap"]);
+    let command = in_dir(&mut command, dir.path()).stdout(fs::File::create(&file).unwrap());
+    let waiting = spawn(command.arg("sleep 2; echo done"));
+    until("the job is submitted", || fs::read_to_string(&file).unwrap().ends_with('\n'));
+    let id = fs::read_to_string(&file).unwrap().trim().to_owned();
+    m.wait(&id, "start");
+    assert_eq!(interrupt(waiting), (Some(2), None));
+    m.wait(&id, "clean");
+    assert_eq!(m.field(&id, "result"), "COMPLETED");
+    assert_eq!(fs::read_to_string(dir.path().join("out")).unwrap(), "done\n");
+}
+
+#[test]
+fn commands_of_a_script_end_when_its_trial_is_interrupted() {
+    let dir = temporary();
+    let script = "function slurm_job_submit(job)\n\
+                  io.popen('echo $$ > started.new; mv started.new started; sleep 600'):read('*a')\n\
+                  end\nfunction slurm_job_modify() end\n";
+    write(dir.path(), "job_submit.lua", script);
+    let mut command = Command::new(jobtap());
+    command.args(["slurm", "try", "job_submit.lua", "--job", "name=x"]).current_dir(dir.path());
+    let trial = spawn(&mut command);
+    let started = dir.path().join("started");
+    until("the command runs", || started.exists());
+    assert_eq!(interrupt(trial), (None, Some(130)));
+    let shell = fs::read_to_string(&started).unwrap();
+    let directory = format!("/proc/{}", shell.trim());
+    until("the command is gone", || !Path::new(&directory).exists());
 }
 
 #[test]
@@ -142,7 +185,7 @@ fn wrong_requests_are_refused_and_nothing_is_submitted() {
     write(dir.path(), "bad.sh", "#!/bin/sh\n#SBATCH --tiem=5\n");
     write(dir.path(), "text", "echo\n");
     let says = |words: &[&str], code: i32, text: &str| {
-        sbatch(&m, dir.path(), words).says(code, &format!("jobtap-sbatch: ERROR: {text}"));
+        sbatch(&m, dir.path(), words).says(code, &format!("sbatch: error: {text}"));
     };
     says(&["bad.sh"], 1, "bad.sh:2: unknown option --tiem: did you mean --time?");
     says(&["--tiem=5", "bad.sh"], 2, "unknown option --tiem: did you mean --time?");
@@ -153,6 +196,12 @@ fn wrong_requests_are_refused_and_nothing_is_submitted() {
     );
     let limit = "-t: invalid time '5m': use minutes, HH:MM:SS, D-HH:MM:SS or UNLIMITED";
     says(&["-t", "5m", "--wrap", "true"], 1, limit);
+    let odd = ["--hint=multithread", "--propagate=CORE", "--wrap", "true"];
+    let warned = sbatch(&m, dir.path(), &[&["--test-only"], &odd[..]].concat());
+    let line = "sbatch: warning: --hint, --propagate have no effect here\n";
+    assert_eq!((warned.code, warned.stderr.as_str()), (0, line));
+    let quiet = sbatch(&m, dir.path(), &[&["-Q", "--test-only"], &odd[..]].concat());
+    assert_eq!((quiet.code, quiet.stderr.as_str()), (0, ""));
     let refused = sbatch(&m, dir.path(), &["-p", "nowhere", "--wrap", "true"]);
     assert_eq!(refused.code, 1, "{refused:?}");
     assert!(refused.stderr.contains("nowhere"), "{refused:?}");

@@ -1,13 +1,17 @@
 //! Commands that a script runs, by `os.execute` and `io.popen`: to their end, and no longer than the script
 //! itself may run.
 
+use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::native::lock;
 
 /// How a command ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,6 +27,24 @@ pub(super) struct Bounds {
     pub(super) deadline: Instant,
     /// The most output that is kept. The command is killed when it writes more.
     pub(super) output: usize,
+}
+
+/// The process groups of the commands that run now.
+static RUNNING: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+
+/// Kills the commands that scripts of this process run now, with all that they have started: for a program that
+/// ends while a script runs.
+pub fn kill_commands() {
+    for group in lock(&RUNNING).iter() {
+        kill(*group);
+    }
+}
+
+/// It fails if all of the group have exited.
+fn kill(group: u32) {
+    if let Some(group) = i32::try_from(group).ok().and_then(Pid::from_raw) {
+        let _ = kill_process_group(group, Signal::KILL);
+    }
 }
 
 /// How often a command that has closed its output is asked whether it has exited.
@@ -45,15 +67,15 @@ pub(super) fn run(
         // A group of its own, so that all that it starts can be killed with it.
         .process_group(0)
         .spawn()?;
+    let group = child.id();
+    lock(&RUNNING).insert(group);
     let result = finish(&mut child, input, bounds);
     if result.is_err() {
-        if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-            // It fails if all of the group have exited.
-            let _ = kill_process_group(group, Signal::KILL);
-        }
+        kill(group);
         // The process itself was killed, so this doesn't take long.
         let _ = child.wait();
     }
+    lock(&RUNNING).remove(&group);
     result
 }
 

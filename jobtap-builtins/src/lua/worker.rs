@@ -16,7 +16,6 @@ use std::time::{Duration, Instant};
 
 use jobtap_core::slurm::{JobDescriptor, JobRecord};
 
-use super::identity::Identities;
 use super::native::{Surroundings, lock};
 use super::script::{LoadError, Options, Script, Verdict};
 
@@ -61,7 +60,6 @@ pub(super) struct Worker {
     options: Options,
     queue: Mutex<Queue>,
     mentions_jobs: AtomicBool,
-    identities: Identities,
 }
 
 struct Queue {
@@ -96,8 +94,7 @@ impl Worker {
             generation: 0,
             script: Some(Arc::new(Mutex::new(script))),
         };
-        let identities = Identities::default();
-        Self { path, options, queue: Mutex::new(queue), mentions_jobs, identities }
+        Self { path, options, queue: Mutex::new(queue), mentions_jobs }
     }
 
     /// Whether the script may read `slurm.jobs`, so that a request must come with them.
@@ -151,7 +148,6 @@ impl Worker {
         };
         let mut script = lock(&script);
         let Request { mut description, job, surroundings, uid } = request;
-        self.identities.fill(&mut description, uid);
         let verdict = match job {
             None => script.submit(&mut description, surroundings, uid),
             Some(job) => script.modify(&mut description, job, surroundings, uid),

@@ -87,6 +87,46 @@ fn a_script_changes_accepts_and_refuses_submissions() {
 }
 
 #[test]
+fn jobs_that_have_ended_stay_in_the_list_for_some_minutes() {
+    const STATES: &str = r#"
+        function slurm_job_submit()
+            local states = {}
+            for id, job in pairs(slurm.jobs) do
+                table.insert(states, job.name .. " " .. job.job_state)
+            end
+            table.sort(states)
+            slurm.user_msg(table.concat(states, ", "))
+            return 0
+        end
+        function slurm_job_modify() return 0 end"#;
+    let site = Site::new();
+    site.write("job_submit.lua", STATES);
+    for (table, kept) in [(json!({}), 299.0), (json!({"min_job_age": "1h"}), 3599.0)] {
+        let mut m = builder(&site, table).start();
+        m.start_queue("batch").unwrap();
+        let ran = m.submit(TestJob::new().name("ran").urgency(0)).unwrap();
+        let failed = m.submit(TestJob::new().name("failed").run_for(1.0).wait_status(256));
+        let purged = m.submit(TestJob::new().name("purged").urgency(0)).unwrap();
+        m.cancel(purged).unwrap();
+        m.purge(purged).unwrap();
+        m.cancel(ran).unwrap();
+        m.advance(1.5);
+        failed.unwrap();
+        m.messages();
+        let listed = |m: &mut TestManager| {
+            m.submit(TestJob::new().name("new").urgency(0)).unwrap();
+            m.messages().join("\n")
+        };
+        assert_eq!(listed(&mut m), "failed 5, ran 4");
+        m.crash_and_restart();
+        m.advance(kept - 1.0);
+        assert_eq!(listed(&mut m), "failed 5, new 0, ran 4");
+        m.advance(1.0);
+        assert_eq!(listed(&mut m), "failed 5, new 0, new 0");
+    }
+}
+
+#[test]
 fn a_script_that_fails_refuses_and_the_log_says_where() {
     let (site, mut m) = manager(ROUTING);
     let place = format!("{}:9: broken", site.path().display());

@@ -99,6 +99,8 @@ pub struct Setup {
     pub remote: Arc<dyn RemoteSink>,
     /// Clocks for what handlers cost.
     pub ticks: Ticks,
+    /// What the hosts can run.
+    pub host_check: HostCheck,
 }
 
 /// The engine: decides what becomes of each job.
@@ -117,7 +119,16 @@ impl Engine {
     /// When the configuration has a value that cannot be used, or a plugin cannot be loaded; the text
     /// names it.
     pub fn new(now: Timestamp, setup: Setup) -> Result<Self, StartError> {
-        let Setup { owner, resources, config, config_directory, registry, remote, ticks } = setup;
+        let Setup {
+            owner,
+            resources,
+            config,
+            config_directory,
+            registry,
+            remote,
+            ticks,
+            host_check,
+        } = setup;
         let queues = Queues::read(&config).map_err(|error| StartError(error.to_string()))?;
         let alloc_queues = AllocQueues::new(&queues, &registry).map_err(StartError)?;
         queues::stop_at_restart(&config)?;
@@ -131,7 +142,7 @@ impl Engine {
             jobs: Jobs::default(),
             agenda: Agenda::default(),
             plugins: Plugins::new(registry, remote, ticks),
-            submissions: Submissions::new(ingest),
+            submissions: Submissions::new(ingest, host_check),
             waiters: Waiters::default(),
             alloc: Allocation::new(queues, alloc_queues, &resources),
             exec,
@@ -154,6 +165,7 @@ impl Engine {
             Input::Exec(event) => exec::report(core, event),
             Input::Timer(id) => self.fire(id),
             Input::Remote(call) => remote::receive(core, call),
+            Input::Requester { user, requester } => slurm::identified(core, user, requester),
             Input::Abandoned(reply) => {
                 core.plugins.abandon(reply);
                 core.waiters.abandon(reply);

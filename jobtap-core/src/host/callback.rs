@@ -114,6 +114,12 @@ pub trait Host {
     /// The active jobs, in the order of their ids.
     fn active_jobs(&self) -> Vec<JobId>;
 
+    /// The jobs that became inactive at this time or later and are not yet purged, the last one first. A host
+    /// that doesn't keep such jobs has none to show.
+    fn ended_jobs(&self, _since: Timestamp) -> Vec<JobId> {
+        Vec::new()
+    }
+
     /// The resources of a job that the plugin can retain after the job has freed them; `None` when they
     /// are not the scheduler's to allocate again, or are lost.
     fn retainable(&self, id: JobId) -> Option<ResourceSet>;

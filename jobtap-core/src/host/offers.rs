@@ -153,6 +153,19 @@ impl Offers {
     }
 }
 
+/// The topic of a name, such as `job.validate`; for a member such as `job.dependency.afterok` that of its
+/// family.
+pub fn topic_named(name: &str) -> Option<TopicId> {
+    let rows = || TOPIC_OFFERS.iter().map(|row| row.id);
+    let exact = rows().find(|id| id.name() == name);
+    exact.or_else(|| {
+        let family =
+            |id: &TopicId| id.name().strip_suffix('*').is_some_and(|f| name.starts_with(f));
+        // `job.*` has every prefix: the longest name is the nearest family.
+        rows().filter(family).max_by_key(|id| id.name().len())
+    })
+}
+
 /// A row of the table of topics.
 #[derive(Debug, Clone, Copy)]
 pub struct TopicOffers {
@@ -249,7 +262,12 @@ pub const TOPIC_OFFERS: &[TopicOffers] = &[
     topic(TopicId::SlurmEpilog, SLURM_ONLY, NOT_IN_SUBMIT, FULL),
     topic(TopicId::JobStateInactive, FULL, NO_LIFE_CYCLE, NOT_IN_PREP),
     topic(TopicId::JobState, FULL, NO_LIFE_CYCLE, NOT_IN_PREP),
-    topic(TopicId::JobEvent, FULL, NO_LIFE_CYCLE, NOT_IN_PREP),
+    topic(
+        TopicId::JobEvent,
+        Offer::With("Flux delivers no event whose name has more than 53 bytes"),
+        NO_LIFE_CYCLE,
+        NOT_IN_PREP,
+    ),
     topic(
         TopicId::JobPriorityGet,
         FULL,
@@ -262,7 +280,15 @@ pub const TOPIC_OFFERS: &[TopicOffers] = &[
     topic(TopicId::JobInactiveAdd, FULL, NO_LIFE_CYCLE, NOT_IN_PREP),
     topic(TopicId::JobDestroy, FULL, NO_LIFE_CYCLE, NOT_IN_PREP),
     topic(TopicId::JobInactiveRemove, FULL, NO_LIFE_CYCLE, NOT_IN_PREP),
-    topic(TopicId::JobAny, FULL, NO_LIFE_CYCLE, NOT_IN_PREP),
+    topic(
+        TopicId::JobAny,
+        Offer::With(
+            "of dependency schemes and update keys only those that another handler of the same file handles, \
+             since Flux takes every topic that is handled as supported",
+        ),
+        NO_LIFE_CYCLE,
+        NOT_IN_PREP,
+    ),
     topic(TopicId::PluginQuery, FULL, NO_SERVICES, NO_SERVICES),
     topic(
         TopicId::Unload,
@@ -275,9 +301,13 @@ pub const TOPIC_OFFERS: &[TopicOffers] = &[
 /// What the hosts offer of services, which share no topic.
 pub const SERVICE_OFFERS: Offers = Offers { flux: FULL, submit: NO_SERVICES, prep: NO_SERVICES };
 
-const OF_PENDING_JOBS: Offer =
-    Offer::Missing("Slurm lets a plugin change the request only, and not a job that exists");
-const NO_PEER: Offer = Offer::Missing("Flux's interface for plugins has no such call");
+const OF_PENDING_JOBS: Offer = Offer::Missing(
+    "Slurm lets a plugin change the request only, and not a job that exists: run the plugin in Flux or \
+     in jobtap's manager",
+);
+const NO_PEER: Offer = Offer::Missing(
+    "Flux's interface for plugins has no such call: run the plugin in jobtap's manager",
+);
 
 const fn call(name: &'static str, flux: Offer, submit: Offer, prep: Offer) -> CallOffers {
     CallOffers { name, offers: Offers { flux, submit, prep } }
@@ -316,8 +346,24 @@ pub const CALL_OFFERS: &[CallOffers] = &[
     call("signal", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
     call("memo", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
     call("set_expiration", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
-    call("guest_put", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
-    call("annotate", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
+    call(
+        "guest_put",
+        Offer::Missing(
+            "a running job's guest directory is a namespace of its own, which is not open to plugins of Flux: \
+             store data on the job",
+        ),
+        OF_PENDING_JOBS,
+        OF_PENDING_JOBS,
+    ),
+    call(
+        "annotate",
+        Offer::With(
+            "for the job of the callback, at `job.new`, `job.state.*`, `job.update` and later topics; as all \
+             annotations of Flux they are lost at a restart",
+        ),
+        OF_PENDING_JOBS,
+        OF_PENDING_JOBS,
+    ),
     call("set_flag", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
     call("subscribe", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
     call(
@@ -415,6 +461,15 @@ mod tests {
             assert_eq!(HostKind::named(host.name()), Some(host));
         }
         assert_eq!(HostKind::named("slurm"), None);
+    }
+
+    #[test]
+    fn a_topic_is_found_by_its_name_or_its_family() {
+        assert_eq!(topic_named("job.validate"), Some(TopicId::JobValidate));
+        assert_eq!(topic_named("job.dependency.afterok"), Some(TopicId::JobDependency));
+        assert_eq!(topic_named("job.update"), Some(TopicId::JobUpdate));
+        assert_eq!(topic_named("job.state.run"), Some(TopicId::JobStateRun));
+        assert_eq!(topic_named("fairshare.usage"), None);
     }
 
     #[test]

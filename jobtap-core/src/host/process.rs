@@ -201,7 +201,8 @@ pub struct OutputLine {
 pub struct LineSink(Arc<Mutex<dyn FnMut(OutputLine) + Send>>);
 
 impl LineSink {
-    pub(crate) fn new(line: impl FnMut(OutputLine) + Send + 'static) -> Self {
+    /// A sink that passes each line to `line`.
+    pub fn new(line: impl FnMut(OutputLine) + Send + 'static) -> Self {
         Self(Arc::new(Mutex::new(line)))
     }
 

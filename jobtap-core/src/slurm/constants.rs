@@ -70,6 +70,14 @@ pub const USE_MIN_NODES: u64 = 1 << 9;
 pub const GRES_DISABLE_BIND: u64 = 1 << 19;
 /// `bitflags`: the job is run by `scrontab`.
 pub const CRON_JOB: u64 = 1 << 22;
+/// `bitflags`: the request names no account.
+pub const USE_DEFAULT_ACCT: u64 = 1 << 25;
+/// `bitflags`: the request names no partition.
+pub const USE_DEFAULT_PART: u64 = 1 << 26;
+/// `bitflags`: the request names no quality of service.
+pub const USE_DEFAULT_QOS: u64 = 1 << 27;
+/// `bitflags`: the request names no workload characterization key.
+pub const USE_DEFAULT_WCKEY: u64 = 1 << 28;
 
 /// `alloc_sid` of a job that an administrator holds.
 pub const ALLOC_SID_ADMIN_HOLD: u32 = 1;

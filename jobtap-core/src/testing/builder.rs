@@ -1,5 +1,6 @@
 //! The setup of a manager under test.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde_json::Value;
@@ -25,6 +26,8 @@ pub struct TestManagerBuilder {
     pub(super) lifetime: Option<f64>,
     pub(super) resources: Option<ResourceSet>,
     pub(super) ticks: Ticks,
+    /// The users that the system knows.
+    pub(super) users: BTreeMap<u32, (String, u32)>,
 }
 
 impl TestManagerBuilder {
@@ -77,6 +80,32 @@ impl TestManagerBuilder {
     /// [`cores`](Self::cores). By default there is one host, `testhost`.
     pub fn hosts(mut self, hosts: u32) -> Self {
         self.hosts = hosts;
+        self
+    }
+
+    /// Adds a user to those that the system knows, with a name and a primary group. By default it knows none.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// # use jobtap_core::testing::{TestJob, TestManager};
+    /// #[derive(Default)]
+    /// struct Greeter;
+    ///
+    /// #[jobtap_plugin(name = "greeter")]
+    /// impl Greeter {
+    ///     #[on("slurm.job_submit")]
+    ///     fn submit(&self, desc: Descriptor<'_>, cx: Cx<'_, SlurmJobSubmit>) {
+    ///         let name = desc.user_name.as_deref().unwrap_or("unknown user");
+    ///         cx.user_message(format!("hello {name} of group {}", desc.group_id));
+    ///     }
+    /// }
+    ///
+    /// let mut m = TestManager::new().plugin::<Greeter>().known_user(1001, "ada", 100).start();
+    /// m.submit(TestJob::new().user(1001)).unwrap();
+    /// assert_eq!(m.messages(), ["hello ada of group 100"]);
+    /// ```
+    pub fn known_user(mut self, user: u32, name: &str, group: u32) -> Self {
+        self.users.insert(user, (name.to_owned(), group));
         self
     }
 

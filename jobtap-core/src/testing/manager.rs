@@ -12,8 +12,8 @@ use super::processes::Processes;
 use super::store::MemoryStore;
 use super::tasks::Tasks;
 use crate::engine::{
-    Cred, Effect, Effects, Engine, ExecEvent, Input, LogLine, ReplyTo, Request, RequestError,
-    RestoreError, Setup, Submission, TimerId,
+    Cred, Effect, Effects, Engine, ExecEvent, HostCheck, Input, LogLine, ReplyTo, Request,
+    RequestError, Requester, RestoreError, Setup, Submission, TimerId,
 };
 use crate::host::{BlockingCommand, Registry, RemoteCall, RemoteSink, Ticks};
 use crate::job::{JobId, Timestamp, WaitStatus};
@@ -112,6 +112,7 @@ impl TestManager {
             lifetime: None,
             resources: None,
             ticks: Ticks::default(),
+            users: BTreeMap::new(),
         }
     }
 
@@ -156,6 +157,7 @@ impl TestManager {
             registry,
             remote: Arc::clone(&self.remote) as Arc<dyn RemoteSink>,
             ticks: self.setup.ticks.clone(),
+            host_check: HostCheck::default(),
         };
         let mut engine = Engine::new(self.now, setup).map_err(|error| error.to_string())?;
         let checkpoint = self.store.checkpoint();
@@ -429,6 +431,12 @@ impl TestManager {
                     self.timers.insert((at.as_secs().to_bits(), id), at);
                 }
                 Effect::Spawn(task) => self.tasks.spawn(task),
+                Effect::LookUp { user } => {
+                    let known = self.setup.users.get(&user.as_u32()).cloned();
+                    let (name, group) = known.unzip();
+                    let requester = Requester { name, group, host: Some("testhost".to_owned()) };
+                    inputs.push_back(Input::Requester { user, requester });
+                }
                 Effect::Resubmit(job) => {
                     let reply = ReplyTo(self.next_reply);
                     self.next_reply += 1;

@@ -6,8 +6,8 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use jobtap_core::engine::{
-    Cred, Effect, Effects, Engine, Input, ReplyTo, Request, RequestError, Setup, Submission,
-    TimerId,
+    Cred, Effect, Effects, Engine, HostCheck, Input, ReplyTo, Request, RequestError, Setup,
+    Submission, TimerId,
 };
 use jobtap_core::host::{Registry, RemoteCall, RemoteSink, Ticks};
 use jobtap_core::job::{Timestamp, Uid};
@@ -55,6 +55,7 @@ impl Offline {
             registry: Registry::linked()?,
             remote: Arc::new(Nowhere),
             ticks: Ticks::default(),
+            host_check: HostCheck::default(),
         };
         let mut engine = Engine::new(started, setup)?;
         let first = engine.start(started);

@@ -9,7 +9,7 @@ use jobtap_core::slurm::FIELDS;
 
 use super::observed::{Observed, driver};
 use super::ours::Ours;
-use super::pairs::{self, Pair, folder};
+use super::pairs::{self, Pair, Request, folder};
 use jobtap_tests::slurm::Slurm;
 
 /// Fields that differ for a reason that is no fault, with the reason.
@@ -19,6 +19,21 @@ const DIFFERENT: &[(&str, &str)] = &[
         "environment.HOME",
         "without a login on a node, a job keeps HOME though `--export` leaves it out",
     ),
+];
+
+/// The job that is changed: held, so that it stays pending in both.
+const JOB: &[&str] = &[
+    "--parsable",
+    "--hold",
+    "-t",
+    "30",
+    "-A",
+    "physics",
+    "-J",
+    "old",
+    "--comment=old",
+    "--wrap",
+    "true",
 ];
 
 /// Puts the script of a pair, and the one that it requires, where the driver finds them.
@@ -62,11 +77,25 @@ fn a_script_decides_as_in_a_real_slurmctld() {
     for pair in &pairs {
         place(pair, &slurm.scripts());
         place(pair, &ours.scripts());
-        let output = slurm.sbatch(&pair.words());
-        let theirs = Observed::new(&output, &["sbatch"], &slurm.scripts().join("record"));
-        let output = ours.sbatch(&pair.words());
-        let programs = ["jobtap-sbatch", "sbatch"];
-        let mine = Observed::new(&output, &programs, &ours.scripts().join("record"));
+        let (their_record, our_record) =
+            (slurm.scripts().join("record"), ours.scripts().join("record"));
+        let (theirs, mine) = match &pair.request {
+            Request::Submit(words) => {
+                let words: Vec<&str> = words.iter().map(String::as_str).collect();
+                let theirs = Observed::new(&slurm.sbatch(&words), &their_record);
+                (theirs, Observed::new(&ours.sbatch(&words), &our_record))
+            }
+            Request::Modify { theirs, ours: words } => {
+                let id = slurm.sbatch(JOB).ok();
+                let theirs = slurm.update(&id, theirs);
+                let id = ours.sbatch(JOB).ok();
+                let mine = ours.update(&id, words);
+                (
+                    Observed::of_update(&theirs, &their_record),
+                    Observed::of_update(&mine, &our_record),
+                )
+            }
+        };
         assert!(!theirs.fields.is_empty(), "{}: {:?}", pair.name, theirs.lines);
         seen.extend(theirs.fields.keys().map(|field| (field.clone(), ())));
         let found = describe(&theirs, &mine, pair.only_fields);

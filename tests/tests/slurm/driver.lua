@@ -28,11 +28,15 @@ local function record(when, description)
     file:close()
 end
 
-function slurm_job_submit(description, partitions, uid)
-    policy_submit = nil
+-- A script that decides about changes of jobs has no function for submissions, and accepts them.
+function decide(name, description, ...)
+    policy_submit, policy_modify = nil, nil
     dofile(directory .. "/policy.lua")
+    if _G[name] == nil then
+        return slurm.SUCCESS
+    end
     record("before", description)
-    local well, answer = pcall(policy_submit, description, partitions, uid)
+    local well, answer = pcall(_G[name], description, ...)
     record("after", description)
     if not well then
         error(answer, 0)
@@ -40,8 +44,12 @@ function slurm_job_submit(description, partitions, uid)
     return answer
 end
 
+function slurm_job_submit(description, partitions, uid)
+    return decide("policy_submit", description, partitions, uid)
+end
+
 function slurm_job_modify(description, job, partitions, uid)
-    return slurm.SUCCESS
+    return decide("policy_modify", description, job, partitions, uid)
 end
 
 return slurm.SUCCESS

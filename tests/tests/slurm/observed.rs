@@ -22,13 +22,24 @@ pub(crate) struct Observed {
 
 impl Observed {
     /// Reads the output of `sbatch`, whose name stands before each line, and the record of the driver.
-    pub(crate) fn new(output: &Output, programs: &[&str], record: &Path) -> Self {
-        let plain = |line: &str| {
-            let rest = programs.iter().find_map(|name| line.strip_prefix(&format!("{name}: ")));
-            let rest = rest.unwrap_or(line);
-            let mark = ["error: ", "ERROR: "].iter().find_map(|mark| rest.strip_prefix(mark));
-            mark.unwrap_or(rest).to_owned()
+    pub(crate) fn new(output: &Output, record: &Path) -> Self {
+        let lines = output.stderr.lines();
+        Self::with_lines(output, lines.map(str::to_owned).collect(), record)
+    }
+
+    /// Reads the output of a command that changes a job. Only the reason of a refusal is compared, without the
+    /// words that each command has around it: Slurm 22.05 doesn't deliver messages for changes.
+    pub(crate) fn of_update(output: &Output, record: &Path) -> Self {
+        let reason = |line: &str| {
+            let line = line.rsplit_once(": ERROR: ").map_or(line, |(_, text)| text);
+            let line = line.split_once("] ").map_or(line, |(_, text)| text);
+            line.split(" for job ").next().unwrap_or_default().to_owned()
         };
+        let last = output.stderr.lines().last().filter(|_| output.code != 0);
+        Self::with_lines(output, last.map(reason).into_iter().collect(), record)
+    }
+
+    fn with_lines(output: &Output, lines: Vec<String>, record: &Path) -> Self {
         let text = fs::read_to_string(record).unwrap_or_default();
         let _ = fs::remove_file(record);
         let field = |line: &str| {
@@ -36,11 +47,7 @@ impl Observed {
             let (when, name) = (parts.next()?, parts.next()?);
             Some((format!("{when} {name}"), parts.next()?))
         };
-        Self {
-            accepted: output.code == 0,
-            lines: output.stderr.lines().map(plain).collect(),
-            fields: text.lines().filter_map(field).collect(),
-        }
+        Self { accepted: output.code == 0, lines, fields: text.lines().filter_map(field).collect() }
     }
 }
 

@@ -46,6 +46,12 @@ impl Ours {
         self.dir.path().to_path_buf()
     }
 
+    /// Runs a command about a job, in which `ID` stands for it.
+    pub(crate) fn update(&self, id: &str, words: &[String]) -> Output {
+        let words = words.iter().map(|word| if word == "ID" { id } else { word.as_str() });
+        run(self.manager.command(words).current_dir("/"))
+    }
+
     /// Runs `jobtap sbatch` with these words.
     pub(crate) fn sbatch(&self, words: &[&str]) -> Output {
         let words = ["sbatch"].iter().chain(words);

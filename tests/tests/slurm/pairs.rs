@@ -9,18 +9,19 @@ pub(crate) struct Pair {
     pub(crate) script: PathBuf,
     /// Its name, for messages.
     pub(crate) name: String,
-    /// The words after `sbatch`.
-    pub(crate) request: Vec<String>,
+    pub(crate) request: Request,
     /// Only the fields and the messages are compared: the request names what the Slurm of the test doesn't
     /// have, such as a reservation, which it refuses after the script.
     pub(crate) only_fields: bool,
 }
 
-impl Pair {
+/// What is asked of both managers.
+pub(crate) enum Request {
     /// The words after `sbatch`.
-    pub(crate) fn words(&self) -> Vec<&str> {
-        self.request.iter().map(String::as_str).collect()
-    }
+    Submit(Vec<String>),
+    /// A change of a held job: what `scontrol update job ID` sets, and the words after `jobtap`, in which `ID`
+    /// stands for the job.
+    Modify { theirs: Vec<String>, ours: Vec<String> },
 }
 
 /// The folder of the scripts.
@@ -39,12 +40,22 @@ pub(crate) fn all() -> Vec<Pair> {
 fn of_script(script: PathBuf) -> Vec<Pair> {
     let text = fs::read_to_string(&script).unwrap();
     let name = script.file_stem().unwrap().to_string_lossy().into_owned();
-    let requests = text.lines().filter_map(|line| line.strip_prefix("-- request"));
+    let all = |words: &str| words.split_whitespace().map(str::to_owned).collect();
     let pair = |line: &str| {
-        let (kind, words) = line.split_once(": ").unwrap();
-        let request: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+        let (kind, words) = line.strip_prefix("-- ")?.split_once(": ")?;
+        let (kind, only_fields) = match kind.strip_suffix(" (fields)") {
+            Some(kind) => (kind, true),
+            None => (kind, false),
+        };
+        let request = match (kind, words.split_once(" => ")) {
+            ("request", _) => Request::Submit(all(words)),
+            ("modify", Some((theirs, ours))) => {
+                Request::Modify { theirs: all(theirs), ours: all(ours) }
+            }
+            _ => return None,
+        };
         let name = format!("{name}: {words}");
-        Pair { script: script.clone(), name, request, only_fields: kind == " (fields)" }
+        Some(Pair { script: script.clone(), name, request, only_fields })
     };
-    requests.map(pair).collect()
+    text.lines().filter_map(pair).collect()
 }

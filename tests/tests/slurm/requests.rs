@@ -47,6 +47,27 @@ fn changes_of_jobs_are_answered_with_messages_too() {
 }
 
 #[test]
+fn a_job_that_no_host_can_run_after_a_change_is_refused() {
+    let dir = jobtap_tests::temporary();
+    let script = "function slurm_job_submit(job)\n\
+                  if job.name == 'long' then job.environment.SITE = string.rep('x', 200000) end\n\
+                  return slurm.SUCCESS\nend\n\
+                  function slurm_job_modify() return slurm.SUCCESS end\n";
+    let file = dir.path().join("job_submit.lua");
+    std::fs::write(&file, script).unwrap();
+    let config = format!(
+        "[job-manager]\nplugins = [{{ load = \"lua\" }}]\n[plugins.lua]\nscript = \"{}\"\n",
+        file.display()
+    );
+    let m = Manager::start_with(jobtap_tests::jobtap(), &config);
+    let refused = m.jobtap("submit --job-name=long true");
+    let reason = "variable SITE has 200005 bytes, and Linux allows 131071";
+    assert!(refused.code == 1 && refused.stderr.contains(reason), "{refused:?}");
+    assert_eq!(m.jobtap("jobs -a -no {id}").ok(), "");
+    m.submit("--job-name=short true");
+}
+
+#[test]
 fn a_user_who_submits_too_much_is_told_why() {
     let m = manager();
     let bulk = m.jobtap("bulksubmit true ::: 1 2 3 4 5 6 7 8");

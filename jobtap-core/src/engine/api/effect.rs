@@ -168,6 +168,12 @@ pub enum Effect {
     },
     /// Run the asynchronous work of a plugin, off the engine's thread.
     Spawn(Task),
+    /// Ask the system for the name and the group of a user: give the engine
+    /// [`Input::Requester`](super::Input::Requester) in any case, and soon. Requests of the user wait for it.
+    LookUp {
+        /// The user.
+        user: Uid,
+    },
     /// Submit a job again that can't start: give the engine
     /// [`Request::Resubmit`](super::Request::Resubmit), with the environment that the job was submitted with.
     Resubmit(Box<Resubmission>),

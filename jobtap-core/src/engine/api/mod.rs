@@ -11,13 +11,17 @@ pub use effect::{Effect, Effects, JobLog, LogLine, Resubmission, TimerId, Write}
 pub use exec::{ExecCommand, ExecEvent};
 pub use request::{DrainMode, Exception, NodeRequest, Request, RequestError, Submission};
 
+use std::fmt;
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 
 use crate::host::RemoteCall;
 pub use crate::host::ReplyTo;
 pub use crate::host::command::Level;
 pub use crate::host::service::Cred;
-use crate::job::JobId;
+use crate::job::{JobId, Uid};
+use crate::jobspec::Jobspec;
 
 /// Something that has happened, for [`Engine::handle`](super::Engine::handle).
 #[derive(Debug)]
@@ -39,6 +43,55 @@ pub enum Input {
     Abandoned(ReplyTo),
     /// Work outside the engine's thread has come back to a plugin.
     Remote(RemoteCall),
+    /// The system has answered [`Effect::LookUp`].
+    Requester {
+        /// The user.
+        user: Uid,
+        /// What is known of the user.
+        requester: Requester,
+    },
+}
+
+/// What the system knows of a user who makes a request.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Requester {
+    /// The name; `None` if the system doesn't know the user.
+    pub name: Option<String>,
+    /// The user's primary group.
+    pub group: Option<u32>,
+    /// The host from which the request comes.
+    pub host: Option<String>,
+}
+
+/// Refuses a job that no host can run, with a text for its user. It is asked about jobs that plugins have
+/// changed at their submission; as they were submitted, they have been checked before they come to the engine.
+#[derive(Clone)]
+pub struct HostCheck(Arc<HostCheckFn>);
+
+type HostCheckFn = dyn Fn(&Jobspec) -> Result<(), String> + Send + Sync;
+
+impl HostCheck {
+    /// A check that must not do I/O.
+    pub fn new(check: impl Fn(&Jobspec) -> Result<(), String> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(check))
+    }
+
+    pub(crate) fn check(&self, jobspec: &Jobspec) -> Result<(), String> {
+        (self.0)(jobspec)
+    }
+}
+
+/// Every job is accepted.
+impl Default for HostCheck {
+    fn default() -> Self {
+        Self::new(|_| Ok(()))
+    }
+}
+
+impl fmt::Debug for HostCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostCheck").finish_non_exhaustive()
+    }
 }
 
 /// A job as the store has it, for [`Engine::restore`](crate::engine::Engine::restore).

@@ -53,6 +53,10 @@ impl Host for CallbackHost<'_> {
         self.core.jobs.active_where(|record| record.is_accepted())
     }
 
+    fn ended_jobs(&self, since: Timestamp) -> Vec<JobId> {
+        self.core.jobs.inactive.since(since).collect()
+    }
+
     fn retainable(&self, id: JobId) -> Option<ResourceSet> {
         retained::retainable(&self.core.alloc, &self.core.jobs, self.instance.get().key(), id)
     }

@@ -47,6 +47,12 @@ impl Inactive {
         self.by_end.range(..this).next_back().copied().map(with_time)
     }
 
+    /// The jobs that became inactive at this time or later, the last one first.
+    pub(crate) fn since(&self, time: Timestamp) -> impl Iterator<Item = JobId> {
+        let first = (time.as_secs().max(0.0).to_bits(), JobId::new(0));
+        self.by_end.range(first..).rev().map(|(_, id)| *id)
+    }
+
     /// The jobs beyond the limits, oldest first.
     pub(crate) fn beyond(
         &self,

@@ -5,7 +5,8 @@ use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::engine::api::{ReplyTo, RequestError};
+use super::users::Users;
+use crate::engine::api::{HostCheck, ReplyTo, RequestError};
 use crate::host::errno::EPERM;
 use crate::job::{Flags, JobId};
 use crate::jobspec::Jobspec;
@@ -25,8 +26,11 @@ const VALIDATORS: [&str; 4] = ["jobspec", "schema", "feasibility", "require-inst
 pub(crate) struct Submissions {
     /// The changes and checks before any plugin sees a submission.
     pub(crate) ingest: Ingest,
+    pub(crate) host_check: HostCheck,
     /// The requests that wait until their job has passed the gates.
     pub(crate) submitters: FxHashMap<JobId, Submitter>,
+    /// The users of requests that plugins see in Slurm's terms.
+    pub(crate) users: Users,
 }
 
 /// A request that waits until its job has passed the gates.
@@ -37,8 +41,8 @@ pub(crate) struct Submitter {
 }
 
 impl Submissions {
-    pub(crate) fn new(ingest: Ingest) -> Self {
-        Self { ingest, submitters: FxHashMap::default() }
+    pub(crate) fn new(ingest: Ingest, host_check: HostCheck) -> Self {
+        Self { ingest, host_check, submitters: FxHashMap::default(), users: Users::default() }
     }
 }
 

@@ -24,6 +24,7 @@ mod services;
 pub(super) mod slurm;
 pub(super) mod submit;
 pub(super) mod update;
+pub(super) mod users;
 mod waiters;
 pub(super) mod why;
 

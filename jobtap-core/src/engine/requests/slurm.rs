@@ -8,16 +8,22 @@ use serde_json::{Map, Value};
 
 use super::ingest::Submitter;
 use super::submit::Checked;
+use super::users::Unasked;
 use super::{jobs, submit, update};
 use crate::engine::agenda::{Chain, ChainPurpose, Progress};
-use crate::engine::api::{Cred, Level, ReplyTo, RequestError, Submission};
+use crate::engine::api::{
+    Cred, Effect, HostCheck, Level, ReplyTo, RequestError, Requester, Submission,
+};
 use crate::engine::core::Core;
 use crate::engine::dispatch::chains;
 use crate::host::errno::EINVAL;
 use crate::host::{Handlers, SlurmRequest};
 use crate::job::{Flags, JobId, Uid, Urgency};
 use crate::jobspec::{Jobspec, path};
-use crate::slurm::{INFINITE, JobDescriptor, apply_changes, updates_between};
+use crate::slurm::{
+    INFINITE, JobDescriptor, NO_VAL, NO_VAL16, USE_DEFAULT_ACCT, USE_DEFAULT_PART, USE_DEFAULT_QOS,
+    USE_DEFAULT_WCKEY, apply_changes, updates_between,
+};
 use crate::topic::TopicId;
 
 fn invalid(text: impl std::fmt::Display) -> RequestError {
@@ -35,7 +41,8 @@ pub(super) fn begin_submit(
     let mut descriptor = describe(&submission.jobspec, cred.userid);
     descriptor.set_urgency(urgency);
     let purpose = ChainPurpose::Submit { submission, urgency, flags };
-    begin(core, TopicId::SlurmJobSubmit, (reply, cred), descriptor, purpose);
+    let (topic, user) = (TopicId::SlurmJobSubmit, cred.userid);
+    begin(core, Unasked { topic, reply, cred, user, descriptor, purpose });
 }
 
 /// Asks the plugins about a change of a jobspec.
@@ -48,14 +55,14 @@ pub(super) fn begin_update(
 ) {
     match changed(core, id, &updates) {
         Ok((old, new)) => {
-            let user = core.job(id).map_or(cred.userid, |job| job.userid());
-            let mut descriptor = differing(&describe(&old, user), &describe(&new, user));
+            let described = |jobspec: &Jobspec| JobDescriptor::from_jobspec(jobspec.value());
+            let mut descriptor = differing(&described(&old), &described(&new));
             if new.duration() == 0.0 && old.duration() != 0.0 {
                 // To ask for no time limit is more than to ask for nothing.
                 descriptor.time_limit = Some(INFINITE);
             }
             let purpose = ChainPurpose::Update { id, updates };
-            begin(core, TopicId::SlurmJobModify, (reply, cred), descriptor, purpose);
+            begin_modify(core, (reply, cred), id, descriptor, purpose);
         }
         Err(error) => core.reply(reply, Err(error)),
     }
@@ -70,18 +77,73 @@ pub(super) fn begin_urgency(
     urgency: Urgency,
 ) {
     let priority = Some(urgency.value().into());
-    let descriptor = JobDescriptor { priority, ..JobDescriptor::default() };
+    let descriptor = JobDescriptor { priority, ..unchanged() };
     let purpose = ChainPurpose::Urgency { id, urgency };
-    begin(core, TopicId::SlurmJobModify, (reply, cred), descriptor, purpose);
+    begin_modify(core, (reply, cred), id, descriptor, purpose);
 }
 
-fn begin(
+/// The user in the description of a change is that of the job, whoever asks for it.
+fn begin_modify(
     core: &mut Core,
-    topic: TopicId,
     (reply, cred): (ReplyTo, Cred),
+    id: JobId,
     descriptor: JobDescriptor,
     purpose: ChainPurpose,
 ) {
+    let user = core.job(id).map_or(cred.userid, |job| job.userid());
+    let left_open = [
+        (descriptor.account.is_none(), USE_DEFAULT_ACCT),
+        (descriptor.partition.is_none(), USE_DEFAULT_PART),
+        (descriptor.qos.is_none(), USE_DEFAULT_QOS),
+        (descriptor.wckey.is_none(), USE_DEFAULT_WCKEY),
+    ];
+    let flags = left_open.iter().filter(|(is_open, _)| *is_open).map(|(_, flag)| flag);
+    let bitflags = flags.fold(descriptor.bitflags, |all, flag| all | flag);
+    let descriptor = JobDescriptor { user_id: user.as_u32(), bitflags, ..descriptor };
+    begin(core, Unasked { topic: TopicId::SlurmJobModify, reply, cred, user, descriptor, purpose });
+}
+
+/// The description of a change that asks for nothing. Numbers that have no unset value in a submission have one
+/// here, as in Slurm.
+fn unchanged() -> JobDescriptor {
+    JobDescriptor {
+        contiguous: NO_VAL16,
+        group_id: NO_VAL,
+        het_job_offset: Some(0),
+        mail_type: NO_VAL16,
+        ..JobDescriptor::default()
+    }
+}
+
+/// Asks the plugins at once, or when it is known who the user is.
+fn begin(core: &mut Core, request: Unasked) {
+    let user = request.user;
+    match core.submissions.users.known(user, core.clock.now) {
+        Some(requester) => ask(core, request, &requester),
+        None => {
+            if core.submissions.users.wait(request) {
+                core.effects.after.push(Effect::LookUp { user });
+            }
+        }
+    }
+}
+
+/// Asks the plugins about the requests that have waited for what the system knows of their user.
+pub(crate) fn identified(core: &mut Core, user: Uid, requester: Requester) {
+    let waiting = core.submissions.users.learn(user, requester.clone(), core.clock.now);
+    // The agenda is a stack: the first request is pushed last.
+    for request in waiting.into_iter().rev() {
+        ask(core, request, &requester);
+    }
+}
+
+fn ask(core: &mut Core, request: Unasked, requester: &Requester) {
+    let Unasked { topic, reply, cred, user: _, mut descriptor, purpose } = request;
+    descriptor.user_name.clone_from(&requester.name);
+    if topic == TopicId::SlurmJobSubmit {
+        descriptor.group_id = requester.group.unwrap_or(0);
+    }
+    descriptor.alloc_node.clone_from(&requester.host);
     let handlers = core.plugins.stack.handlers(topic).map(Handlers::clone).unwrap_or_default();
     let before = Box::new(descriptor.clone());
     let request = SlurmRequest::new(core.plugins.next_request(), cred.userid, descriptor);
@@ -114,7 +176,8 @@ pub(crate) fn finish(core: &mut Core, chain: Chain) {
     let changes = (after != *before).then_some((&*before, &after));
     let refused = match purpose {
         ChainPurpose::Submit { submission, urgency, flags } => {
-            match rewrite_submission(changes, *submission, (urgency, flags)) {
+            let check = &core.submissions.host_check;
+            match rewrite_submission(changes, *submission, (urgency, flags), check) {
                 Ok(rewritten) => {
                     let submitter = Submitter { reply, messages };
                     return submit::admit(core, submitter, cred, rewritten);
@@ -145,11 +208,13 @@ fn rewrite_submission(
     changes: Changes<'_>,
     submission: Submission,
     (urgency, flags): (Urgency, Flags),
+    host_check: &HostCheck,
 ) -> Result<Checked, RequestError> {
     let mut checked = Checked { submission, urgency, flags, new_environment: false };
     if let Some((before, after)) = changes {
         let jobspec = &mut checked.submission.jobspec;
         *jobspec = rewrite(jobspec, before, after)?;
+        host_check.check(jobspec).map_err(invalid)?;
         checked.new_environment = after.environment != before.environment;
         checked.urgency = new_urgency(before, after, urgency);
     }
@@ -246,7 +311,9 @@ fn rewrite(
 fn differing(old: &JobDescriptor, new: &JobDescriptor) -> JobDescriptor {
     let old = fields(old);
     let differ = fields(new).into_iter().filter(|(name, value)| old.get(name) != Some(value));
-    from_fields(differ.collect())
+    let mut all = fields(&unchanged());
+    all.extend(differ);
+    from_fields(all)
 }
 
 /// A description with the changes that were made to another one.

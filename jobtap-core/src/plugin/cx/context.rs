@@ -185,6 +185,21 @@ impl<'a, T: TopicSet> Cx<'a, T> {
         host.active_jobs().into_iter().filter_map(|id| host.job(id).map(JobRef::new))
     }
 
+    /// The jobs that became inactive at this time or later, the last one first. Purged jobs are not among them.
+    /// Only our manager has such jobs; other hosts show none.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// fn failed_lately(cx: &Cx<'_, Service>) -> usize {
+    ///     let since = Timestamp::from_secs(cx.now().as_secs() - 600.0);
+    ///     cx.ended_jobs(since).filter(|job| job.result() == Some(JobResult::Failed)).count()
+    /// }
+    /// ```
+    pub fn ended_jobs(&self, since: Timestamp) -> impl Iterator<Item = JobRef<'a>> {
+        let host = self.host();
+        host.ended_jobs(since).into_iter().filter_map(|id| host.job(id).map(JobRef::new))
+    }
+
     /// Looks up an active job by its id. Calls on other jobs than the handler's take one.
     ///
     /// ```

@@ -181,6 +181,10 @@ reads! { JobRef ActiveJob PendingJob CleanupJob; {
     state() -> State;
     priority() -> Option<u32>;
     t_submit() -> Timestamp;
+    t_alloc() -> Option<Timestamp>;
+    t_start() -> Option<Timestamp>;
+    t_cleanup() -> Option<Timestamp>;
+    t_inactive() -> Option<Timestamp>;
     jobspec() -> &'a Jobspec;
     resources() -> Option<&'a ResourceSet>;
     end_event() -> Option<&'a EventEntry>;

@@ -3,15 +3,17 @@
 //!
 //! | Slurm | the dependency |
 //! |---|---|
-//! | `after:ID` | `afterstart:ID`; the minutes of `after:ID+5` are kept only |
+//! | `after:ID`, `after:ID+5` | `afterstart:ID`, `afterstart:ID+5m` |
 //! | `afterany`, `afterok`, `afternotok`, `singleton` | the same |
 //! | `aftercorr:ID` | `afterok:ID`, on the whole job |
 //! | `afterburstbuffer:ID` | `afterany:ID` |
 //! | `expand:ID` | `afterstart:ID` |
 //!
-//! Alternatives that `?` separates become dependencies that must all be satisfied, since there is no
-//! scheme for one of several: the job starts later than it could, and never too early. The same holds for
-//! licenses that `|` separates.
+//! Alternatives that `?` separates, such as `afterok:1?afterany:2`, become one dependency
+//! `any-of:afterok:1|afterany:2`. What can't be in it is refused by the plugin of the scheme.
+//!
+//! Licenses that `|` separates become dependencies that must all be satisfied, since there is no scheme for
+//! one of several licenses: the job starts later than it could, and never too early.
 
 use super::place::Group;
 use super::remove;
@@ -22,6 +24,7 @@ use serde_json::{Map, Value};
 const DEPENDENCIES: &str = "attributes.system.dependencies";
 const BEGIN_TIME: &str = "begin-time";
 const LICENSE: &str = "license";
+const ANY_OF: &str = "any-of";
 
 pub(super) const GROUP: Group = Group {
     fields: &[
@@ -33,8 +36,8 @@ pub(super) const GROUP: Group = Group {
     same: |a, b| wanted(a) == wanted(b),
     put: |before, after, jobspec| {
         let (old, new) = (wanted(before), wanted(after));
-        let own = |value: &Value| is_described(value) || old.contains(value) || new.contains(value);
-        let others = all(jobspec).into_iter().filter(|value| !own(value));
+        let own = |value: &Value| old.contains(value) || new.contains(value);
+        let others = undescribed(jobspec).into_iter().filter(|value| !own(value));
         let list: Vec<Value> = others.chain(new.iter().cloned()).collect();
         if list.is_empty() {
             remove(jobspec, DEPENDENCIES);
@@ -47,13 +50,11 @@ pub(super) const GROUP: Group = Group {
 /// The dependencies that a description asks for.
 fn wanted(desc: &JobDescriptor) -> Vec<Value> {
     let mut list: Vec<Dependency> = Vec::new();
-    let texts = desc.dependency.as_deref().unwrap_or_default();
-    for text in texts.split([',', '?']).map(str::trim).filter(|text| !text.is_empty()) {
-        let (kind, ids) = text.split_once(':').unwrap_or((text, ""));
-        let scheme = scheme_of(&kind.to_ascii_lowercase());
-        for id in ids.split(':') {
-            list.push(entry(&scheme, job_id(id)));
-        }
+    let text = desc.dependency.as_deref().unwrap_or_default();
+    if text.contains('?') {
+        list.push(entry(ANY_OF, &alternatives(text)));
+    } else {
+        list.extend(conditions(text, ',').map(|(scheme, value)| entry(&scheme, &value)));
     }
     let licenses = desc.licenses.as_deref().unwrap_or_default();
     for license in licenses.split([',', ';', '|']).map(str::trim).filter(|text| !text.is_empty()) {
@@ -89,25 +90,63 @@ fn scheme_of(kind: &str) -> String {
     .to_owned()
 }
 
-/// The job of `12+5`, which adds minutes, and of `12_*`, which is all tasks of an array.
-fn job_id(text: &str) -> &str {
-    let text = text.split('+').next().unwrap_or_default();
-    text.strip_suffix("_*").unwrap_or(text)
+/// The conditions of a text, each as a scheme and a value: two for `afterok:1:2`.
+fn conditions(text: &str, separator: char) -> impl Iterator<Item = (String, String)> {
+    let parts = text.split(separator).map(str::trim).filter(|text| !text.is_empty());
+    parts.flat_map(|text| {
+        let (kind, ids) = text.split_once(':').unwrap_or((text, ""));
+        let scheme = scheme_of(&kind.to_ascii_lowercase());
+        ids.split(':').map(move |id| (scheme.clone(), job(id)))
+    })
+}
+
+/// The value of [`ANY_OF`]. A list with both separators has no meaning in Slurm; the plugin refuses it as it was
+/// written.
+fn alternatives(text: &str) -> String {
+    if text.contains(',') {
+        return text.to_owned();
+    }
+    let all = conditions(text, '?').map(|(scheme, value)| match value.as_str() {
+        "" => scheme,
+        value => format!("{scheme}:{value}"),
+    });
+    all.collect::<Vec<_>>().join("|")
+}
+
+/// The job of `12_*`, which is all tasks of an array, and of `12+5`, which adds minutes.
+fn job(text: &str) -> String {
+    let (id, delay) = text.split_once('+').unwrap_or((text, ""));
+    let id = id.strip_suffix("_*").unwrap_or(id);
+    match delay {
+        "" => id.to_owned(),
+        minutes => format!("{id}+{minutes}m"),
+    }
 }
 
 fn all(jobspec: &Value) -> Vec<Value> {
     path::get(jobspec, DEPENDENCIES).and_then(Value::as_array).cloned().unwrap_or_default()
 }
 
-/// Whether the fields describe an entry of the list.
-fn is_described(value: &Value) -> bool {
+/// The entries of the list that the fields don't describe.
+fn undescribed(jobspec: &Value) -> Vec<Value> {
     let mut desc = JobDescriptor::default();
-    describe(value, &mut desc);
-    desc != JobDescriptor::default()
+    let mut is_described = |value: &Value| {
+        let before = desc.clone();
+        describe(value, &mut desc);
+        desc != before
+    };
+    alternatives_last(all(jobspec)).filter(|value| !is_described(value)).collect()
+}
+
+/// Slurm has either a list or alternatives, and the list goes before.
+fn alternatives_last(values: Vec<Value>) -> impl Iterator<Item = Value> {
+    let is_list = |value: &Value| value.get("scheme").is_none_or(|scheme| scheme != ANY_OF);
+    let (list, alternatives): (Vec<_>, Vec<_>) = values.into_iter().partition(is_list);
+    list.into_iter().chain(alternatives)
 }
 
 fn read(jobspec: &Value, desc: &mut JobDescriptor) {
-    for value in all(jobspec) {
+    for value in alternatives_last(all(jobspec)) {
         describe(&value, desc);
     }
 }
@@ -130,9 +169,20 @@ fn describe(value: &Value, desc: &mut JobDescriptor) {
         }
         BEGIN_TIME | LICENSE => {}
         "singleton" if options.is_empty() => append(&mut desc.dependency, ",", "singleton"),
-        _ if !options.is_empty() || !is_word(&value) || scheme_of(&scheme) != scheme => {}
+        ANY_OF if options.is_empty() && desc.dependency.is_none() => {
+            let one = |text: &str| {
+                let (scheme, value) = text.split_once(':')?;
+                let (kind, job) = slurm_condition(scheme, value)?;
+                Some(format!("{kind}:{job}"))
+            };
+            let all: Option<Vec<String>> = value.split('|').map(one).collect();
+            let text = all.filter(|all| all.len() > 1).map(|all| all.join("?"));
+            desc.dependency = text.filter(|text| alternatives(text) == value);
+        }
+        ANY_OF => {}
+        _ if !options.is_empty() => {}
         _ => {
-            let kind = if scheme == "afterstart" { "after" } else { &scheme };
+            let Some((kind, value)) = slurm_condition(&scheme, &value) else { return };
             // Jobs of one type in a row share it: `afterok:1:2`.
             let last = desc.dependency.as_deref().and_then(|text| text.rsplit(',').next());
             if last.and_then(|last| last.split(':').next()) == Some(kind) {
@@ -142,6 +192,21 @@ fn describe(value: &Value, desc: &mut JobDescriptor) {
             }
         }
     }
+}
+
+/// The type and the job of a condition in Slurm's text: `after`, `12+5` for `afterstart:12+5m`. `None` if Slurm
+/// has no words for it.
+fn slurm_condition<'a>(scheme: &'a str, value: &str) -> Option<(&'a str, String)> {
+    let (id, delay) = value.split_once('+').unwrap_or((value, ""));
+    if !is_word(id) || scheme_of(scheme) != scheme || scheme == ANY_OF {
+        return None;
+    }
+    let kind = if scheme == "afterstart" { "after" } else { scheme };
+    if delay.is_empty() {
+        return (id == value).then(|| (kind, id.to_owned()));
+    }
+    let minutes: u32 = delay.strip_suffix('m')?.parse().ok()?;
+    (kind == "after").then(|| (kind, format!("{id}+{minutes}")))
 }
 
 /// Whether a value reads as the same value in Slurm's text.

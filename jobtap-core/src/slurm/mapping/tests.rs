@@ -285,7 +285,8 @@ fn dependencies_of_every_type_have_a_scheme() {
     };
     for (slurm, ours) in [
         ("after:5", "afterstart:5"),
-        ("after:5+10", "afterstart:5"),
+        ("after:5+10", "afterstart:5+10m"),
+        ("after:5+10:6", "afterstart:5+10m afterstart:6"),
         ("afterany:5", "afterany:5"),
         ("afterok:5:6", "afterok:5 afterok:6"),
         ("afternotok:5,afterok:6", "afternotok:5 afterok:6"),
@@ -294,7 +295,9 @@ fn dependencies_of_every_type_have_a_scheme() {
         ("expand:5", "afterstart:5"),
         ("singleton", "singleton:"),
         ("afterok:5,singleton", "afterok:5 singleton:"),
-        ("afterok:5?afterok:6", "afterok:5 afterok:6"),
+        ("afterok:5?afterany:6:7_*", "any-of:afterok:5|afterany:6|afterany:7"),
+        ("after:5+10?singleton", "any-of:afterstart:5+10m|singleton"),
+        ("afterok:5?afterany:6,afterok:7", "any-of:afterok:5?afterany:6,afterok:7"),
         ("AFTEROK:5_*", "afterok:5"),
         ("afterok:5_3", "afterok:5_3"),
         ("nonsense", "nonsense:"),
@@ -327,6 +330,28 @@ fn dependencies_that_slurm_lacks_stay() {
     let (new, _) = change(&new, |desc| desc.licenses = text("a=x|b:c"));
     let (new, _) = change(&new, |desc| desc.licenses = None);
     assert_eq!(new["attributes"]["system"]["dependencies"], json!([foreign]));
+}
+
+#[test]
+fn dependencies_read_as_they_were_written() {
+    for dependency in
+        ["after:5+10", "after:5+10:6", "afterok:5?afterany:6?after:7+1", "after:5?after:6"]
+    {
+        let (new, _) = change(&base(), |desc| desc.dependency = text(dependency));
+        assert_eq!(new["attributes"]["system"].get("slurm"), None, "{dependency}");
+        assert_eq!(JobDescriptor::from_jobspec(&new).dependency, text(dependency));
+    }
+    // Half a minute has no words in Slurm, nor have alternatives beside another dependency.
+    let mut jobspec = base();
+    let delay = json!({"scheme": "afterstart", "value": "5+30s"});
+    let either = json!({"scheme": "any-of", "value": "afterok:5|afterok:6"});
+    let other = json!({"scheme": "afterok", "value": "7"});
+    let list = json!([either, delay, other]);
+    path::set(&mut jobspec, "attributes.system.dependencies", list).unwrap();
+    assert_eq!(JobDescriptor::from_jobspec(&jobspec).dependency, text("afterok:7"));
+    let (new, _) = change(&jobspec, |desc| desc.dependency = text("afterany:8"));
+    let list = new["attributes"]["system"]["dependencies"].as_array().unwrap();
+    assert_eq!(*list, [delay, either, json!({"scheme": "afterany", "value": "8"})]);
 }
 
 #[test]

@@ -74,6 +74,7 @@ pub(crate) fn error_line(command: &str, family: Family, text: &str) -> String {
     match family {
         Family::Script => prog.error(command, text),
         Family::Compiled => prog.plain(command, text),
+        Family::Slurm => format!("{command}: error: {text}"),
     }
 }
 

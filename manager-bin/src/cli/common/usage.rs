@@ -18,6 +18,9 @@ pub(crate) enum Family {
     /// Flux's compiled commands: `job`, `start`, `config`, ... A usage error is `PROG-NAME: TEXT`, then the
     /// usage, with exit code 1.
     Compiled,
+    /// Slurm's `sbatch`: `sbatch: error: TEXT`, whatever the program is called. A usage error is one of clap's,
+    /// in the form of the scripts.
+    Slurm,
 }
 
 /// The output for a usage error or a request for help.
@@ -48,7 +51,7 @@ pub(crate) fn describe(
         return Report { text: error.render().to_string(), code: 0 };
     }
     let text = match family {
-        Family::Script => {
+        Family::Script | Family::Slurm => {
             let text = script_text(error);
             format!("usage: {usage}\n{program}-{command}: error: {text}\n")
         }
@@ -57,7 +60,7 @@ pub(crate) fn describe(
             format!("{program}-{command}: {text}\nUsage: {usage}\n")
         }
     };
-    let code = if family == Family::Script { 2 } else { 1 };
+    let code = if family == Family::Compiled { 1 } else { 2 };
     Report { text, code }
 }
 

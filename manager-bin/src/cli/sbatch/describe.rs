@@ -4,7 +4,8 @@ use jiff::tz::TimeZone;
 use jobtap_core::resource::Hostlist;
 use jobtap_core::slurm::{
     self, GRES_DISABLE_BIND, GRES_ENFORCE_BIND, JobDescriptor, KILL_INV_DEP, NO_KILL_INV_DEP,
-    SPREAD_JOB, USE_MIN_NODES, Value, minutes_of,
+    SPREAD_JOB, USE_DEFAULT_ACCT, USE_DEFAULT_PART, USE_DEFAULT_QOS, USE_DEFAULT_WCKEY,
+    USE_MIN_NODES, Value, minutes_of,
 };
 
 use super::array::Indexes;
@@ -31,6 +32,11 @@ pub(super) struct Request {
     pub(super) told: Vec<(&'static str, String)>,
     /// What the user should know.
     pub(super) warnings: Vec<String>,
+    /// The rules for the resource limits that the job has of the caller's; see
+    /// [`rlimit`](crate::cli::submit::rlimit).
+    pub(super) rlimits: Vec<String>,
+    /// The options that have no effect.
+    pub(super) ignored: Vec<&'static str>,
     /// The hosts of a file.
     pub(super) host_file: Option<String>,
     /// The number of tasks, if it was given.
@@ -39,14 +45,9 @@ pub(super) struct Request {
     pub(super) nodes: Option<(u32, u32)>,
 }
 
-// The bits with which sbatch says what was asked for and what is left to defaults, as a slurmctld of 22.05
-// gets them.
+// The bits with which sbatch says what was asked for, as a slurmctld of 22.05 gets them.
 const JOB_NTASKS_SET: u64 = 1 << 14;
 const JOB_CPUS_SET: u64 = 1 << 15;
-const USE_DEFAULT_ACCT: u64 = 1 << 25;
-const USE_DEFAULT_PART: u64 = 1 << 26;
-const USE_DEFAULT_QOS: u64 = 1 << 27;
-const USE_DEFAULT_WCKEY: u64 = 1 << 28;
 
 /// The bits of `--mail-type` by their words.
 const MAIL: &[(&str, u16)] = &[
@@ -283,10 +284,35 @@ impl Request {
             "wait-all-nodes" => desc.wait_all_nodes = Some(number(value)?),
             "wckey" => desc.wckey = text(),
             "wrap" => self.wrap = Some(value.to_owned()),
-            // Without a field that would take it: what they ask for is ignored, as the help says.
+            "propagate" => {
+                self.rlimits = propagated(value)?;
+                // The job is told of the limits, but tasks have those of the manager.
+                self.ignore(name);
+            }
+            // Plugins see what these ask for, and no part of the manager acts on it.
+            "hint" => {
+                hint(desc, value)?;
+                self.ignore(name);
+            }
+            "power" => {
+                if value != "level" {
+                    return Err(format!("unknown flag '{value}': use level"));
+                }
+                write(desc, "power_flags", 1_u32.into())?;
+                self.ignore(name);
+            }
+            "get-user-env" | "profile" => self.ignore(name),
+            // Those that other parts of the command read, and one that asks for what is always so.
             _ => {}
         }
         Ok(())
+    }
+
+    /// Notes that an option has no effect.
+    fn ignore(&mut self, name: &'static str) {
+        if !self.ignored.contains(&name) {
+            self.ignored.push(name);
+        }
     }
 
     /// Sets a variable for the script, and returns the description for the option that is the reason.
@@ -298,6 +324,11 @@ impl Request {
 
     /// Fills in what follows from the options, as Slurm does.
     fn finish(&mut self) -> Result<(), String> {
+        if !self.ignored.is_empty() {
+            let names: Vec<String> = self.ignored.iter().map(|name| format!("--{name}")).collect();
+            let have = if names.len() == 1 { "has" } else { "have" };
+            self.warnings.push(format!("{} {have} no effect here", names.join(", ")));
+        }
         if let Some(file) = self.host_file.take() {
             let text = std::fs::read_to_string(&file).map_err(|error| {
                 format!("{file}: {}", crate::cli::common::message::system_text(&error))
@@ -453,6 +484,47 @@ fn cpu_frequency(desc: &mut JobDescriptor, text: &str) -> Result<(), String> {
         None => desc.cpu_freq_max = Some(frequency(range)?),
     }
     Ok(())
+}
+
+/// `--hint`, by the fields that stand for it.
+fn hint(desc: &mut JobDescriptor, value: &str) -> Result<(), String> {
+    match value {
+        "compute_bound" | "nomultithread" => desc.threads_per_core = Some(1),
+        "memory_bound" => {
+            desc.cores_per_socket = Some(1);
+            desc.threads_per_core = Some(1);
+        }
+        // Slurm's number for no limit.
+        "multithread" => desc.ntasks_per_core = Some(u16::MAX),
+        other => {
+            let all = "compute_bound, memory_bound, multithread or nomultithread";
+            return Err(format!("unknown hint '{other}': use {all}"));
+        }
+    }
+    Ok(())
+}
+
+/// The limits that `--propagate` names.
+const LIMITS: [&str; 10] =
+    ["AS", "CORE", "CPU", "DATA", "FSIZE", "MEMLOCK", "NOFILE", "NPROC", "RSS", "STACK"];
+
+/// `--propagate`, as rules for resource limits: those that it names and no others.
+fn propagated(value: &str) -> Result<Vec<String>, String> {
+    let mut rules = vec!["-*".to_owned()];
+    for word in value.split(',').map(|word| word.trim().to_ascii_uppercase()) {
+        match word.as_str() {
+            "" | "ALL" => rules.extend(LIMITS.map(str::to_ascii_lowercase)),
+            "NONE" => rules.truncate(1),
+            name if LIMITS.contains(&name) => rules.push(name.to_ascii_lowercase()),
+            _ => {
+                return Err(format!(
+                    "unknown limit '{word}': use ALL, NONE or {}",
+                    LIMITS.join(", ")
+                ));
+            }
+        }
+    }
+    Ok(rules)
 }
 
 #[cfg(test)]

@@ -17,13 +17,13 @@ use std::mem;
 use std::process::ExitCode;
 
 use jobtap_core::job::{JobId, Urgency};
-use jobtap_core::jobspec::{Jobspec, path};
+use jobtap_core::jobspec::{Jobspec, JobspecError, path};
 use jobtap_core::slurm::JobDescriptor;
 use serde_json::{Value, json};
 
 use self::array::Indexes;
 use self::describe::Request;
-use crate::cli::common::message::{CliError, Prog, system_text};
+use crate::cli::common::message::{CliError, system_text};
 use crate::cli::common::session;
 use crate::cli::common::usage::Family;
 use crate::cli::submit::args::CopyArgs;
@@ -54,14 +54,14 @@ pub(crate) struct SbatchCommand {
 
 /// Runs the command.
 pub(crate) fn run(args: SbatchCommand) -> ExitCode {
-    session::run(COMMAND, Family::Script, async {
+    session::run(COMMAND, Family::Slurm, async {
         let caller = Caller::current()?;
         let Some(request) = request(&args.words, &caller)? else {
             session::print(&options::help(&program()))?;
             return Ok(0);
         };
         for warning in request.warnings.iter().filter(|_| !request.quiet) {
-            session::print_message(&Prog::current().warning(COMMAND, warning));
+            say(&format!("warning: {warning}"));
         }
         if request.test_only {
             if let Some(jobspec) = first_jobspec(&request, &caller)? {
@@ -71,6 +71,16 @@ pub(crate) fn run(args: SbatchCommand) -> ExitCode {
         }
         submit(&request, &caller).await
     })
+}
+
+/// Prints a line as Slurm's command does, whatever this program is called: `sbatch: LINE` on standard error.
+fn say(line: &str) {
+    session::print_message(&format!("{COMMAND}: {line}"));
+}
+
+/// The lines of what plugins say to the user.
+fn lines(messages: &[String]) -> impl Iterator<Item = &str> {
+    messages.iter().flat_map(|message| message.lines())
 }
 
 fn program() -> String {
@@ -147,7 +157,7 @@ fn read_stdin() -> Result<String, CliError> {
 fn jobspec(
     desc: &JobDescriptor,
     caller: &Caller,
-    part: Option<&Part<'_>>,
+    (part, rlimits): (Option<&Part<'_>>, &[String]),
     templates: Value,
 ) -> Result<Value, CliError> {
     let mut jobspec = desc.to_jobspec().map_err(CliError::failure)?;
@@ -162,7 +172,7 @@ fn jobspec(
         option("output.stdout.path", file.replace("%A", "{{id.dec}}").into())?;
     }
     option("env-expand", templates)?;
-    let limits = rlimit::apply(&[], &caller.rlimits)?;
+    let limits = rlimit::apply(rlimits, &caller.rlimits)?;
     if !limits.is_empty() {
         option("rlimit", json!(limits))?;
     }
@@ -200,11 +210,6 @@ fn submission(
     after: Option<JobId>,
 ) -> Result<Submit, CliError> {
     let mut desc = request.desc.clone();
-    if let Some(after) = after {
-        let list = desc.dependency.take();
-        let all = list.into_iter().chain([format!("afterany:{}", after.as_u64())]);
-        desc.dependency = Some(all.collect::<Vec<_>>().join(","));
-    }
     let mut templates = Vec::new();
     if let Some(part) = part {
         let last = |numbers: &[u32]| numbers.last().copied().unwrap_or_default();
@@ -227,12 +232,26 @@ fn submission(
             *path = of_part(path, part);
         }
     }
+    let templates = environment::templates(&templates);
+    let mut jobspec = jobspec(&desc, caller, (part, &request.rlimits), templates)?;
+    if let Some(after) = after {
+        depend(&mut jobspec, after).map_err(CliError::failure)?;
+    }
     Ok(Submit {
-        jobspec: Some(jobspec(&desc, caller, part, environment::templates(&templates))?.into()),
+        jobspec: Some(jobspec.into()),
         signed: None,
         urgency: Some(desc.urgency().unwrap_or(Urgency::DEFAULT).value().into()),
         flags: None,
     })
+}
+
+/// Adds a dependency on the end of a job. Slurm's text of the others can't always be extended: it has either a
+/// list or alternatives.
+fn depend(jobspec: &mut Value, after: JobId) -> Result<(), JobspecError> {
+    const PLACE: &str = "attributes.system.dependencies";
+    let mut all = path::get(jobspec, PLACE).and_then(Value::as_array).cloned().unwrap_or_default();
+    all.push(json!({"scheme": "afterany", "value": after.as_u64().to_string()}));
+    path::set(jobspec, PLACE, all.into())
 }
 
 /// Replaces the patterns of arrays in the name of a file: `%a` by the index, padded to the width of `%4a`,
@@ -303,9 +322,16 @@ async fn send(client: &Client, submission: Submit) -> Result<JobId, RpcError> {
         text: format!("Batch job submission failed: {}", error.text),
         ..error
     });
-    let Submitted { id, messages } = session::heard(COMMAND, response)?;
-    session::print_said(COMMAND, &messages);
-    Ok(id)
+    match response {
+        Ok(Submitted { id, messages }) => {
+            lines(&messages).for_each(say);
+            Ok(id)
+        }
+        Err(refusal) => {
+            lines(&refusal.messages).for_each(|line| say(&format!("error: {line}")));
+            Err(refusal)
+        }
+    }
 }
 
 /// Submits the jobs of an array in the order of their indexes.
@@ -343,7 +369,7 @@ fn show_kept(request: &Request) -> Result<(), CliError> {
     let asked = |(name, _): &(&String, &Value)| !matches!(name.as_str(), "argv" | "bitflags");
     for (name, value) in kept.into_iter().flatten().filter(asked) {
         let text = format!("{name} is {value}: kept with the job, for plugins");
-        session::print_message(&Prog::current().info(COMMAND, text));
+        say(&text);
     }
     Ok(())
 }

@@ -85,7 +85,7 @@ options! {
     "export-file": Value("FILE"), "", "File with the environment, NAME=VALUE each ended by a zero byte";
     "extra": Value("TEXT"), "", "A text that plugins can read";
     "extra-node-info" 'B': Value("S[:C[:T]]"), "", "Sockets, cores and threads of nodes";
-    "get-user-env": Optional("TIMEOUT", ""), "SBATCH_GET_USER_ENV", "Ignored: jobs have the environment of sbatch";
+    "get-user-env": Optional("TIMEOUT", ""), "SBATCH_GET_USER_ENV", "No effect: jobs have the environment of sbatch";
     "gpu-bind": Value("SPEC"), "SBATCH_GPU_BIND", "How tasks are bound to GPUs";
     "gpu-freq": Value("SPEC"), "SBATCH_GPU_FREQ", "Frequency of GPUs";
     "gpus" 'G': Value("[TYPE:]N"), "SBATCH_GPUS", "GPUs of the job";
@@ -95,9 +95,9 @@ options! {
     "gres": Value("LIST"), "SBATCH_GRES", "Generic resources of each node: gpu:2";
     "gres-flags": Value("FLAGS"), "SBATCH_GRES_FLAGS", "enforce-binding or disable-binding";
     "help" 'h': Nothing, "", "Print this help";
-    "hint": Value("KIND"), "SBATCH_HINT", "Ignored: how tasks use cores";
+    "hint": Value("KIND"), "SBATCH_HINT", "No effect: how tasks use cores";
     "hold" 'H': Nothing, "", "Hold the job";
-    "ignore-pbs": Nothing, "SBATCH_IGNORE_PBS", "Ignored: #PBS lines are comments";
+    "ignore-pbs": Nothing, "SBATCH_IGNORE_PBS", "#PBS lines are comments, as always here";
     "input" 'i': Value("FILE"), "SBATCH_INPUT", "File with standard input";
     "job-name" 'J': Value("NAME"), "SBATCH_JOB_NAME", "Name of the job";
     "kill-on-invalid-dep": Value("yes|no"), "", "Whether a dependency that can't be satisfied ends the job";
@@ -128,11 +128,11 @@ options! {
     "oversubscribe" 's': Nothing, "", "Other jobs may be on the nodes";
     "parsable": Nothing, "", "Print only the job id";
     "partition" 'p': Value("NAMES"), "SBATCH_PARTITION", "Partition, a queue here";
-    "power": Value("FLAGS"), "SBATCH_POWER", "Flags of power management";
+    "power": Value("FLAGS"), "SBATCH_POWER", "No effect: flags of power management";
     "prefer": Value("LIST"), "", "Features that nodes should have";
     "priority": Value("N"), "", "Urgency from 0 to 31, or a number that plugins can read";
-    "profile": Value("LIST"), "SBATCH_PROFILE", "What is profiled";
-    "propagate": Optional("LIST", ""), "", "Ignored: which resource limits the job has";
+    "profile": Value("LIST"), "SBATCH_PROFILE", "No effect: what is profiled";
+    "propagate": Optional("LIST", ""), "", "No effect but in the jobspec: resource limits of sbatch, ALL, NONE, NOFILE, CORE, ...";
     "qos" 'q': Value("NAME"), "SBATCH_QOS", "Quality of service";
     "quiet" 'Q': Nothing, "", "Print no warnings";
     "reboot": Nothing, "", "Reboot the nodes first";

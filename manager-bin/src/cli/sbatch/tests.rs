@@ -75,6 +75,57 @@ fn the_jobs_of_an_array_have_their_index() {
 }
 
 #[test]
+fn propagate_chooses_resource_limits() {
+    let dir = tempfile::tempdir().unwrap();
+    let all = ["as", "core", "cpu", "data", "fsize", "memlock", "nofile", "nproc", "rss", "stack"];
+    let rlimits = all.iter().chain(["rttime"].iter()).map(|name| ((*name).to_owned(), 5)).collect();
+    let caller = Caller { cwd: dir.path().into(), rlimits, ..Caller::default() };
+    let limits = |words: &str| {
+        let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+        let request = request(&words, &caller).map_err(|error| error.text)?.unwrap();
+        let jobspec = first_jobspec(&request, &caller).map_err(|error| error.text)?.unwrap();
+        Ok::<Value, String>(system(&jobspec)["shell"]["options"]["rlimit"].clone())
+    };
+    let named = |names: &[&str]| {
+        let entries = names.iter().map(|name| ((*name).to_owned(), json!(5)));
+        Ok(entries.collect::<serde_json::Map<_, _>>().into())
+    };
+    // Without the option, limits that are privileges on this host stay here.
+    let usual: Vec<&str> = all.into_iter().filter(|name| *name != "memlock").collect();
+    assert_eq!(limits("--wrap x"), named(&usual));
+    assert_eq!(limits("--propagate --wrap x"), named(&all));
+    assert_eq!(limits("--propagate=ALL --wrap x"), named(&all));
+    assert_eq!(limits("--propagate=NONE --wrap x"), Ok(Value::Null));
+    assert_eq!(limits("--propagate=nofile,CORE --wrap x"), named(&["core", "nofile"]));
+    let refused = limits("--propagate=NOFIL --wrap x").unwrap_err();
+    assert!(
+        refused.starts_with("--propagate: unknown limit 'NOFIL': use ALL, NONE or AS"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn options_without_effect_are_named_once() {
+    let words = ["--hint=multithread", "--get-user-env", "--hint=compute_bound", "--wrap=x"];
+    let request = request(&words.map(str::to_owned), &Caller::default()).unwrap().unwrap();
+    assert_eq!(request.warnings, ["--hint, --get-user-env have no effect here"]);
+}
+
+#[test]
+fn the_jobs_of_an_array_wait_for_alternatives_and_for_each_other() {
+    let words = ["-a", "1-2%1", "-d", "afterok:5?afterok:6", "--wrap=x"];
+    let caller = Caller::default();
+    let request = request(&words.map(str::to_owned), &caller).unwrap().unwrap();
+    let indexes = request.array.as_ref().unwrap();
+    let part = Part { indexes, index: 2, array: Some(JobId::new(7)) };
+    let submission = submission(&request, &caller, Some(&part), Some(JobId::new(7))).unwrap();
+    let jobspec = submission.jobspec.and_then(|mut jobspec| jobspec.made().map(mem::take)).unwrap();
+    let expected = json!([{"scheme": "any-of", "value": "afterok:5|afterok:6"},
+        {"scheme": "afterany", "value": "7"}]);
+    assert_eq!(system(&jobspec)["dependencies"], expected);
+}
+
+#[test]
 fn every_option_makes_a_valid_jobspec() {
     for words in [
         "-N2 -n8 --gres=gpu:1 --exclusive",

@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use jobtap_builtins::lua::{OnError, Options, Script, Surroundings, Verdict, Version};
+use jobtap_core::engine::Requester;
 use jobtap_core::slurm::{
     Environment, Field, JobDescriptor, JobRecord, Kind, Partition, SetError, Value,
 };
@@ -56,8 +57,16 @@ pub(crate) struct TryArgs {
     accept_on_error: bool,
 }
 
-/// Returns the report, and whether the request was accepted.
-pub(super) fn attempt(args: &TryArgs) -> Result<(String, bool), CliError> {
+impl TryArgs {
+    /// The user who makes the request.
+    pub(super) fn uid(&self) -> u32 {
+        self.uid.unwrap_or_else(|| rustix::process::getuid().as_raw())
+    }
+}
+
+/// Returns the report, and whether the request was accepted. What the system knows of the user stands in the
+/// description, unless a SPEC says otherwise.
+pub(super) fn attempt(args: &TryArgs, requester: Requester) -> Result<(String, bool), CliError> {
     let options = Options {
         version: if args.lua == "5.4" { Version::Lua54 } else { Version::Lua51 },
         sandbox: args.sandbox,
@@ -65,8 +74,11 @@ pub(super) fn attempt(args: &TryArgs) -> Result<(String, bool), CliError> {
         cluster: "cluster".to_owned(),
         ..Options::default()
     };
-    let uid = args.uid.unwrap_or_else(|| rustix::process::getuid().as_raw());
-    let mut before = JobDescriptor { user_id: uid, ..JobDescriptor::default() };
+    let uid = args.uid();
+    let Requester { name: user_name, group, host: alloc_node } = requester;
+    let group_id = group.unwrap_or(0);
+    let default = JobDescriptor::default();
+    let mut before = JobDescriptor { user_id: uid, user_name, group_id, alloc_node, ..default };
     for spec in &args.job {
         before = described(before, spec)?;
     }
@@ -155,12 +167,18 @@ fn words(text: &str) -> Result<Vec<String>, CliError> {
 /// Adds what a SPEC says to the description of a request.
 fn described(mut desc: JobDescriptor, spec: &str) -> Result<JobDescriptor, CliError> {
     if spec.trim_start().starts_with('-') {
-        let nothing = JobDescriptor { user_id: desc.user_id, ..JobDescriptor::default() };
-        if desc != nothing {
+        let of_user = |from: &JobDescriptor, rest: JobDescriptor| JobDescriptor {
+            user_id: from.user_id,
+            user_name: from.user_name.clone(),
+            group_id: from.group_id,
+            alloc_node: from.alloc_node.clone(),
+            ..rest
+        };
+        if desc != of_user(&desc, JobDescriptor::default()) {
             return Err(CliError::usage(format!("{spec:?}: options of sbatch come first")));
         }
         let made = sbatch::described(&words(spec)?)?;
-        return Ok(JobDescriptor { user_id: desc.user_id, ..made });
+        return Ok(of_user(&desc, made));
     }
     for (name, value) in entries(spec)? {
         if let Some(variable) = name.strip_prefix("env.") {

@@ -6,8 +6,13 @@ mod uses;
 
 use std::process::ExitCode;
 
+use jobtap_builtins::lua::kill_commands;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::cli::message::CliError;
 use crate::cli::session;
 use crate::cli::usage::Family;
+use crate::users;
 
 const COMMAND: &str = "slurm";
 
@@ -30,11 +35,32 @@ enum SlurmCommand {
 /// Runs the command. The exit code is 1 if the script uses what is not served, or refuses the job.
 pub(crate) fn run(args: SlurmArgs) -> ExitCode {
     session::run(COMMAND, Family::Script, async {
-        let (text, good) = match &args.command {
-            SlurmCommand::Explain(args) => explain::explain(args)?,
-            SlurmCommand::Try(args) => attempt::attempt(args)?,
+        let (text, good) = match args.command {
+            SlurmCommand::Explain(args) => explain::explain(&args)?,
+            SlurmCommand::Try(args) => {
+                let requester = users::requester(args.uid()).await;
+                uninterrupted(move || attempt::attempt(&args, requester)).await?
+            }
         };
         session::print(&text)?;
         Ok(u8::from(!good))
     })
+}
+
+/// Runs a script on a thread, until SIGINT or SIGTERM ends the command: what the script runs isn't in the
+/// terminal's process group, and would go on.
+async fn uninterrupted<T: Send + 'static>(
+    run: impl FnOnce() -> Result<T, CliError> + Send + 'static,
+) -> Result<T, CliError> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let ended = |signal: u8| {
+        kill_commands();
+        Err(CliError { text: String::new(), code: 128 + signal })
+    };
+    tokio::select! {
+        _ = interrupt.recv() => ended(2),
+        _ = terminate.recv() => ended(15),
+        done = tokio::task::spawn_blocking(run) => done.map_err(CliError::failure)?,
+    }
 }

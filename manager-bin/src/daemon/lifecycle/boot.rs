@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
-use jobtap_core::engine::{Cred, Engine, Input, Level, Setup};
+use jobtap_core::engine::{Cred, Engine, HostCheck, Input, Level, Setup};
 use jobtap_core::job::Uid;
 use jobtap_core::resource::Idset;
 use tokio::sync::{Notify, oneshot};
@@ -97,6 +97,7 @@ pub(super) fn start_threads(
         registry,
         remote: Arc::new(engine.clone()),
         ticks: pulse.ticks(),
+        host_check: host_check(limits.clone()),
     };
     let recovery = options.recovery;
     let boot = Boot { setup, store, effector, pulse, log: Arc::clone(&log), recovery };
@@ -298,6 +299,11 @@ fn start_execution(
         .name("execution".into())
         .spawn(move || execution::run(&inbox, parts))?;
     Ok(execution)
+}
+
+/// What this host can run, for jobs that plugins have changed.
+fn host_check(limits: HostLimits) -> HostCheck {
+    HostCheck::new(move |jobspec| limits.check(jobspec).map_err(|excess| excess.to_string()))
 }
 
 /// Starts a thread for the asynchronous work of plugins. It is not the runtime of the server, which a

@@ -233,7 +233,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Instant;
 
-    use jobtap_core::engine::Setup;
+    use jobtap_core::engine::{HostCheck, Setup};
     use jobtap_core::host::{Registry, RemoteCall, RemoteSink, Ticks};
     use jobtap_core::job::{Timestamp, Uid};
     use jobtap_core::jobspec::JobspecBuilder;
@@ -258,6 +258,7 @@ mod tests {
             registry: Registry::default(),
             remote: Arc::new(Nowhere),
             ticks: Ticks::default(),
+            host_check: HostCheck::default(),
         };
         Engine::new(Timestamp::from_secs(2.0), setup).unwrap()
     }

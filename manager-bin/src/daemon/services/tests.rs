@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use jobtap_core::engine::{
-    DrainMode, Effect, Engine, Exception, Input, NodeRequest, ReplyTo, Request, Setup, Submission,
+    DrainMode, Effect, Engine, Exception, HostCheck, Input, NodeRequest, ReplyTo, Request, Setup,
+    Submission,
 };
 use jobtap_core::host::{Registry, RemoteCall, RemoteSink, Ticks};
 use jobtap_core::job::{Flags, StateSet, Timestamp, Uid};
@@ -229,6 +230,7 @@ fn the_types_of_responses_read_what_the_engine_returns() {
         registry: Registry::default(),
         remote: Arc::new(Nowhere),
         ticks: Ticks::default(),
+        host_check: HostCheck::default(),
     };
     let mut engine = Engine::new(Timestamp::from_secs(2.0), setup).unwrap();
     let jobspec = JobspecBuilder::new(["true"]).build().unwrap();

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use jobtap_core::engine::{Effect, JobLog};
+use jobtap_core::engine::{Effect, Input, JobLog};
 
 use super::hub::Hub;
 use super::resubmit;
@@ -16,6 +16,7 @@ use crate::daemon::log::Log;
 use crate::daemon::processes::Processes;
 use crate::daemon::records::Records;
 use crate::daemon::services::journal::Journal;
+use crate::users;
 
 /// The parts of the manager that effects go to.
 pub(in crate::daemon) struct Effector {
@@ -69,6 +70,13 @@ impl Effector {
             Effect::Announce { id, entry } => self.journal.publish(id, None, &entry),
             Effect::Exec(command) => self.execution.send(command),
             Effect::Timer { id, at } => self.timers.set(id, at),
+            Effect::LookUp { user } => {
+                let engine = self.engine.clone();
+                drop(self.plugins.spawn(async move {
+                    let requester = users::requester(user.as_u32()).await;
+                    engine.input(Input::Requester { user, requester });
+                }));
+            }
             Effect::Resubmit(job) => resubmit::resubmit(self, *job),
             Effect::Spawn(task) => drop(self.plugins.spawn(task.0)),
         }

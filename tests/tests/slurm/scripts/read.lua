@@ -10,6 +10,11 @@
 -- request: -t 0:45 --wrap true
 -- request: -n 4 --wrap true
 -- request: -n 4 -c 2 --wrap true
+-- request (fields): --hint=nomultithread --wrap true
+-- request (fields): --hint=memory_bound --wrap true
+-- request (fields): --hint=multithread --wrap true
+-- request (fields): --power=level --wrap true
+-- request (fields): --get-user-env --propagate=NONE --profile=all --wrap true
 -- request: -N 1 --wrap true
 -- request: -N 1-1 -n 2 --wrap true
 -- request: -N 1 --ntasks-per-node=4 --wrap true

@@ -1,0 +1,503 @@
+//! What handlers asked for, as calls of Flux, in their order.
+//!
+//! Flux carries most of them out at once: what is posted to a job that nothing is happening to runs its
+//! transitions, and the callbacks of all plugins, before the call returns. So nothing of the adapter is
+//! borrowed during a call.
+
+use jobtap_core::host::{Command, HostKind, PluginKey, RemoteWork};
+use jobtap_core::job::{JobId, State};
+use jobtap_core::plugin::{CallError, Level, Perilog, Priority};
+use serde_json::{Map, Value, json};
+
+use super::Adapter;
+use super::frame::{NOT_ANNOTATED, Queued};
+use crate::flux::{Errno, Flux};
+
+/// How many callbacks may be nested before what they ask for is put off until the outermost has ended. Each
+/// level takes machine stack of Flux and of the adapter: a long chain of jobs that depend on each other would
+/// use it up.
+const MAX_NESTED: usize = 24;
+
+/// Why a command wasn't carried out.
+enum Dropped {
+    /// The call has become impossible.
+    Check(CallError),
+    /// Flux has refused it.
+    Flux(&'static str, Errno),
+}
+
+/// The result of a function of Flux, with its name.
+fn of(function: &'static str, result: Result<(), Errno>) -> Result<(), Dropped> {
+    result.map_err(|errno| Dropped::Flux(function, errno))
+}
+
+impl<F: Flux> Adapter<F> {
+    /// Carries out the commands of one callback.
+    pub(super) fn carry_out(&self, origin: &'static str, commands: Vec<Queued>) {
+        if commands.is_empty() {
+            return;
+        }
+        if self.depth.get() > MAX_NESTED {
+            self.put_off.borrow_mut().extend(commands.into_iter().map(|queued| (origin, queued)));
+            return;
+        }
+        for queued in merge_updates(commands) {
+            self.carry_out_one(origin, queued);
+        }
+        self.settle();
+    }
+
+    /// When no callback is under way: carries out what was put off, and stores data.
+    pub(super) fn settle(&self) {
+        if self.depth.get() > 0 {
+            return;
+        }
+        // Counted as a callback, since calls of Flux below come back here.
+        self.depth.set(1);
+        loop {
+            let next = self.put_off.borrow_mut().pop_front();
+            let Some((origin, queued)) = next else { break };
+            self.carry_out_one(origin, queued);
+        }
+        self.depth.set(0);
+        self.store_data();
+    }
+
+    fn carry_out_one(&self, origin: &'static str, queued: Queued) {
+        let Queued { plugin, command } = queued;
+        let checked = HostKind::Flux
+            .check_call(&command)
+            .and_then(|()| match self.removes_posted(&command) {
+                true => Ok(()),
+                false => self.mirror.borrow().check(plugin, &command),
+            })
+            .map_err(Dropped::Check);
+        let Err(dropped) = checked.and_then(|()| self.execute(plugin, command)) else { return };
+        let reason = match dropped {
+            Dropped::Check(error) => error.to_string(),
+            Dropped::Flux(function, errno) => format!("{function}: {errno}"),
+        };
+        let name = self.name(plugin);
+        self.log(Level::Warning, &format!("{name}: {origin}: dropped: {reason}"));
+    }
+
+    fn execute(&self, plugin: PluginKey, command: Command) -> Result<(), Dropped> {
+        let flux = &self.flux;
+        match command {
+            Command::AddDependency { job, description } => {
+                self.mirror.borrow_mut().own_dependency(plugin, job, &description);
+                let added = flux.dependency_add(job, &description);
+                let is_known = {
+                    let mirror = self.mirror.borrow();
+                    mirror.job(job).is_some_and(|job| job.dependency(&description).is_some())
+                };
+                if added.is_ok() && !is_known {
+                    // Flux has put it off until the present event of the job is done with.
+                    self.open.borrow_mut().additions.insert((job, description));
+                }
+                of("flux_jobtap_dependency_add", added)
+            }
+            Command::RemoveDependency { job, description } => {
+                // Flux accepts the second removal while the first waits to be applied. When it then fails, the
+                // job's other posted events are lost, and it stays in DEPEND.
+                let removal = (job, description);
+                if !self.open.borrow_mut().removals.insert(removal.clone()) {
+                    return Ok(());
+                }
+                let result = flux.dependency_remove(job, &removal.1);
+                if result.is_err() {
+                    self.open.borrow_mut().removals.remove(&removal);
+                }
+                of("flux_jobtap_dependency_remove", result)
+            }
+            Command::StartProlog { job, description } => {
+                self.start(plugin, job, Perilog::Prolog, &description)
+            }
+            Command::StartEpilog { job, description } => {
+                self.start(plugin, job, Perilog::Epilog, &description)
+            }
+            Command::FinishProlog { job, description, status, failure } => {
+                self.finish_own(plugin, job, Perilog::Prolog, &description, status, failure)
+            }
+            Command::FinishEpilog { job, description, status, failure } => {
+                self.finish_own(plugin, job, Perilog::Epilog, &description, status, failure)
+            }
+            Command::TakeOver { job, perilog, description } => {
+                self.mirror.borrow_mut().own_perilog(plugin, job, perilog, &description);
+                Ok(())
+            }
+            Command::Raise { job, exception } => {
+                let severity = exception.severity().get();
+                let raised =
+                    flux.raise_exception(job, exception.kind(), severity, exception.note());
+                of("flux_jobtap_raise_exception", raised)
+            }
+            Command::EndWithEpilog { job, description, exception } => {
+                self.mirror.borrow_mut().own_perilog(plugin, job, Perilog::Epilog, &description);
+                if self.state(job) == Some(State::Cleanup) {
+                    self.post_start(plugin, job, Perilog::Epilog, &description)?;
+                } else {
+                    // Flux counts an epilog that is started in CLEANUP only, so it is posted by the callback for
+                    // the exception, before the job's resources are freed.
+                    let waiting = (plugin, description);
+                    self.open.borrow_mut().epilogs.entry(job).or_default().push(waiting);
+                }
+                let severity = exception.severity().get();
+                let raised =
+                    flux.raise_exception(job, exception.kind(), severity, exception.note());
+                of("flux_jobtap_raise_exception", raised)
+            }
+            Command::Reprioritize { job, priority } => match priority {
+                Priority::Set(wanted) => {
+                    // Urgencies 0 and 31 override every plugin.
+                    let forced = self
+                        .mirror
+                        .borrow()
+                        .job(job)
+                        .and_then(|job| job.urgency().forced_priority());
+                    let result = flux.reprioritize_job(job, forced.unwrap_or(wanted));
+                    of("flux_jobtap_reprioritize_job", result)
+                }
+                Priority::Unavailable | Priority::Unchanged => Ok(()),
+            },
+            Command::ReprioritizeAll => of("flux_jobtap_reprioritize_all", flux.reprioritize_all()),
+            // Not by flux_jobtap_jobspec_update_pack: what it collects is posted only when the whole callback
+            // has succeeded, and otherwise with that of the next callback, which may be about another job.
+            Command::UpdateJobspec { job, updates } => {
+                self.post(job, "jobspec-update", Some(&updates))
+            }
+            Command::PostEvent { job, name, context } => {
+                self.post(job, name.as_str(), context.as_ref())
+            }
+            Command::SetUrgency { job, urgency } => {
+                let context = object(json!({"userid": self.owner, "urgency": urgency}));
+                self.post(job, "urgency", Some(&context))
+            }
+            Command::Memo { job, memo } => self.post(job, "memo", Some(&memo)),
+            Command::SetExpiration { job, at } => {
+                let context = object(json!({"expiration": at.as_secs()}));
+                self.post(job, "resource-update", Some(&context))
+            }
+            Command::Annotate { job, annotations } => self.annotate(job, annotations),
+            Command::SetFlag { job, flag } => {
+                of("flux_jobtap_job_set_flag", flux.job_set_flag(job, flag.name()))
+            }
+            Command::Signal { job, signal } => {
+                let payload = json!({"id": job, "signum": signal.number()});
+                flux.rpc("job-manager.kill", &payload, format!("signal to job {job}"));
+                Ok(())
+            }
+            Command::Drain { ranks, reason } => {
+                // One request for each: of several, one that is drained already fails all.
+                for rank in ranks.iter() {
+                    let payload =
+                        json!({"targets": rank.to_string(), "reason": reason, "overwrite": 0});
+                    flux.rpc("resource.drain", &payload, format!("drain of rank {rank}"));
+                }
+                Ok(())
+            }
+            Command::Subscribe { job } => {
+                let mut open = self.open.borrow_mut();
+                let subscribers = open.subscribers.entry(job).or_default();
+                if !subscribers.contains(&plugin) {
+                    subscribers.push(plugin);
+                }
+                Ok(())
+            }
+            Command::Unsubscribe { job } => {
+                if let Some(subscribers) = self.open.borrow_mut().subscribers.get_mut(&job) {
+                    subscribers.retain(|subscriber| *subscriber != plugin);
+                }
+                Ok(())
+            }
+            Command::SetData { job, value, volatile } => {
+                self.set_data(&self.name(plugin), job, value, volatile);
+                Ok(())
+            }
+            Command::SetInstanceData { value, volatile } => {
+                self.set_instance_data(&self.name(plugin), value, volatile);
+                Ok(())
+            }
+            Command::Respond { to, payload } => {
+                self.respond(plugin, to, &payload);
+                Ok(())
+            }
+            Command::Answer { to, result } => {
+                self.answer(plugin, to, result);
+                Ok(())
+            }
+            Command::Process(command) => {
+                if let Some(runtime) = self.runtime.get() {
+                    runtime.process(plugin, command);
+                }
+                Ok(())
+            }
+            Command::Blocking(command) => {
+                if let Some(runtime) = self.runtime.get() {
+                    runtime.blocking(plugin, command);
+                }
+                Ok(())
+            }
+            Command::Spawn(task) => {
+                self.spawn(task);
+                Ok(())
+            }
+            Command::BeginWork(work) => {
+                self.begin_work(plugin, work);
+                Ok(())
+            }
+            Command::WorkEnded { job, what } => {
+                self.mirror.borrow_mut().end_work(plugin, job, &what);
+                Ok(())
+            }
+            Command::NotifyAtJobEnd { job, work } => {
+                self.at_end(plugin, job, work);
+                Ok(())
+            }
+            Command::StartTimer { key, at, work } => {
+                self.start_timer(plugin, key, at, work);
+                Ok(())
+            }
+            Command::CancelTimer { key } => {
+                self.timers.borrow_mut().cancel(key);
+                Ok(())
+            }
+            Command::Log { level, text } => {
+                let name = self.name(plugin);
+                self.log(level, &format!("{name}: {text}"));
+                Ok(())
+            }
+            Command::LogForJob { job, level, text } => {
+                self.log(level, &format!("{job}: {text}"));
+                Ok(())
+            }
+            // Refused above, or made by handlers that are refused when the file is loaded.
+            Command::PutGuest { .. }
+            | Command::Retain { .. }
+            | Command::FreeRetained { .. }
+            | Command::FailPrep(_)
+            | Command::Verdict { .. }
+            | Command::UserMessage { .. }
+            | Command::BeginRequestWork(_)
+            | Command::AnswerRequest { .. } => Ok(()),
+        }
+    }
+
+    /// Whether a command removes a dependency whose addition is posted and not applied yet.
+    fn removes_posted(&self, command: &Command) -> bool {
+        match command {
+            Command::RemoveDependency { job, description } => {
+                self.open.borrow().additions.contains(&(*job, description.clone()))
+            }
+            _ => false,
+        }
+    }
+
+    pub(super) fn state(&self, job: JobId) -> Option<State> {
+        self.mirror.borrow().job(job).map(|job| job.state())
+    }
+
+    fn post(
+        &self,
+        job: JobId,
+        name: &str,
+        context: Option<&Map<String, Value>>,
+    ) -> Result<(), Dropped> {
+        of("flux_jobtap_event_post_pack", self.flux.event_post(job, name, context))
+    }
+
+    /// Starts a prolog or epilog, or takes over one that was open at the last restart.
+    fn start(
+        &self,
+        plugin: PluginKey,
+        job: JobId,
+        kind: Perilog,
+        description: &str,
+    ) -> Result<(), Dropped> {
+        let orphan = {
+            let mut mirror = self.mirror.borrow_mut();
+            let mut orphans = mirror.orphans(job).into_iter();
+            let orphan = orphans.any(|(of, what)| of == kind && what == description);
+            mirror.own_perilog(plugin, job, kind, description);
+            orphan
+        };
+        match orphan {
+            true => Ok(()),
+            false => {
+                let started = self.post_start(plugin, job, kind, description);
+                if started.is_err() {
+                    self.mirror.borrow_mut().disown_perilog(plugin, job, kind, description);
+                }
+                started
+            }
+        }
+    }
+
+    /// Posts the event that starts a prolog or epilog.
+    ///
+    /// Not by flux_jobtap_prolog_start: that is for the current job only, and its event doesn't name the plugin.
+    /// After a restart only the event says whose prolog it is.
+    fn post_start(
+        &self,
+        plugin: PluginKey,
+        job: JobId,
+        kind: Perilog,
+        description: &str,
+    ) -> Result<(), Dropped> {
+        let event = match kind {
+            Perilog::Prolog => "prolog-start",
+            Perilog::Epilog => "epilog-start",
+        };
+        let context = object(json!({"description": description, "plugin": &*self.name(plugin)}));
+        self.post(job, event, Some(&context))
+    }
+
+    /// Starts the epilogs that wait for this job to be in CLEANUP.
+    pub(super) fn start_waiting_epilogs(&self, job: JobId) {
+        let waiting = self.open.borrow_mut().epilogs.remove(&job).unwrap_or_default();
+        for (plugin, description) in waiting {
+            if let Err(Dropped::Flux(_, errno)) =
+                self.post_start(plugin, job, Perilog::Epilog, &description)
+            {
+                let name = self.name(plugin);
+                self.log(Level::Error, &format!("{name}: epilog {description} of {job}: {errno}"));
+            }
+        }
+    }
+
+    fn finish_own(
+        &self,
+        plugin: PluginKey,
+        job: JobId,
+        kind: Perilog,
+        description: &str,
+        status: i32,
+        failure: Option<String>,
+    ) -> Result<(), Dropped> {
+        let owned = self.mirror.borrow_mut().disown_perilog(plugin, job, kind, description);
+        match owned {
+            true => self.finish(job, kind, description, status, failure),
+            false => Ok(()),
+        }
+    }
+
+    /// Finishes a prolog or epilog. With `failure` the job ends.
+    fn finish(
+        &self,
+        job: JobId,
+        kind: Perilog,
+        description: &str,
+        status: i32,
+        failure: Option<String>,
+    ) -> Result<(), Dropped> {
+        let mut raised = Ok(());
+        if let Some(note) = failure {
+            // The exception comes first: once its last prolog is finished the job would start.
+            raised = of(
+                "flux_jobtap_raise_exception",
+                self.flux.raise_exception(job, kind.word(), 0, &note),
+            );
+        }
+        let (function, finished) = match kind {
+            Perilog::Prolog => {
+                ("flux_jobtap_prolog_finish", self.flux.prolog_finish(job, description, status))
+            }
+            Perilog::Epilog => {
+                ("flux_jobtap_epilog_finish", self.flux.epilog_finish(job, description, status))
+            }
+        };
+        of(function, finished).and(raised)
+    }
+
+    /// Finishes a prolog or epilog that can't be finished by its plugin, and logs what is in the way.
+    pub(super) fn finish_lost(
+        &self,
+        job: JobId,
+        kind: Perilog,
+        description: &str,
+        failure: Option<String>,
+    ) {
+        if let Err(Dropped::Flux(function, errno)) = self.finish(job, kind, description, 1, failure)
+        {
+            let word = kind.word();
+            self.log(Level::Error, &format!("{word} {description} of {job}: {function}: {errno}"));
+        }
+    }
+
+    /// Whether the callback that is under way can annotate this job.
+    pub(super) fn annotates(&self, job: JobId) -> bool {
+        self.answers.borrow().last().is_some_and(|(current, _)| *current == job)
+    }
+
+    /// Annotations go to Flux as part of the answer of the callback, so only those of its job can be changed.
+    fn annotate(&self, job: JobId, annotations: Map<String, Value>) -> Result<(), Dropped> {
+        let mut answers = self.answers.borrow_mut();
+        match answers.last_mut() {
+            Some((current, notes)) if *current == job => {
+                merge(notes, annotations);
+                Ok(())
+            }
+            _ => Err(Dropped::Check(NOT_ANNOTATED)),
+        }
+    }
+
+    fn at_end(&self, plugin: PluginKey, job: JobId, work: RemoteWork) {
+        let has_ended = {
+            let mirror = self.mirror.borrow();
+            mirror.job(job).is_none_or(|job| {
+                job.state() == State::Inactive
+                    || job.end_event().is_some_and(|end| end.name == "exception")
+            })
+        };
+        match has_ended {
+            true => self.resume(plugin, work),
+            false => self.open.borrow_mut().at_end.entry(job).or_default().push((plugin, work)),
+        }
+    }
+}
+
+/// Merges annotations. A `null` stays, since it removes a key from the job.
+pub(super) fn merge(mine: &mut Map<String, Value>, later: Map<String, Value>) {
+    for (key, note) in later {
+        match (mine.get_mut(&key), note) {
+            (Some(Value::Object(inner)), Value::Object(more)) => merge(inner, more),
+            (_, note) => {
+                mine.insert(key, note);
+            }
+        }
+    }
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(object) => object,
+        _ => Map::new(),
+    }
+}
+
+/// Makes one event of all updates of a callback: each is merged into the last one of the same plugin and job,
+/// where a later value of the same path wins.
+fn merge_updates(commands: Vec<Queued>) -> Vec<Queued> {
+    let is_update = |queued: &Queued| matches!(queued.command, Command::UpdateJobspec { .. });
+    if commands.iter().filter(|queued| is_update(queued)).count() < 2 {
+        return commands;
+    }
+    let mut merged: Vec<Queued> = Vec::with_capacity(commands.len());
+    for mut queued in commands {
+        if let Command::UpdateJobspec { job: id, updates } = &mut queued.command {
+            let earlier = merged.iter().position(|earlier| {
+                earlier.plugin == queued.plugin
+                    && matches!(&earlier.command, Command::UpdateJobspec { job, .. } if job == id)
+            });
+            if let Some(index) = earlier
+                && let Command::UpdateJobspec { updates: mut all, .. } =
+                    merged.remove(index).command
+            {
+                all.extend(std::mem::take(updates));
+                *updates = all;
+            }
+        }
+        merged.push(queued);
+    }
+    merged
+}

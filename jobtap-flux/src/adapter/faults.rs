@@ -1,0 +1,146 @@
+//! Plugins that keep panicking, and the removal of all plugins.
+//!
+//! One panic is a fault of one callback. Several in a short time mean that the plugin's own state can't be
+//! trusted any more: its gates refuse until it is loaded anew, its other topics are skipped, and its open
+//! prologs and epilogs end with an exception. Dependencies and priorities that it has still to settle stay
+//! unsettled: no job passes a policy because the policy is broken.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+use jobtap_core::host::{
+    BlockingCommand, Detail, Fault, LoadedPlugin, PluginKey, ProcessCommand, panic_text,
+};
+use jobtap_core::plugin::Level;
+use jobtap_core::topic::TopicId;
+
+use super::Adapter;
+use super::frame::{Called, Subject};
+use crate::flux::Flux;
+
+/// How many panics within [`PERIOD`] make a plugin faulted, unless `job-manager.plugin-panic-limit` says
+/// otherwise.
+const LIMIT: u64 = 3;
+
+/// In seconds.
+const PERIOD: f64 = 60.0;
+
+impl<F: Flux> Adapter<F> {
+    /// Counts a panic of a plugin, which is logged already, and faults the plugin if the limit is reached.
+    pub(super) fn note_panic(&self, key: PluginKey) {
+        let limit = {
+            let instance = self.instance.borrow();
+            let limit = instance.config.pointer("/job-manager/plugin-panic-limit");
+            limit.and_then(serde_json::Value::as_u64).unwrap_or(LIMIT).max(1)
+        };
+        let plugin = self.stack.borrow().get(key).map(Rc::clone);
+        let Some(plugin) = plugin else { return };
+        let count = {
+            let now = self.flux.now();
+            let mut open = self.open.borrow_mut();
+            let times = open.panics.entry(key).or_default();
+            times.retain(|time| now - *time < PERIOD);
+            times.push(now);
+            times.len() as u64
+        };
+        if plugin.is_faulted() || count < limit {
+            return;
+        }
+        plugin.set_faulted();
+        let name = plugin.name();
+        self.log(
+            Level::Error,
+            &format!(
+                "{name}: faulted after {limit} panics within {PERIOD} s: its gates reject and its other topics \
+                 are skipped until it is removed and loaded again"
+            ),
+        );
+        self.close_open(&plugin, "failed", "failed repeatedly");
+    }
+
+    /// Logs and counts the panics of plugins whose topics another plugin called.
+    pub(super) fn note_panics(&self, panicked: Vec<(PluginKey, String)>) {
+        for (plugin, text) in panicked {
+            let name = self.name(plugin);
+            self.log(Level::Error, &format!("{name}: panicked: {text}"));
+            self.note_panic(plugin);
+        }
+    }
+
+    /// Closes what a plugin has open: its work is aborted, and its prologs and epilogs have failed.
+    fn close_open(&self, plugin: &LoadedPlugin, became: &str, why: &str) {
+        let (key, name) = (plugin.key(), plugin.name());
+        self.timers.borrow_mut().cancel_all_of(key);
+        self.refuse_requests(key, &format!("plugin {name} {became} before it answered"));
+        if let Some(runtime) = self.runtime.get() {
+            runtime.process(key, ProcessCommand::KillAll);
+            runtime.blocking(key, BlockingCommand::DropAll);
+        }
+        self.mirror.borrow_mut().abort_work_of(key);
+        let jobs = self.mirror.borrow().ids();
+        for id in jobs {
+            let lost = self.mirror.borrow_mut().disown_all(key, id);
+            for (kind, what) in lost {
+                let note = format!("{} {what}: its plugin {why}", kind.word());
+                self.finish_lost(id, kind, &what, Some(note));
+            }
+        }
+    }
+
+    /// Flux removes the file, or its job manager ends.
+    ///
+    /// A removal closes what the plugins have open. At the end of the job manager all stays open, and is taken
+    /// up at the next start; Flux has no jobs then, so that no call about one would succeed.
+    pub fn unload(&self) {
+        self.depth.set(self.depth.get() + 1);
+        let seen = self.open.borrow().seen;
+        let is_removal = seen.is_none_or(|id| {
+            let active = self.mirror.borrow().ids();
+            let any = active.first().copied().unwrap_or(id);
+            self.flux.job_lookup(any).is_ok()
+        });
+        let plugins = self.stack.borrow().plugins().to_vec();
+        if is_removal {
+            for plugin in &plugins {
+                self.call_unload(plugin);
+            }
+            for plugin in &plugins {
+                self.close_open(plugin, "was removed", "was removed");
+            }
+        }
+        self.stack.borrow_mut().remove(|_| true);
+        if let Some(runtime) = self.runtime.get() {
+            for plugin in &plugins {
+                runtime.process(plugin.key(), ProcessCommand::KillAll);
+            }
+            // Its thread stays behind if a handler blocks it, and so does the file.
+            runtime.stop();
+        }
+        self.depth.set(self.depth.get() - 1);
+        self.store_all_data();
+        for plugin in plugins {
+            let name = std::sync::Arc::clone(plugin.name());
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(plugin))) {
+                let text = panic_text(&*panic);
+                self.log(Level::Error, &format!("{name}: drop: panicked: {text}"));
+            }
+        }
+        self.inbox.close();
+    }
+
+    fn call_unload(&self, plugin: &Rc<LoadedPlugin>) {
+        let Some(bound) = plugin.unload_handler().filter(|_| !plugin.is_faulted()) else { return };
+        let Called { result, commands, .. } =
+            self.call_one(&bound, TopicId::Unload, Subject::None, Detail::None);
+        let problem = match result {
+            Ok(_) | Err(Fault::Busy) => None,
+            Err(Fault::Failure(failure)) => Some(failure.text().to_owned()),
+            // Not counted: the plugin leaves in any case.
+            Err(Fault::Panic(text)) => Some(format!("panicked: {text}")),
+        };
+        if let Some(text) = problem {
+            self.log(Level::Error, &format!("{}: unload: {text}", plugin.name()));
+        }
+        self.carry_out(TopicId::Unload.name(), commands);
+    }
+}

@@ -1,0 +1,272 @@
+//! The jobs as the adapter mirrors them.
+//!
+//! Flux shows a plugin little of a job: no dependencies, no annotations, no events, and nothing of what was
+//! open before a restart. So the adapter subscribes to all jobs and applies their events to a mirror; of a
+//! job that existed before, it reads the eventlog.
+
+use jobtap_core::engine::JobNow;
+use jobtap_core::eventlog::{EventEntry, decode_log};
+use jobtap_core::host::{BoundHandler, Detail, JobParts, Lent, OnRestart};
+use jobtap_core::job::{Encoding, Job, JobId, State, Timestamp, Uid, Urgency};
+use jobtap_core::jobspec::Jobspec;
+use jobtap_core::plugin::{Level, Perilog, Priority};
+use jobtap_core::resource::ResourceSet;
+use jobtap_core::topic::TopicId;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::frame::Subject;
+use super::{Adapter, Left};
+use crate::flux::{Flux, Lend};
+
+/// The numbers that Flux passes of a job at each call.
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub(super) struct Numbers {
+    pub(super) id: JobId,
+    userid: u32,
+    urgency: i64,
+    state: u64,
+    /// -1 until it is set, and -2 when a plugin doesn't know it yet.
+    priority: i64,
+    t_submit: f64,
+}
+
+impl Numbers {
+    pub(super) fn now(&self) -> JobNow {
+        JobNow {
+            state: State::from_value(self.state).unwrap_or(State::New),
+            urgency: Urgency::new(self.urgency).unwrap_or(Urgency::DEFAULT),
+            priority: u32::try_from(self.priority).ok(),
+        }
+    }
+}
+
+/// The jobspec of a call's arguments, which is read when a handler asks for it.
+pub(super) fn lent_jobspec<J: Lend>(input: &J) -> Jobspec {
+    match input.get("jobspec") {
+        Some(jobspec) => Jobspec::lent(move || jobspec.read().unwrap_or_default()),
+        None => Jobspec::unvalidated(Value::Null),
+    }
+}
+
+/// R of a call's arguments, if the job has one.
+fn lent_resources<J: Lend>(input: &J) -> Option<Lent<Option<ResourceSet>>> {
+    let resources = input.get("R")?;
+    Some(Lent::later(move || resources.read::<ResourceSet>().ok()))
+}
+
+/// The parts of a job that a call's arguments have.
+fn parts<J: Lend>(numbers: &Numbers, input: &J) -> JobParts {
+    let now = numbers.now();
+    let jobspec = lent_jobspec(input);
+    let end = input.get("end_event").map(|end| Lent::later(move || end.read::<EventEntry>().ok()));
+    JobParts {
+        state: now.state,
+        urgency: now.urgency,
+        priority: now.priority,
+        t_submit: Timestamp(numbers.t_submit),
+        resources: lent_resources(input).unwrap_or_default(),
+        end_event: end.unwrap_or_default(),
+        ..JobParts::new(numbers.id, Uid(numbers.userid), jobspec)
+    }
+}
+
+impl<F: Flux> Adapter<F> {
+    /// A job that the mirror doesn't have: an inactive one, as Flux shows it.
+    pub(super) fn look_up(&self, id: JobId) -> Option<Job> {
+        let input = self.flux.job_lookup(id).ok()?;
+        let numbers: Numbers = input.read().ok()?;
+        Some(parts(&numbers, &input).into_job())
+    }
+
+    /// A job that the mirror doesn't have, as the arguments of a call show it.
+    pub(super) fn job_of(&self, numbers: &Numbers, input: &F::Json) -> Job {
+        parts(numbers, input).into_job()
+    }
+
+    /// Makes sure that the mirror has the job of a call. Returns whether it has: not an inactive job.
+    pub(super) fn know(&self, numbers: &Numbers, input: &F::Json) -> bool {
+        let (id, now) = (numbers.id, numbers.now());
+        let is_known = self.mirror.borrow().job(id).is_some();
+        if !is_known {
+            match now.state {
+                State::Inactive => return false,
+                State::New => {
+                    self.mirror.borrow_mut().submitted(parts(numbers, input));
+                    self.store.borrow_mut().begin(id);
+                }
+                _ => self.restore(numbers, input),
+            }
+            if let Err(errno) = self.flux.job_subscribe(id) {
+                self.log(Level::Error, &format!("job {id}: flux_jobtap_job_subscribe: {errno}"));
+            }
+            self.open.borrow_mut().seen = Some(id);
+        }
+        true
+    }
+
+    /// Takes over what Flux says of a job now.
+    pub(super) fn refresh(&self, numbers: &Numbers, input: &F::Json) {
+        let (id, now) = (numbers.id, numbers.now());
+        let mut mirror = self.mirror.borrow_mut();
+        mirror.refresh(id, now);
+        if now.state >= State::Run
+            && !mirror.has_resources(id)
+            && let Some(resources) = lent_resources(input)
+        {
+            mirror.set_resources(id, resources);
+        }
+    }
+
+    /// Adds a job that existed before the plugins were loaded.
+    fn restore(&self, numbers: &Numbers, input: &F::Json) {
+        let id = numbers.id;
+        let key = format!("{}.eventlog", id.encode(Encoding::Kvs));
+        let log = match self.flux.kvs_lookup(&key) {
+            Ok(text) => decode_log(&text.unwrap_or_default()).unwrap_or_default(),
+            Err(error) => {
+                self.log(Level::Error, &format!("{key}: {error}"));
+                Vec::new()
+            }
+        };
+        let left = self.left_open(&log);
+        if !left.is_empty() {
+            self.open.borrow_mut().left.insert(id, left);
+        }
+        let mut mirror = self.mirror.borrow_mut();
+        // Events of the log are applied to the jobspec as it was submitted, but Flux lends it with all updates: to
+        // apply them again changes nothing.
+        let failed = mirror.restored(parts(numbers, input), log);
+        if let Some(resources) = lent_resources(input) {
+            mirror.set_resources(id, resources);
+        }
+        drop(mirror);
+        for error in failed {
+            self.log(Level::Debug, &format!("job {id}: eventlog: {error}"));
+        }
+    }
+
+    /// The prologs and epilogs in an eventlog that plugins of this file have started and not finished.
+    fn left_open(&self, log: &[EventEntry]) -> Vec<Left> {
+        let mut open: Vec<Left> = Vec::new();
+        for entry in log {
+            let kind = match &*entry.name {
+                "prolog-start" | "prolog-finish" => Perilog::Prolog,
+                "epilog-start" | "epilog-finish" => Perilog::Epilog,
+                _ => continue,
+            };
+            let text = |key: &str| {
+                let context = entry.context.as_ref()?;
+                context.get(key).and_then(Value::as_str).map(str::to_owned)
+            };
+            let Some(what) = text("description") else { continue };
+            if entry.name.ends_with("-start") {
+                if let Some(plugin) = text("plugin") {
+                    open.push(Left { kind, what, plugin });
+                }
+            } else if let Some(index) =
+                open.iter().position(|left| left.kind == kind && left.what == what)
+            {
+                open.remove(index);
+            }
+        }
+        let stack = self.stack.borrow();
+        open.retain(|left| stack.find(&left.plugin).is_some());
+        open
+    }
+
+    /// Takes up what a job that existed before was at, after its `job.new`.
+    pub(super) fn take_up(&self, id: JobId, state: State) {
+        if state == State::Priority {
+            // Flux doesn't call job.state.priority again, and the plugin that the job waits for may have been at work
+            // on its priority.
+            let handlers = self.stack.borrow().handlers(TopicId::JobStatePriority).cloned();
+            let detail = Detail::State { prev: None, entry: None };
+            let subject = Subject::Mirrored(id);
+            if let Some(handlers) = handlers.filter(|handlers| !handlers.is_empty()) {
+                let dispatched =
+                    self.dispatch(TopicId::JobStatePriority, &handlers, subject, detail);
+                if let Priority::Set(priority) = dispatched.outcome.priority {
+                    // It has failed if the job has left PRIORITY meanwhile.
+                    let _ = self.flux.reprioritize_job(id, priority);
+                }
+            }
+        }
+        if state == State::Depend {
+            self.take_up_dependencies(id);
+        }
+        let left = self.open.borrow_mut().left.remove(&id).unwrap_or_default();
+        for Left { kind, what, plugin } in left {
+            self.take_up_perilog(id, kind, &what, &plugin);
+        }
+    }
+
+    /// Begins the work of asynchronous `job.state.depend` handlers again. After a restart Flux doesn't call them.
+    fn take_up_dependencies(&self, id: JobId) {
+        let handlers = self.stack.borrow().handlers(TopicId::JobStateDepend).cloned();
+        let (mut again, mut failed) = (Vec::new(), Vec::new());
+        {
+            let mirror = self.mirror.borrow();
+            let Some(job) = mirror.job(id) else { return };
+            for bound in handlers.iter().flat_map(|list| list.iter()) {
+                let what = bound.work_description(None);
+                if bound.entry().policy.is_none() || job.dependency(&what).is_none() {
+                    continue;
+                }
+                match reruns(bound, true) {
+                    true => again.push(bound.clone()),
+                    false => failed.push(what),
+                }
+            }
+        }
+        for what in failed {
+            let note =
+                format!("dependency {what}: the job manager was restarted while it was open");
+            if let Err(errno) = self.flux.raise_exception(id, "dependency", 0, &note) {
+                self.log(Level::Error, &format!("job {id}: {note}: {errno}"));
+            }
+        }
+        let detail = Detail::State { prev: None, entry: None };
+        self.dispatch(TopicId::JobStateDepend, &again, Subject::Mirrored(id), detail);
+    }
+
+    /// Handles a prolog or epilog that its plugin has not taken over in `job.new`: a handler with
+    /// `on_restart = "rerun"` begins its work again; otherwise it has failed.
+    fn take_up_perilog(&self, id: JobId, kind: Perilog, what: &str, plugin: &str) {
+        let is_open =
+            self.mirror.borrow().orphans(id).iter().any(|(of, w)| *of == kind && w == what);
+        if !is_open {
+            return;
+        }
+        let topic = match kind {
+            Perilog::Prolog => TopicId::JobStateRun,
+            Perilog::Epilog => TopicId::JobStateCleanup,
+        };
+        let handlers = self.stack.borrow().handlers(topic).cloned();
+        let again: Vec<BoundHandler> = handlers
+            .iter()
+            .flat_map(|list| list.iter())
+            .filter(|bound| **bound.instance().name() == *plugin && reruns(bound, false))
+            .filter(|bound| bound.work_description(None) == what)
+            .cloned()
+            .collect();
+        let detail = Detail::State { prev: None, entry: None };
+        self.dispatch(topic, &again, Subject::Mirrored(id), detail);
+        let is_open =
+            self.mirror.borrow().orphans(id).iter().any(|(of, w)| *of == kind && w == what);
+        if is_open {
+            let word = kind.word();
+            let note = format!("{word} {what}: the job manager was restarted while it was open");
+            self.finish_lost(id, kind, what, Some(note));
+        }
+    }
+}
+
+/// Whether the work of an asynchronous handler begins again after a restart; `default` if its handler does not
+/// say.
+fn reruns(bound: &BoundHandler, default: bool) -> bool {
+    let policy = bound.entry().policy;
+    policy.is_some_and(|policy| {
+        policy.on_restart.map_or(default, |declared| declared == OnRestart::Rerun)
+    })
+}

@@ -1,0 +1,364 @@
+//! A callback of Flux: its topic, its arguments, and what is answered.
+
+use jobtap_core::eventlog::EventEntry;
+use jobtap_core::host::{BoundHandler, Decisions, Detail, Handlers};
+use jobtap_core::job::{JobId, State, Uid};
+use jobtap_core::jobspec::Dependency;
+use jobtap_core::plugin::{Cred, Level, Perilog, Priority, UpdateRequest};
+use jobtap_core::topic::TopicId;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::commands::merge;
+use super::frame::{Dispatched, Subject};
+use super::known::{Numbers, lent_jobspec};
+use super::{Adapter, Answer};
+use crate::flux::{Flux, Lend};
+
+/// What Flux uses for a priority that isn't known yet.
+const UNAVAILABLE: i64 = -2;
+
+/// A topic of Flux about a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum JobTopic<'t> {
+    /// A topic without members.
+    Plain(TopicId),
+    /// `job.event.NAME`
+    Event(&'t str),
+    /// `job.dependency.SCHEME`
+    Dependency(&'t str),
+    /// `job.update.KEY`
+    UpdateKey(&'t str),
+}
+
+impl<'t> JobTopic<'t> {
+    pub(super) fn parse(topic: &'t str) -> Option<Self> {
+        let plain = [
+            TopicId::JobCreate,
+            TopicId::JobValidate,
+            TopicId::JobNew,
+            TopicId::JobStateDepend,
+            TopicId::JobStatePriority,
+            TopicId::JobStateSched,
+            TopicId::JobStateRun,
+            TopicId::JobStateCleanup,
+            TopicId::JobStateInactive,
+            TopicId::JobPriorityGet,
+            TopicId::JobUpdate,
+            TopicId::JobInactiveAdd,
+            TopicId::JobDestroy,
+            TopicId::JobInactiveRemove,
+        ];
+        if let Some(id) = plain.into_iter().find(|id| id.name() == topic) {
+            return Some(Self::Plain(id));
+        }
+        let member = |family: &str| topic.strip_prefix(family);
+        if let Some(name) = member("job.event.") {
+            Some(Self::Event(name))
+        } else if let Some(scheme) = member("job.dependency.") {
+            Some(Self::Dependency(scheme))
+        } else {
+            member("job.update.").map(Self::UpdateKey)
+        }
+    }
+
+    /// Whether a callback may annotate its job.
+    fn takes_annotations(self) -> bool {
+        matches!(self, Self::Plain(id) if !matches!(id, TopicId::JobCreate | TopicId::JobValidate | TopicId::JobPriorityGet))
+    }
+}
+
+impl<F: Flux> Adapter<F> {
+    /// Handles a callback of Flux.
+    pub fn call(&self, topic: &str, input: Option<&F::Json>) -> Answer {
+        self.depth.set(self.depth.get() + 1);
+        let answer = self.route(topic, input);
+        self.depth.set(self.depth.get() - 1);
+        self.settle();
+        answer
+    }
+
+    fn route(&self, topic: &str, input: Option<&F::Json>) -> Answer {
+        match (topic, JobTopic::parse(topic), input) {
+            ("conf.update", _, input) => self.update_config(input),
+            ("plugin.query", _, _) => self.query(),
+            (_, Some(topic), Some(input)) => match input.read::<Numbers>() {
+                Ok(numbers) => self.call_about_job(topic, &numbers, input),
+                Err(error) => refused(format!("jobtap: arguments of {topic:?}: {error}")),
+            },
+            _ => Answer::default(),
+        }
+    }
+
+    fn call_about_job(&self, topic: JobTopic<'_>, numbers: &Numbers, input: &F::Json) -> Answer {
+        let id = numbers.id;
+        if !self.know(numbers, input) {
+            let job = self.job_of(numbers, input);
+            return match topic {
+                JobTopic::Plain(topic) => self.call_plain(topic, Subject::Other(&job), input),
+                _ => Answer::default(),
+            };
+        }
+        if let JobTopic::Event(name) = topic {
+            return self.event(numbers, name, input);
+        }
+        self.refresh(numbers, input);
+        if topic.takes_annotations() {
+            self.answers.borrow_mut().push((id, Map::new()));
+        }
+        let mut answer = match topic {
+            JobTopic::Event(_) => Answer::default(),
+            JobTopic::Dependency(scheme) => self.dependency(id, scheme, input),
+            JobTopic::UpdateKey(key) => self.update_key(id, key, input),
+            JobTopic::Plain(TopicId::JobValidate) => self.validate(id, numbers, input),
+            JobTopic::Plain(plain) => self.plain(plain, id, numbers, input),
+        };
+        if topic.takes_annotations()
+            && let Some((_, notes)) = self.answers.borrow_mut().pop()
+            && !notes.is_empty()
+        {
+            let mine = answer.out.entry("annotations").or_insert_with(|| Value::Object(Map::new()));
+            if let Value::Object(mine) = mine {
+                merge(mine, notes);
+            }
+        }
+        answer
+    }
+
+    fn handlers(&self, topic: TopicId) -> Option<Handlers> {
+        let handlers = self.stack.borrow().handlers(topic).cloned();
+        handlers.filter(|handlers| !handlers.is_empty())
+    }
+
+    fn plain(&self, topic: TopicId, id: JobId, numbers: &Numbers, input: &F::Json) -> Answer {
+        let is_introduced = topic == TopicId::JobNew && numbers.now().state != State::New;
+        if topic == TopicId::JobNew {
+            self.mirror.borrow_mut().accept(id);
+            self.store.borrow_mut().accept(id);
+        }
+        let answer = self.call_plain(topic, Subject::Mirrored(id), input);
+        match topic {
+            _ if is_introduced => self.take_up(id, numbers.now().state),
+            // The job may wait for long: give the memory back in which handlers have read it.
+            TopicId::JobStateDepend
+            | TopicId::JobStateSched
+            | TopicId::JobStateRun
+            | TopicId::JobPriorityGet => {
+                self.mirror.borrow_mut().replace_jobspec(id, lent_jobspec(input));
+            }
+            TopicId::JobDestroy => self.drop_job(id),
+            _ => {}
+        }
+        answer
+    }
+
+    fn call_plain(&self, topic: TopicId, subject: Subject<'_>, input: &F::Json) -> Answer {
+        let Some(handlers) = self.handlers(topic) else { return Answer::default() };
+        let (entry, updates): (Option<EventEntry>, Map<String, Value>);
+        let detail = if topic.is_state_topic() {
+            entry = input.get("entry").and_then(|entry| entry.read().ok());
+            let prev = input.get("prev_state").and_then(|prev| prev.read().ok());
+            Detail::State { prev: prev.and_then(State::from_value), entry: entry.as_ref() }
+        } else if topic == TopicId::JobUpdate {
+            updates =
+                input.get("updates").and_then(|updates| updates.read().ok()).unwrap_or_default();
+            Detail::Updates(&updates)
+        } else {
+            Detail::None
+        };
+        answer_of(self.dispatch(topic, &handlers, subject, detail))
+    }
+
+    /// `job.validate`. For a user's update Flux passes the jobspec as it would be.
+    fn validate(&self, id: JobId, numbers: &Numbers, input: &F::Json) -> Answer {
+        let topic = TopicId::JobValidate;
+        if numbers.now().state == State::New {
+            return self.call_plain(topic, Subject::Mirrored(id), input);
+        }
+        let kept = self.mirror.borrow_mut().replace_jobspec(id, lent_jobspec(input));
+        let answer = self.call_plain(topic, Subject::Mirrored(id), input);
+        if let Some(kept) = kept {
+            self.mirror.borrow_mut().replace_jobspec(id, kept);
+        }
+        answer
+    }
+
+    fn dependency(&self, id: JobId, scheme: &str, input: &F::Json) -> Answer {
+        let handlers = self.stack.borrow().members(TopicId::JobDependency, scheme, |_| true);
+        let value: Value =
+            input.get("dependency").and_then(|value| value.read().ok()).unwrap_or_default();
+        match Dependency::from_value(&value) {
+            Ok(dependency) => {
+                let detail = Detail::Dependency(&dependency);
+                let subject = Subject::Mirrored(id);
+                answer_of(self.dispatch(TopicId::JobDependency, &handlers, subject, detail))
+            }
+            Err(error) => refused(error.to_string()),
+        }
+    }
+
+    fn update_key(&self, id: JobId, key: &str, input: &F::Json) -> Answer {
+        #[derive(Deserialize)]
+        struct Raw {
+            key: String,
+            #[serde(default)]
+            value: Value,
+            cred: RawCred,
+        }
+        #[derive(Deserialize)]
+        struct RawCred {
+            userid: u32,
+            rolemask: u32,
+        }
+        let Raw { key: full, value, cred } = match input.read() {
+            Ok(raw) => raw,
+            Err(error) => {
+                return refused(format!("jobtap: arguments of job.update.{key}: {error}"));
+            }
+        };
+        let owner = cred.rolemask & OWNER_ROLE != 0;
+        let cred = Cred { userid: Uid(cred.userid), owner };
+        let request = UpdateRequest { cred, key: full, value };
+        let handlers = self.stack.borrow().members(TopicId::JobUpdateKey, key, |_| true);
+        let detail = Detail::UpdateRequest(&request);
+        answer_of(self.dispatch(TopicId::JobUpdateKey, &handlers, Subject::Mirrored(id), detail))
+    }
+
+    /// `job.event.NAME`: first the mirror follows, then the plugins that subscribed are called.
+    fn event(&self, numbers: &Numbers, name: &str, input: &F::Json) -> Answer {
+        let id = numbers.id;
+        let Some(Ok(entry)) = input.get("entry").map(|entry| entry.read::<EventEntry>()) else {
+            return Answer::default();
+        };
+        // Before the state is taken over from the arguments: what an event does depends on the state before.
+        if let Err(error) = self.mirror.borrow_mut().apply(id, entry.clone()) {
+            self.log(Level::Debug, &format!("job {id}: {name}: {error}"));
+        }
+        self.refresh(numbers, input);
+        self.follow(id, &entry);
+        let handlers = {
+            let (open, stack) = (self.open.borrow(), self.stack.borrow());
+            match open.subscribers.get(&id) {
+                Some(subscribers) if stack.handles(TopicId::JobEvent) => {
+                    let includes = |key| subscribers.contains(&key);
+                    stack.members(TopicId::JobEvent, name, includes)
+                }
+                _ => Handlers::default(),
+            }
+        };
+        let subject = Subject::Mirrored(id);
+        // What handlers of events decide, Flux doesn't read.
+        self.dispatch(TopicId::JobEvent, &handlers, subject, Detail::Event(&entry));
+        Answer::default()
+    }
+
+    /// Does what follows from an event for plugins.
+    fn follow(&self, id: JobId, entry: &EventEntry) {
+        if matches!(&*entry.name, "dependency-add" | "dependency-remove")
+            && let Some(what) =
+                entry.context.as_ref().and_then(|context| context.get("description"))
+        {
+            let dependency = (id, what.as_str().unwrap_or_default().to_owned());
+            let mut open = self.open.borrow_mut();
+            match &*entry.name {
+                "dependency-add" => open.additions.remove(&dependency),
+                _ => open.removals.remove(&dependency),
+            };
+        }
+        if self.state(id) == Some(State::Cleanup) {
+            self.start_waiting_epilogs(id);
+        }
+        let obsolete = self.mirror.borrow_mut().abort_obsolete(id);
+        for work in obsolete.into_iter().filter(|work| work.has_prolog) {
+            // The aborted work can no longer finish it.
+            self.finish_lost(id, Perilog::Prolog, &work.what, None);
+        }
+        let has_ended = entry.fatal_exception().is_some() || entry.name == "clean";
+        if has_ended {
+            let waiting = self.open.borrow_mut().at_end.remove(&id).unwrap_or_default();
+            for (plugin, work) in waiting {
+                self.resume(plugin, work);
+            }
+        }
+    }
+
+    /// Drops what is known of a job: it is inactive, or was rejected.
+    fn drop_job(&self, id: JobId) {
+        self.mirror.borrow_mut().remove(id);
+        self.store.borrow_mut().forget(id);
+        let mut open = self.open.borrow_mut();
+        open.subscribers.remove(&id);
+        open.left.remove(&id);
+        open.epilogs.remove(&id);
+        open.additions.retain(|(job, _)| *job != id);
+        open.removals.retain(|(job, _)| *job != id);
+        let waiting = open.at_end.remove(&id);
+        drop(open);
+        for (plugin, work) in waiting.unwrap_or_default() {
+            self.resume(plugin, work);
+        }
+    }
+
+    /// `plugin.query`. What one plugin reports stands at the top; of several, each under its name.
+    fn query(&self) -> Answer {
+        let Some(handlers) = self.handlers(TopicId::PluginQuery) else { return Answer::default() };
+        let is_alone = self.linked.len() == 1;
+        let mut answer = Answer::default();
+        for bound in handlers.iter() {
+            let one = std::slice::from_ref(bound);
+            let Dispatched { outcome, refusal } =
+                self.dispatch(TopicId::PluginQuery, one, Subject::None, Detail::None);
+            if refusal.is_some() {
+                return Answer { refusal, ..Answer::default() };
+            }
+            let report = outcome.decisions().query.unwrap_or_default();
+            match is_alone {
+                true => answer.out.extend(report),
+                false => {
+                    let name = bound.instance().name().to_string();
+                    answer.out.insert(name, Value::Object(report));
+                }
+            }
+        }
+        answer
+    }
+
+    /// The handlers of one plugin at a topic.
+    pub(super) fn handler_of(&self, topic: TopicId, name: &str) -> Option<BoundHandler> {
+        let handlers = self.handlers(topic)?;
+        handlers.iter().find(|bound| **bound.instance().name() == *name).cloned()
+    }
+}
+
+/// The bit of the instance's owner in a role mask.
+pub(super) const OWNER_ROLE: u32 = 1;
+
+pub(super) fn refused(text: String) -> Answer {
+    Answer { refusal: Some(text), ..Answer::default() }
+}
+
+/// What Flux is told of a dispatch.
+fn answer_of(dispatched: Dispatched) -> Answer {
+    let Dispatched { outcome, refusal } = dispatched;
+    let priority = match outcome.priority {
+        Priority::Set(priority) => Some(i64::from(priority)),
+        Priority::Unavailable => Some(UNAVAILABLE),
+        Priority::Unchanged => None,
+    };
+    let mut answer = Answer { refusal, priority, out: Map::new() };
+    let Decisions { annotations, resources, update, .. } = outcome.decisions();
+    if let Some(annotations) = annotations {
+        answer.out.insert("annotations".to_owned(), Value::Object(annotations));
+    }
+    if let Some(resources) = resources {
+        answer.out.insert("R".to_owned(), resources.to_value());
+    }
+    if let Some(update) = update {
+        answer.out.insert("validated".to_owned(), i32::from(update.validated).into());
+        answer.out.insert("feasibility".to_owned(), i32::from(update.feasibility).into());
+        if !update.further.is_empty() {
+            answer.out.insert("updates".to_owned(), Value::Object(update.further));
+        }
+    }
+    answer
+}

@@ -1,0 +1,494 @@
+//! JSON values of jansson, read by serde without a text in between.
+
+use std::ffi::{CStr, CString, c_void};
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde::de::{
+    DeserializeSeed, Deserializer, EnumAccess, Error as _, IntoDeserializer, MapAccess, SeqAccess,
+    Unexpected, VariantAccess, Visitor,
+};
+use serde::forward_to_deserialize_any;
+use serde_json::Value;
+
+use super::sys::{self, RawJson};
+use crate::flux::Lend;
+
+/// How deep values may be nested, as in serde_json.
+const MAX_DEPTH: u8 = 128;
+
+/// A JSON value of jansson, of which this holds a reference.
+pub struct Json(NonNull<RawJson>);
+
+// SAFETY: a `Json` is only read, and its value is not changed while it is read. Flux changes values on the
+// job manager's thread alone, and not during a callback, which is when the adapter reads them or passes them
+// to another thread that the callback waits for. The reference count is counted by atomic operations, here
+// and in jansson (which has them on each compiler that Flux is built with).
+unsafe impl Send for Json {}
+// SAFETY: as above.
+unsafe impl Sync for Json {}
+
+impl Json {
+    /// Takes a further reference to a value that somewhere else is kept alive.
+    ///
+    /// # Safety
+    /// `raw` is null or a valid value of jansson, for the time of this call.
+    pub(super) unsafe fn borrowed(raw: *mut RawJson) -> Option<Self> {
+        let raw = NonNull::new(raw)?;
+        // SAFETY: the caller says that it is valid.
+        unsafe { incref(raw) };
+        Some(Self(raw))
+    }
+
+    /// Takes over a reference.
+    ///
+    /// # Safety
+    /// `raw` is null or a valid value of jansson, and the caller gives up one reference to it.
+    pub(super) unsafe fn owned(raw: *mut RawJson) -> Option<Self> {
+        NonNull::new(raw).map(Self)
+    }
+
+    /// Gives the reference to C, which releases it.
+    pub(super) fn into_raw(self) -> *mut RawJson {
+        let raw = self.0.as_ptr();
+        std::mem::forget(self);
+        raw
+    }
+
+    pub(super) fn as_ptr(&self) -> *mut RawJson {
+        self.0.as_ptr()
+    }
+
+    /// Reads a text. Returns `None` when it isn't JSON, or has a number that jansson can't hold.
+    pub fn parse(text: &str) -> Option<Self> {
+        // SAFETY: the text is valid for its length, and jansson takes null for an error that isn't wanted.
+        // The result is null or a new reference.
+        unsafe {
+            let raw = sys::json_loadb(
+                text.as_ptr().cast(),
+                text.len(),
+                sys::JSON_LOAD_FLAGS,
+                std::ptr::null_mut::<c_void>(),
+            );
+            Self::owned(raw)
+        }
+    }
+
+    /// The value in jansson's form. Returns `None` for a number that jansson can't hold.
+    pub fn of(value: &Value) -> Option<Self> {
+        Self::parse(&value.to_string())
+    }
+
+    fn node(&self) -> Node<'_> {
+        Node { raw: self.0, depth: 0, holder: self }
+    }
+}
+
+/// # Safety
+/// `raw` is a valid value.
+unsafe fn count<'a>(raw: NonNull<RawJson>) -> Option<&'a AtomicUsize> {
+    // SAFETY: the field is valid as the value is, aligned as a `size_t`, and everything that changes it does so
+    // by atomic operations (see `Send`).
+    let count = unsafe { AtomicUsize::from_ptr(&raw mut (*raw.as_ptr()).refcount) };
+    // The values `true`, `false` and `null` are not counted.
+    (count.load(Ordering::Relaxed) != usize::MAX).then_some(count)
+}
+
+/// # Safety
+/// `raw` is a valid value.
+unsafe fn incref(raw: NonNull<RawJson>) {
+    // SAFETY: the caller says that it is valid.
+    if let Some(count) = unsafe { count(raw) } {
+        // Relaxed: the caller has a reference already.
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Clone for Json {
+    fn clone(&self) -> Self {
+        // SAFETY: this holds a reference.
+        unsafe { incref(self.0) };
+        Self(self.0)
+    }
+}
+
+impl Drop for Json {
+    fn drop(&mut self) {
+        // SAFETY: this holds a reference, which it gives up. The last one frees the value, as jansson's own
+        // `json_decref` does.
+        unsafe {
+            if let Some(count) = count(self.0)
+                && count.fetch_sub(1, Ordering::AcqRel) == 1
+            {
+                sys::json_delete(self.0.as_ptr());
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.read::<Value>() {
+            Ok(value) => value.fmt(f),
+            Err(error) => f.write_str(&error),
+        }
+    }
+}
+
+impl Lend for Json {
+    fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T, String> {
+        T::deserialize(self.node()).map_err(|error| error.to_string())
+    }
+
+    fn get(&self, key: &str) -> Option<Self> {
+        let key = CString::new(key).ok()?;
+        // SAFETY: both are valid. jansson gives null for what is no object, and for a missing key; else a
+        // value that lives as long as its object, of which this holds a reference.
+        unsafe { Self::borrowed(sys::json_object_get(self.as_ptr(), key.as_ptr())) }
+    }
+}
+
+/// A value within a [`Json`], which keeps it alive.
+#[derive(Clone, Copy)]
+struct Node<'de> {
+    raw: NonNull<RawJson>,
+    depth: u8,
+    holder: &'de Json,
+}
+
+impl<'de> Node<'de> {
+    /// A part of this value.
+    fn part(self, raw: *mut RawJson) -> Result<Self, Error> {
+        let raw = NonNull::new(raw).ok_or_else(|| Error::custom("a missing value"))?;
+        Ok(Self { raw, depth: self.depth + 1, holder: self.holder })
+    }
+
+    fn kind(self) -> i32 {
+        // SAFETY: valid, as a part of what `holder` holds.
+        unsafe { (*self.raw.as_ptr()).kind }
+    }
+
+    fn str(self) -> Result<&'de str, Error> {
+        // SAFETY: a valid string. Its bytes live as long as it, so as long as `holder` is borrowed.
+        let bytes = unsafe {
+            let start = sys::json_string_value(self.raw.as_ptr());
+            let length = sys::json_string_length(self.raw.as_ptr());
+            if start.is_null() {
+                return Err(Error::custom("a string that can't be read"));
+            }
+            std::slice::from_raw_parts(start.cast::<u8>(), length)
+        };
+        std::str::from_utf8(bytes).map_err(|_| Error::custom("a string that isn't UTF-8"))
+    }
+
+    fn check_depth(self) -> Result<(), Error> {
+        match self.depth < MAX_DEPTH - 1 {
+            true => Ok(()),
+            false => Err(Error::custom("recursion limit exceeded")),
+        }
+    }
+
+    fn members(self) -> Members<'de> {
+        // SAFETY: a valid object; null at the end.
+        let (iter, left) = unsafe {
+            (sys::json_object_iter(self.raw.as_ptr()), sys::json_object_size(self.raw.as_ptr()))
+        };
+        Members { object: self, iter, value: std::ptr::null_mut(), left }
+    }
+
+    fn elements(self) -> Elements<'de> {
+        // SAFETY: a valid array.
+        let left = unsafe { sys::json_array_size(self.raw.as_ptr()) };
+        Elements { array: self, index: 0, length: left }
+    }
+}
+
+/// Why a value can't be read.
+#[derive(Debug)]
+struct Error(String);
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl serde::de::Error for Error {
+    fn custom<T: fmt::Display>(text: T) -> Self {
+        Self(text.to_string())
+    }
+}
+
+impl<'de> Deserializer<'de> for Node<'de> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.kind() {
+            sys::JSON_OBJECT => {
+                self.check_depth()?;
+                let mut members = self.members();
+                let value = visitor.visit_map(&mut members)?;
+                match members.left {
+                    0 => Ok(value),
+                    left => Err(Error::invalid_length(left, &"fewer members in the object")),
+                }
+            }
+            sys::JSON_ARRAY => {
+                self.check_depth()?;
+                let mut elements = self.elements();
+                let value = visitor.visit_seq(&mut elements)?;
+                match elements.length - elements.index {
+                    0 => Ok(value),
+                    _ => {
+                        Err(Error::invalid_length(elements.length, &"fewer elements in the array"))
+                    }
+                }
+            }
+            sys::JSON_STRING => visitor.visit_borrowed_str(self.str()?),
+            sys::JSON_INTEGER => {
+                // SAFETY: a valid integer.
+                let integer = unsafe { sys::json_integer_value(self.raw.as_ptr()) };
+                // As a text is read: what isn't negative is unsigned.
+                match u64::try_from(integer) {
+                    Ok(unsigned) => visitor.visit_u64(unsigned),
+                    Err(_) => visitor.visit_i64(integer),
+                }
+            }
+            // SAFETY: a valid real.
+            sys::JSON_REAL => visitor.visit_f64(unsafe { sys::json_real_value(self.raw.as_ptr()) }),
+            sys::JSON_TRUE => visitor.visit_bool(true),
+            sys::JSON_FALSE => visitor.visit_bool(false),
+            _ => visitor.visit_unit(),
+        }
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.kind() > sys::JSON_FALSE {
+            true => visitor.visit_none(),
+            false => visitor.visit_some(self),
+        }
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        match self.kind() {
+            sys::JSON_STRING => visitor.visit_enum(self.str()?.into_deserializer()),
+            sys::JSON_OBJECT => {
+                self.check_depth()?;
+                let mut members = self.members();
+                let is_one = members.left == 1;
+                match members.next() {
+                    Some(name) if is_one => visitor
+                        .visit_enum(Variant { name: name?, value: self.part(members.value)? }),
+                    _ => Err(Error::invalid_value(Unexpected::Map, &"an object with a single key")),
+                }
+            }
+            _ => Err(Error::custom("invalid type: expected string or object")),
+        }
+    }
+
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        // Without a look at it: jobspecs and R are large, and most handlers don't ask for them.
+        visitor.visit_unit()
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
+        unit_struct seq tuple tuple_struct map struct identifier
+    }
+}
+
+/// What is left of an object's members.
+struct Members<'de> {
+    object: Node<'de>,
+    iter: *mut c_void,
+    /// The value whose key was read last.
+    value: *mut RawJson,
+    left: usize,
+}
+
+impl<'de> Members<'de> {
+    /// Goes on to the next member, and returns its key.
+    fn next(&mut self) -> Option<Result<&'de str, Error>> {
+        if self.iter.is_null() {
+            return None;
+        }
+        // SAFETY: the object is valid and isn't changed, so that its iterator stays valid. A key lives as long as
+        // its object, so as long as `holder` is borrowed.
+        let key = unsafe {
+            let key = CStr::from_ptr(sys::json_object_iter_key(self.iter));
+            self.value = sys::json_object_iter_value(self.iter);
+            self.iter = sys::json_object_iter_next(self.object.raw.as_ptr(), self.iter);
+            key
+        };
+        self.left = self.left.saturating_sub(1);
+        Some(key.to_str().map_err(|_| Error::custom("a key that isn't UTF-8")))
+    }
+}
+
+impl<'de> MapAccess<'de> for &mut Members<'de> {
+    type Error = Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, Error> {
+        match self.next() {
+            None => Ok(None),
+            Some(key) => seed.deserialize(Key(key?)).map(Some),
+        }
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
+        seed.deserialize(self.object.part(self.value)?)
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.left)
+    }
+}
+
+/// A key of an object. As in a text, a map may have numbers and booleans as keys.
+struct Key<'de>(&'de str);
+
+macro_rules! parsed_keys {
+    ($($method:ident $visit:ident)*) => { $(
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+            match self.0.parse() {
+                Ok(key) => visitor.$visit(key),
+                Err(_) => visitor.visit_borrowed_str(self.0),
+            }
+        }
+    )* };
+}
+
+impl<'de> Deserializer<'de> for Key<'de> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_borrowed_str(self.0)
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        visitor.visit_enum(self.0.into_deserializer())
+    }
+
+    parsed_keys! {
+        deserialize_bool visit_bool
+        deserialize_i8 visit_i8 deserialize_i16 visit_i16
+        deserialize_i32 visit_i32 deserialize_i64 visit_i64
+        deserialize_u8 visit_u8 deserialize_u16 visit_u16
+        deserialize_u32 visit_u32 deserialize_u64 visit_u64
+        deserialize_f32 visit_f32 deserialize_f64 visit_f64
+    }
+
+    forward_to_deserialize_any! {
+        i128 u128 char str string bytes byte_buf unit unit_struct seq tuple tuple_struct map struct
+        identifier ignored_any
+    }
+}
+
+/// What is left of an array's elements.
+struct Elements<'de> {
+    array: Node<'de>,
+    index: usize,
+    length: usize,
+}
+
+impl<'de> SeqAccess<'de> for &mut Elements<'de> {
+    type Error = Error;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, Error> {
+        if self.index >= self.length {
+            return Ok(None);
+        }
+        // SAFETY: a valid array; null for an index that it doesn't have.
+        let element = unsafe { sys::json_array_get(self.array.raw.as_ptr(), self.index) };
+        self.index += 1;
+        seed.deserialize(self.array.part(element)?).map(Some)
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.length - self.index)
+    }
+}
+
+/// A variant of an enum: an object of one member.
+struct Variant<'de> {
+    name: &'de str,
+    value: Node<'de>,
+}
+
+impl<'de> EnumAccess<'de> for Variant<'de> {
+    type Error = Error;
+    type Variant = Node<'de>;
+
+    fn variant_seed<V: DeserializeSeed<'de>>(
+        self,
+        seed: V,
+    ) -> Result<(V::Value, Node<'de>), Error> {
+        Ok((seed.deserialize(Key(self.name))?, self.value))
+    }
+}
+
+impl<'de> VariantAccess<'de> for Node<'de> {
+    type Error = Error;
+
+    fn unit_variant(self) -> Result<(), Error> {
+        serde::Deserialize::deserialize(self)
+    }
+
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Error> {
+        seed.deserialize(self)
+    }
+
+    fn tuple_variant<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, Error> {
+        match self.kind() {
+            sys::JSON_ARRAY => self.deserialize_any(visitor),
+            _ => Err(Error::custom("invalid type: expected tuple variant")),
+        }
+    }
+
+    fn struct_variant<V: Visitor<'de>>(
+        self,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        self.deserialize_any(visitor)
+    }
+}

@@ -1,0 +1,103 @@
+//! The thread on which asynchronous handlers run.
+//!
+//! Each loaded file has one, with a tokio runtime of its own. A handler that blocks it holds up the other
+//! handlers of the same file, and nothing of the broker.
+
+use std::collections::HashSet;
+use std::future::Future;
+use std::io;
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use jobtap_core::host::{BlockingCommand, PluginKey, ProcessCommand, Task};
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
+
+use crate::process::Processes;
+
+/// How long an unload waits for the thread. A future that blocks it keeps it, and the file stays in memory.
+const STOP: Duration = Duration::from_secs(2);
+
+/// The runtime. Dropping it stops it.
+#[derive(Debug)]
+pub(crate) struct Runtime {
+    handle: Handle,
+    processes: Processes,
+    /// Plugins that were removed: their work that has not begun is dropped.
+    dropped: Arc<Mutex<HashSet<PluginKey>>>,
+    stop: Mutex<Option<(oneshot::Sender<()>, mpsc::Receiver<()>)>>,
+}
+
+impl Runtime {
+    /// Starts the thread.
+    pub(crate) fn start() -> io::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let handle = runtime.handle().clone();
+        let (stop, stopped) = oneshot::channel();
+        let (ended, end) = mpsc::channel();
+        std::thread::Builder::new().name("jobtap".to_owned()).spawn(move || {
+            // An error: the sender was dropped, which also means to stop.
+            let _ = runtime.block_on(stopped);
+            // Drops all futures, and waits for no closure on another thread.
+            runtime.shutdown_background();
+            // Fails when the unload has not waited.
+            let _ = ended.send(());
+        })?;
+        Ok(Self {
+            handle,
+            processes: Processes::default(),
+            dropped: Arc::default(),
+            stop: Mutex::new(Some((stop, end))),
+        })
+    }
+
+    /// Runs a future.
+    pub(crate) fn spawn(&self, task: Task) {
+        self.handle.spawn(task.0);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        self.handle.block_on(future)
+    }
+
+    /// Runs or signals a process.
+    pub(crate) fn process(&self, plugin: PluginKey, command: ProcessCommand) {
+        if let Some(work) = self.processes.command(plugin, command) {
+            self.handle.spawn(work);
+        }
+    }
+
+    /// Runs work on a thread that nothing else waits for, or drops it.
+    pub(crate) fn blocking(&self, plugin: PluginKey, command: BlockingCommand) {
+        match command {
+            BlockingCommand::DropAll => {
+                self.dropped.lock().unwrap_or_else(PoisonError::into_inner).insert(plugin);
+            }
+            BlockingCommand::Run(work) => {
+                let dropped = Arc::clone(&self.dropped);
+                self.handle.spawn_blocking(move || {
+                    let set = dropped.lock().unwrap_or_else(PoisonError::into_inner);
+                    let is_dropped = set.contains(&plugin);
+                    drop(set);
+                    if work.is_awaited() && !is_dropped {
+                        work.run();
+                    }
+                });
+            }
+        }
+    }
+
+    /// Drops all futures and ends the thread; waits for that, but not for ever. Returns whether it has ended.
+    pub(crate) fn stop(&self) -> bool {
+        let stop = self.stop.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some((stop, end)) = stop else { return true };
+        // Fails when the thread has ended.
+        let _ = stop.send(());
+        end.recv_timeout(STOP).is_ok()
+    }
+}
+
+/// A future of a process.
+pub(crate) type Work = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;

@@ -1,0 +1,587 @@
+//! Plugins inside of a real Flux: the files that a wrapper crate makes of unchanged plugin crates, loaded by a
+//! broker that runs jobs.
+//!
+//! Flux is found by `JOBTAP_FLUX_PREFIX`, or in the `PATH`; without it each test says that it was skipped. Each
+//! test runs a shell script as the initial program of an instance of its own.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use jobtap_tests::workspace;
+use tempfile::TempDir;
+
+/// The longest that an instance may run, in seconds.
+const LONGEST: &str = "240";
+
+/// Returns the `flux` command, or says that the test is skipped.
+fn flux() -> Option<PathBuf> {
+    let named =
+        std::env::var_os("JOBTAP_FLUX_PREFIX").map(|prefix| Path::new(&prefix).join("bin/flux"));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = named.or_else(|| {
+        std::env::split_paths(&path)
+            .map(|directory| directory.join("flux"))
+            .find(|file| file.is_file())
+    });
+    if found.is_none() {
+        println!("skipped: there is no Flux; set JOBTAP_FLUX_PREFIX");
+    }
+    found
+}
+
+/// Builds a file of these plugins, once, and returns its path.
+fn file(plugins: &[&str]) -> PathBuf {
+    static FILES: OnceLock<Mutex<BTreeMap<String, PathBuf>>> = OnceLock::new();
+    let name = plugins.join("-");
+    let mut files =
+        FILES.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(file) = files.get(&name) {
+        return file.clone();
+    }
+    let exe = std::env::current_exe().unwrap();
+    let target = exe.ancestors().nth(3).unwrap().join("tmp/flux-host");
+    let krate = target.join(format!("wrappers/{name}"));
+    std::fs::create_dir_all(krate.join("src")).unwrap();
+    let root = workspace();
+    let crates: &[(&str, &str)] =
+        &[("deadline", "examples/deadline"), ("hosted", "tests/plugins/hosted")];
+    let mut manifest = format!(
+        "[package]\nname = \"wrapper-{name}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n\
+         [lib]\ncrate-type = [\"cdylib\"]\n\n[workspace]\n\n[dependencies]\n\
+         jobtap-flux = {{ path = \"{}\" }}\n",
+        root.join("jobtap-flux").display()
+    );
+    let mut uses = String::new();
+    for (krate, folder) in crates {
+        writeln!(manifest, "{krate} = {{ path = \"{}\" }}", root.join(folder).display()).unwrap();
+        writeln!(uses, "use {krate} as _;").unwrap();
+    }
+    let quoted: Vec<String> = plugins.iter().map(|plugin| format!("{plugin:?}")).collect();
+    let source = format!("{uses}jobtap_flux::export!([{}]);\n", quoted.join(", "));
+    std::fs::write(krate.join("Cargo.toml"), manifest).unwrap();
+    std::fs::write(krate.join("src/lib.rs"), source).unwrap();
+    std::fs::copy(root.join("Cargo.lock"), krate.join("Cargo.lock")).unwrap();
+    let status = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--offline"])
+        .current_dir(&krate)
+        .env("CARGO_TARGET_DIR", target.join("target"))
+        .env("CARGO_PROFILE_DEV_DEBUG", "0")
+        .status();
+    assert!(status.is_ok_and(|status| status.success()), "cargo build of {name} failed");
+    let built = format!("target/debug/libwrapper_{}.so", name.replace('-', "_"));
+    let file = target.join(built);
+    files.insert(name, file.clone());
+    file
+}
+
+/// A directory with files of plugins, in which instances run.
+struct Place {
+    directory: TempDir,
+    flux: PathBuf,
+}
+
+/// What a script printed.
+struct Printed {
+    out: String,
+    err: String,
+}
+
+impl Place {
+    /// A place with these files, or nothing when there is no Flux.
+    fn new(files: &[&[&str]]) -> Option<Self> {
+        let place = Self { directory: jobtap_tests::temporary(), flux: flux()? };
+        for plugins in files {
+            let to = place.path(&format!("{}.so", plugins.join("-")));
+            std::fs::copy(file(plugins), to).unwrap();
+        }
+        place.configure("");
+        Some(place)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Writes the instance's configuration.
+    fn configure(&self, more: &str) {
+        let host = hostname();
+        let text = format!(
+            "[resource]\nnoverify = true\n[[resource.config]]\nhosts = \"{host}\"\ncores = \"0-7\"\n{more}"
+        );
+        std::fs::create_dir_all(self.path("conf")).unwrap();
+        std::fs::write(self.path("conf/test.toml"), text).unwrap();
+    }
+
+    /// Runs a script in an instance.
+    #[track_caller]
+    fn run(&self, script: &str) -> Printed {
+        self.run_with(&[], script)
+    }
+
+    /// Runs a script in an instance that is started with these options.
+    #[track_caller]
+    fn run_with(&self, options: &[&str], script: &str) -> Printed {
+        let functions = r#"
+# Fails when it doesn't become true in a while.
+until_true() { for i in $(seq 600); do eval "$1" && return 0; sleep 0.05; done; echo "never: $1" >&2; return 1; }
+names() { flux job eventlog "$1" | awk '{print $2}' | tr '\n' ' '; echo; }
+# A request to a plugin, and its response.
+ask() { flux python -c 'import flux, json, sys
+try:
+    print(json.dumps(flux.Flux().rpc(sys.argv[1], json.loads(sys.argv[2])).get()))
+except OSError as error:
+    print(f"error {error.errno}: {error.strerror}")' "job-manager.$1" "${2-{\}}"; }
+TEST="--setattr=system.exec.test.run_duration"
+"#;
+        let script_file = self.path("script.sh");
+        std::fs::write(&script_file, format!("{functions}\n{script}")).unwrap();
+        let output = Command::new("timeout")
+            .arg("--kill-after=10")
+            .arg(LONGEST)
+            .arg(&self.flux)
+            .args(["start", "-c", "conf"])
+            .args(options)
+            .args(["bash", "script.sh"])
+            .current_dir(self.directory.path())
+            // An instance that is started again must find its jobs.
+            .envs((!options.is_empty()).then_some(("FLUX_DISABLE_JOB_CLEANUP", "1")))
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let out = String::from_utf8_lossy(&output.stdout).into_owned();
+        let err = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() != Some(124), "the instance hangs:\n{out}\n{err}");
+        assert!(
+            !matches!(output.status.code(), None | Some(128..)),
+            "the broker died ({}):\n{out}\n{err}",
+            output.status
+        );
+        Printed { out, err }
+    }
+}
+
+impl Printed {
+    /// Checks that the output has this text.
+    #[track_caller]
+    fn has(&self, text: &str) -> &Self {
+        assert!(
+            self.out.contains(text),
+            "no {text:?} in:\n{}\n--- stderr:\n{}",
+            self.out,
+            self.err
+        );
+        self
+    }
+
+    #[track_caller]
+    fn has_no(&self, text: &str) -> &Self {
+        assert!(!self.out.contains(text), "{text:?} is in:\n{}", self.out);
+        self
+    }
+
+    #[track_caller]
+    fn complains(&self, text: &str) -> &Self {
+        assert!(
+            self.err.contains(text),
+            "no {text:?} in:\n{}\n--- stdout:\n{}",
+            self.err,
+            self.out
+        );
+        self
+    }
+}
+
+fn hostname() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap().trim().to_owned()
+}
+
+/// Runs the rest of a test where there is a Flux.
+macro_rules! place {
+    ($($plugins:expr),*) => {
+        match Place::new(&[$(&$plugins),*]) {
+            Some(place) => place,
+            None => return,
+        }
+    };
+}
+
+#[test]
+fn an_unchanged_plugin_gives_its_verdicts_and_priorities() {
+    let place = place!(["deadline"]);
+    let printed = place.run(
+        r#"
+flux jobtap load ./deadline.so default=2h && flux jobtap list
+flux submit --setattr=deadline=1 true
+flux submit --setattr=deadline=soon true
+flux submit --setattr=deadline=$(( $(date +%s) + 60 )) -t 120s true
+id=$(flux submit --setattr=deadline=4000000000 $TEST=0.01s true)
+flux job wait-event $id clean >/dev/null; flux jobs -no '{priority}' $id
+flux jobtap query deadline.so
+"#,
+    );
+    printed.complains("deadline: it has passed already");
+    printed.complains("attributes.system.deadline must be a time in UNIX seconds, not \"soon\"");
+    printed.complains("deadline: the job may take 120 s, but only");
+    printed.has("deadline.so\n").has("294967294\n").has(r#""name":"deadline.so""#);
+}
+
+#[test]
+fn a_file_needs_only_libc_and_libgcc() {
+    let place = place!(["deadline"]);
+    let ldd = Command::new("ldd").arg(place.path("deadline.so")).output().unwrap();
+    let text = String::from_utf8_lossy(&ldd.stdout).into_owned();
+    let needed: Vec<&str> =
+        text.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    let known = |name: &&str| {
+        ["libc.so", "libgcc_s.so", "ld-linux", "linux-vdso", "libm.so"]
+            .iter()
+            .any(|k| name.contains(k))
+    };
+    assert!(needed.iter().all(known), "{needed:?}");
+}
+
+#[test]
+fn a_configuration_is_refused_with_its_text_and_followed_when_it_changes() {
+    let place = place!(["hosted"]);
+    let printed = place.run(
+        r#"
+flux jobtap load ./hosted.so bse=1
+flux jobtap load ./hosted.so refuse="not today"
+flux jobtap list; echo --
+flux jobtap load ./hosted.so
+id=$(flux submit --urgency=16 $TEST=0.01s true); flux job wait-event $id clean >/dev/null
+flux jobs -no 'first {priority}' $id
+printf '[plugins.hosted]\nbase = 5\n' >conf/more.toml; flux config reload
+id=$(flux submit $TEST=0.01s true); flux job wait-event $id clean >/dev/null
+flux jobs -no 'second {priority}' $id
+printf '[plugins.hosted]\nrefuse = "never"\n' >conf/more.toml; flux config reload || echo refused
+id=$(flux submit $TEST=0.01s true); flux job wait-event $id clean >/dev/null
+flux jobs -no 'third {priority}' $id
+"#,
+    );
+    printed.complains("[plugins.hosted]: unknown key \"bse\"; did you mean \"base\"?");
+    printed.complains("not today").complains("never");
+    printed.has("--\nfirst 1000\nsecond 1005\nrefused\nthird 1005\n").has_no("hosted.so\n--");
+}
+
+#[test]
+fn the_array_of_the_configuration_loads_plugins_with_their_conf() {
+    let place = place!(["hosted", "gate"]);
+    let file = place.path("hosted-gate.so");
+    let plugins = |conf: &str| {
+        format!("[job-manager]\nplugins = [ {{ load = \"{}\", conf = {conf} }} ]\n", file.display())
+    };
+    place.configure(&plugins("{ hosted = { base = 3 } }"));
+    let script = r#"
+flux jobtap list
+id=$(flux submit $TEST=0.01s true); flux job wait-event $id clean >/dev/null
+flux jobs -no 'priority {priority}' $id; flux jobtap query hosted-gate.so
+"#;
+    let printed = place.run(script);
+    printed.has("hosted-gate.so\npriority 1003\n").has(r#""hosted":{"started":0,"introduced":0}"#);
+    place.configure(&plugins("{ hosted = { base = \"x\" } }"));
+    let printed = place.run("true");
+    printed.complains("[plugins.hosted]").complains("base");
+}
+
+#[test]
+fn each_call_has_its_effect() {
+    let place = place!(["hosted"]);
+    let printed = place.run(
+        r#"
+flux jobtap load ./hosted.so
+flux submit --setattr=hosted.reject="no such thing today" true
+id=$(flux submit --setattr=hosted.rename=better --setattr=hosted.memo=hello --setattr=hosted.watch=1 \
+     --setattr=hosted.note=noted --dependency=hold:0.2 --dependency=soon:x --setattr=hosted.prolog='test -n "$JOB"' \
+     --setattr=hosted.epilog=0.05 $TEST=0.1s true)
+flux job wait-event $id clean >/dev/null
+names $id
+flux jobs -no 'name {name} memo {user.hosted}' $id
+ask hosted.asked "{\"id\": $(flux job id $id)}"
+ask hosted.asked '{"id": 3}'
+until_true '[ "$(ask hosted.ended)" = "{\"asked\": 1}" ]' && echo counted
+ask hosted.later
+id=$(flux submit --setattr=hosted.prolog='exit 3' $TEST=0.01s true)
+flux job wait-event $id clean >/dev/null; names $id; flux job eventlog $id | grep exception
+id=$(flux submit -n100 true); flux job wait-event -t 5 $id priority >/dev/null
+id=$(flux submit --urgency=hold --setattr=hosted.color=blue $TEST=0.01s true)
+flux update $id hosted.color=red; flux update $id hosted.color=green && flux job eventlog $id | grep jobspec-update
+flux jobs -a --json | grep -o '"note": *"noted"'
+flux cancel $id; flux job wait-event $id clean >/dev/null
+id=$(flux submit --flags=debug --dependency=hold:100 true); flux job wait-event -t 5 $id dependency-add >/dev/null
+flux cancel $id; flux job wait-event $id clean >/dev/null && echo canceled
+flux dmesg | grep hosted | grep -v registered
+"#,
+    );
+    printed.complains("no such thing today").complains("red is taken");
+    printed.has(
+        "submit jobspec-update dependency-add dependency-add validate dependency-remove dependency-remove depend \
+         priority memo alloc prolog-start prolog-finish start hosted.started finish epilog-start release \
+         epilog-finish free clean \n",
+    );
+    printed.has("name better memo hello\n").has("{\"asked\": 1}\n").has("there is no job");
+    printed.has("counted\n{\"asked\": 7}\n");
+    printed
+        .has("alloc prolog-start exception epilog-start prolog-finish epilog-finish free clean \n");
+    printed.has("type=\"prolog\" severity=0 note=\"prolog: exit code 3\"");
+    printed.has("attributes.system.hosted.color=\"green\"").has("\"noted\"");
+    printed.has("canceled\n").has_no("dropped");
+}
+
+#[test]
+fn two_thousand_jobs_go_through_all_handlers_over_a_restart() {
+    let place = place!(["hosted"]);
+    let state = place.path("state");
+    std::fs::create_dir_all(&state).unwrap();
+    let file = place.path("hosted.so");
+    place.configure(&format!("[job-manager]\nplugins = [ {{ load = \"{}\" }} ]\n", file.display()));
+    let options = [format!("-Sstatedir={}", state.display())];
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    let first = place.run_with(
+        &options,
+        r#"
+flux submit --quiet --cc=1-2000 --dependency=soon:x --setattr=hosted.prolog=: --setattr=hosted.epilog=0.01 $TEST=0.01s true
+until_true '[ $(ask hosted.ended | tr -dc 0-9) -ge 300 ]'
+flux queue stop --quiet
+until_true '[ $(flux jobs -f run -no "{id}" | wc -l) = 0 ]'
+ask hosted.ended
+"#,
+    );
+    first.has("{\"asked\": ");
+    let second = place.run_with(
+        &options,
+        r#"
+flux queue start --quiet
+until_true '[ $(flux jobs -a -c 0 -f completed -no "{id}" | wc -l) = 2000 ]'
+flux jobs -a -c 0 -no '{result}' | sort | uniq -c
+until_true '[ "$(ask hosted.ended)" = "{\"asked\": 2000}" ]'
+ask hosted.ended
+asked=$(flux jobs -a -c 0 -no '{id.dec}' | while read id; do ask hosted.asked "{\"id\": $id}"; break; done)
+echo "priority asked: $asked"
+flux dmesg | grep -c "hosted.*dropped"
+"#,
+    );
+    second.has(" 2000 COMPLETED\n").has("{\"asked\": 2000}\n").has("\n0\n");
+}
+
+#[test]
+fn data_and_open_prologs_are_there_after_a_restart() {
+    let place = place!(["hosted", "gate"]);
+    let state = place.path("state");
+    std::fs::create_dir_all(&state).unwrap();
+    let file = place.path("hosted-gate.so");
+    place.configure(&format!("[job-manager]\nplugins = [ {{ load = \"{}\" }} ]\n", file.display()));
+    let options = [format!("-Sstatedir={}", state.display())];
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    place
+        .run_with(
+            &options,
+            r#"
+one=$(flux submit --setattr=hosted.gate=reopen $TEST=0.01s true)
+two=$(flux submit --setattr=hosted.gate=lose $TEST=0.01s true)
+three=$(flux submit --setattr=hosted.prolog='sleep 9872' $TEST=0.01s true)
+for id in $one $two $three; do flux job wait-event -t 10 $id prolog-start >/dev/null; done
+four=$(flux submit --dependency=hold:2 $TEST=0.01s true)
+flux job wait-event -t 10 $four dependency-add >/dev/null
+flux queue stop --quiet
+five=$(flux submit $TEST=0.01s true); flux job wait-event -t 10 $five priority >/dev/null
+ask hosted.asked "{\"id\": $(flux job id $five)}"
+echo $one $two $three $four $five >ids
+"#,
+        )
+        .has("{\"asked\": 1}\n");
+    place
+        .run_with(
+            &options,
+            r#"
+read one two three four five <ids
+pgrep -x -f 'sleep 9872' || echo killed
+flux queue start --quiet
+until_true 'flux job eventlog $five | grep -q clean'
+ask hosted.asked "{\"id\": $(flux job id $five)}"
+flux job wait-event -t 10 $two clean >/dev/null; flux job eventlog $two | grep -o 'note=.*' | head -1
+flux job wait-event -t 10 $three clean >/dev/null; flux job eventlog $three | grep -o 'note=.*' | head -1
+names $one
+ask gate.lift; flux job wait-event -t 10 $one clean >/dev/null; names $one
+flux job wait-event -t 10 $four clean >/dev/null; names $four
+"#,
+        )
+        .has("killed\n")
+        .has("{\"asked\": 2}\n")
+        .has("note=\"prolog gate: the job manager was restarted while it was open\"")
+        .has("note=\"prolog hosted.prolog: the job manager was restarted while it was open\"")
+        .has("alloc prolog-start prolog-start prolog-finish \n{}\nsubmit")
+        .has("prolog-finish prolog-finish start finish")
+        .has("dependency-add validate dependency-remove depend");
+}
+
+#[test]
+fn files_are_loaded_removed_and_reloaded_while_jobs_run() {
+    let place = place!(["hosted", "gate"]);
+    let printed = place.run(
+        r#"
+id=$(flux submit --dependency=soon:x true 2>&1); echo "$id"
+flux submit --quiet --cc=1-20 --urgency=hold true
+flux submit --quiet --cc=1-4 $TEST=3s true
+cp hosted-gate.so one.so; cp hosted-gate.so two.so
+flux jobtap load ./one.so
+flux jobtap query one.so
+kept=$(flux submit --setattr=hosted.gate=keep $TEST=0.01s true)
+slow=$(flux submit --setattr=hosted.prolog='sleep 9871' $TEST=0.01s true)
+held=$(flux submit --dependency=hold:1 $TEST=0.01s true)
+for id in $kept $slow; do flux job wait-event -t 10 $id prolog-start >/dev/null; done
+flux jobtap remove one.so
+flux job wait-event -t 10 $kept clean >/dev/null; flux job eventlog $kept | grep -o 'note=.*' | head -1
+flux job wait-event -t 10 $slow clean >/dev/null; flux job eventlog $slow | grep -o 'note=.*' | head -1
+pgrep -x -f 'sleep 9871' || echo killed
+flux job wait-event -t 10 $held dependency-add >/dev/null; names $held
+ask hosted.later
+flux jobtap load ./two.so
+flux job wait-event -t 10 $held clean >/dev/null; names $held
+ask hosted.later
+for i in $(seq 5); do flux jobtap remove two.so; flux jobtap load ./two.so; done
+flux jobs -no '{priority}' | sort | uniq -c
+flux dmesg | grep -o 'gate: unload with . open' | head -1
+flux cancel --all; until_true '[ $(flux jobs -no "{id}" | wc -l) = 0 ]' && echo drained
+"#,
+    );
+    printed.has("dependency scheme \"soon\" not supported");
+    printed.has("\"introduced\":24");
+    printed.has("note=\"prolog gate: its plugin was removed\"");
+    printed.has("note=\"prolog hosted.prolog: its plugin was removed\"").has("killed\n");
+    printed.has("submit dependency-add validate \nerror 38");
+    printed.has("dependency-remove depend priority alloc").has("{\"asked\": 7}\n");
+    printed.has("gate: unload with 1 open").has("drained\n");
+}
+
+#[test]
+fn a_panic_never_opens_a_gate_and_never_ends_the_broker() {
+    let place = place!(["panics"], ["gate"]);
+    let printed = place.run(
+        r#"
+load() { flux jobtap remove panics.so 2>/dev/null; flux jobtap load ./panics.so; }
+for topic in job.create job.validate job.dependency.panics; do
+    load
+    flux submit --dependency=panics:x --setattr=hosted.panic=$topic true
+done
+for topic in job.new job.state.depend job.state.priority job.state.sched job.state.run job.state.cleanup job.state.inactive; do
+    load
+    id=$(flux submit --setattr=hosted.panic=$topic $TEST=0.01s true)
+    flux job wait-event -t 10 $id clean >/dev/null && flux jobs -no "$topic {result}" $id
+done
+load
+id=$(flux submit --setattr=hosted.panic=prolog $TEST=0.01s true)
+flux job wait-event -t 10 $id clean >/dev/null; flux job eventlog $id | grep -o 'note=.*' | head -1; names $id
+load; ask panics.panic; ask panics.later; flux jobtap query panics.so
+flux submit --setattr=hosted.panic=job.validate true
+flux submit true
+load; id=$(flux submit $TEST=0.01s true); flux job wait-event -t 10 $id clean >/dev/null && echo works again
+flux jobtap load ./gate.so
+id=$(flux submit --setattr=hosted.gate=drop $TEST=0.01s true)
+flux job wait-event -t 10 $id clean >/dev/null; flux job eventlog $id | grep -o 'note=.*' | head -1
+flux dmesg | grep 'panics: '
+"#,
+    );
+    for _ in 0..3 {
+        printed.complains("plugin panics failed; what was asked is refused, please report it");
+    }
+    for state in ["depend", "priority", "sched", "run", "cleanup", "inactive"] {
+        printed.has(&format!("job.state.{state} COMPLETED\n"));
+    }
+    printed.has("job.new COMPLETED\n");
+    printed.has("note=\"panics.prolog panicked: wished in the prolog\"");
+    printed.has("alloc prolog-start exception prolog-finish free clean");
+    printed.has("error 5: plugin panics failed; please report it");
+    printed.complains("plugin panics has failed repeatedly").has("works again\n");
+    printed.has("gate of plugin gate ended without a result");
+    printed.has("panics: later: panicked: wished later");
+    printed.has("panics: faulted after 3 panics within 60 s");
+}
+
+#[test]
+fn a_handler_that_blocks_its_thread_holds_up_no_broker() {
+    let place = place!(["panics"]);
+    let printed = place.run(
+        r#"
+flux jobtap load ./panics.so
+id=$(flux submit --setattr=hosted.panic=hang $TEST=0.01s true)
+flux job wait-event -t 10 $id prolog-start >/dev/null
+flux cancel $id; flux job wait-event -t 10 $id clean >/dev/null && echo canceled
+flux jobtap remove panics.so && echo removed
+id=$(flux submit $TEST=0.01s true); flux job wait-event -t 10 $id clean >/dev/null && echo runs on
+"#,
+    );
+    printed.has("canceled\nremoved\nruns on\n");
+}
+
+#[test]
+fn a_replaced_file_is_refused_instead_of_running_the_old_code() {
+    let place = place!(["hosted"], ["gate"]);
+    let printed = place.run(
+        r#"
+cp hosted.so it.so; flux jobtap load ./it.so && flux jobtap remove it.so
+flux jobtap load ./it.so && flux jobtap remove it.so && echo again
+cp gate.so new.so; mv new.so it.so
+flux jobtap load ./it.so || echo refused
+cp gate.so it-2.so; flux jobtap load ./it-2.so && flux jobtap list
+flux dmesg | grep 'give each build'
+"#,
+    );
+    printed.has("again\n").has("it-2.so\n");
+}
+
+#[test]
+fn a_plugin_that_needs_more_than_flux_has_is_refused() {
+    let place = place!(["undecided"], ["no-such-plugin"]);
+    let printed = place.run(
+        r#"
+flux jobtap load ./undecided.so || echo refused
+flux jobtap load ./no-such-plugin.so || echo refused
+flux dmesg | grep jobtap:
+"#,
+    );
+    printed
+        .has("refused\nrefused\n")
+        .has("plugin \"undecided\" can't run in Flux: validate handles job.validate");
+    printed.has("plugin \"no-such-plugin\" is not in this file");
+}
+
+#[test]
+fn it_runs_in_an_instance_of_four_brokers() {
+    let place = place!(["hosted"]);
+    // Without the resources of the configuration, which are of one host.
+    std::fs::write(place.path("conf/test.toml"), "").unwrap();
+    let printed = place.run_with(
+        &["-s4"],
+        r#"
+flux jobtap load ./hosted.so
+flux resource list -s free -no '{nnodes}'
+id=$(flux submit -N4 --dependency=soon:x --setattr=hosted.prolog=: true)
+flux job wait-event -t 30 $id clean >/dev/null; flux jobs -no '{result} {priority}' $id
+flux exec -r 3 flux submit --quiet --wait true && echo from rank 3
+"#,
+    );
+    printed.has("4\nCOMPLETED 1000\nfrom rank 3\n");
+}
+
+#[test]
+fn a_long_chain_of_dependencies_does_not_use_up_the_stack() {
+    let place = place!(["hosted"]);
+    let printed = place.run(
+        r#"
+flux jobtap load ./hosted.so
+flux queue stop --quiet
+id=$(flux submit $TEST=0.001s true)
+# What removes the dependency of one job in the callback of the one before.
+for i in $(seq 200); do id=$(flux submit --dependency=afterany:$id $TEST=0.001s true); done
+flux cancel --all --quiet
+until_true '[ $(flux jobs -no "{id}" | wc -l) = 0 ]' && echo drained
+"#,
+    );
+    printed.has("drained\n");
+}
