@@ -53,13 +53,13 @@ impl<F: Flux> Adapter<F> {
             return;
         }
         // Counted as a callback, since calls of Flux below come back here.
-        self.depth.set(1);
+        let nested = self.nested();
         loop {
             let next = self.put_off.borrow_mut().pop_front();
             let Some((origin, queued)) = next else { break };
             self.carry_out_one(origin, queued);
         }
-        self.depth.set(0);
+        drop(nested);
         self.store_data();
     }
 

@@ -134,6 +134,19 @@ struct Left {
     plugin: String,
 }
 
+/// A callback that is on the machine's stack. Also one that a panic leaves is counted out.
+struct Nested<'a, F: Flux>(&'a Adapter<F>);
+
+impl<F: Flux> Drop for Nested<'_, F> {
+    fn drop(&mut self) {
+        let depth = self.0.depth.get() - 1;
+        self.0.depth.set(depth);
+        if depth == 0 {
+            self.0.answers.borrow_mut().clear();
+        }
+    }
+}
+
 impl<F: Flux> fmt::Debug for Adapter<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Adapter").field("stack", &self.stack).finish_non_exhaustive()
@@ -182,6 +195,12 @@ impl<F: Flux> Adapter<F> {
             Ok(resources) => self.instance.borrow_mut().resources = Rc::new(resources),
             Err(error) => self.log(Level::Warning, &format!("resource.R: {error}")),
         }
+    }
+
+    /// Counts a callback for as long as the result lives.
+    fn nested(&self) -> Nested<'_, F> {
+        self.depth.set(self.depth.get() + 1);
+        Nested(self)
     }
 
     fn log(&self, level: Level, text: &str) {

@@ -74,9 +74,9 @@ impl<'t> JobTopic<'t> {
 impl<F: Flux> Adapter<F> {
     /// Handles a callback of Flux.
     pub fn call(&self, topic: &str, input: Option<&F::Json>) -> Answer {
-        self.depth.set(self.depth.get() + 1);
+        let nested = self.nested();
         let answer = self.route(topic, input);
-        self.depth.set(self.depth.get() - 1);
+        drop(nested);
         self.settle();
         answer
     }

@@ -715,3 +715,21 @@ fn timers_fire_in_their_order_and_only_when_due() {
     assert_eq!(kit.take(), [r#"post 1 memo {"after":20.0}"#, r#"post 1 memo {"after":30.0}"#]);
     assert_eq!(kit.flux.timer.get(), None);
 }
+
+#[test]
+fn a_defect_that_unwinds_through_the_adapter_leaves_it_working() {
+    let kit = Kit::new(&[of::<Counts>()]);
+    kit.submit(1);
+    kit.adapter.committed(Ok(()));
+    kit.take();
+    *kit.flux.hook.borrow_mut() =
+        Some(Box::new(|call| assert!(!call.starts_with("lookup"), "a defect")));
+    let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        kit.call("job.state.priority", 9, State::Priority, json!({}));
+    }));
+    assert!(unwound.is_err());
+    kit.flux.hook.borrow_mut().take();
+    kit.take();
+    assert_eq!(kit.call("job.state.priority", 1, State::Priority, json!({})).priority, Some(2));
+    assert!(kit.take().iter().any(|call| call.starts_with("commit ")), "data is stored again");
+}
