@@ -312,6 +312,9 @@ ask hosted.later
 id=$(flux submit --setattr=hosted.prolog='exit 3' $TEST=0.01s true)
 flux job wait-event $id clean >/dev/null; names $id; flux job eventlog $id | grep exception
 id=$(flux submit -n100 true); flux job wait-event -t 5 $id priority >/dev/null
+# A timer that fires before Flux has stored the submission.
+id=$(flux submit --dependency=hold:0 --dependency=soon:x $TEST=0.01s true)
+flux job wait-event -t 20 $id clean >/dev/null && echo in time
 id=$(flux submit --urgency=hold --setattr=hosted.color=blue $TEST=0.01s true)
 flux update $id hosted.color=red; flux update $id hosted.color=green && flux job eventlog $id | grep jobspec-update
 flux jobs -a --json | grep -o '"note": *"noted"'
@@ -333,7 +336,7 @@ flux dmesg | grep hosted | grep -v registered
         .has("alloc prolog-start exception epilog-start prolog-finish epilog-finish free clean \n");
     printed.has("type=\"prolog\" severity=0 note=\"prolog: exit code 3\"");
     printed.has("attributes.system.hosted.color=\"green\"").has("\"noted\"");
-    printed.has("canceled\n").has_no("dropped");
+    printed.has("in time\n").has("canceled\n").has_no("dropped");
 }
 
 #[test]

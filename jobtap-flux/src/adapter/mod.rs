@@ -111,6 +111,8 @@ struct Open {
     at_end: FxHashMap<JobId, Vec<(PluginKey, RemoteWork)>>,
     /// Requests that are answered later.
     requests: FxHashMap<ReplyTo, Request>,
+    /// What was asked for on jobs that are accepted, and whose submission Flux has not stored yet.
+    held: FxHashMap<JobId, Vec<(&'static str, Queued)>>,
     /// Epilogs that are started once the job is in CLEANUP.
     epilogs: FxHashMap<JobId, Vec<(PluginKey, String)>>,
     /// The times of each plugin's panics within the last period.
