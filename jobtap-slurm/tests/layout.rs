@@ -1,5 +1,7 @@
 //! What the build script finds in headers, with headers that are none of Slurm's.
 
+#![allow(clippy::unwrap_used)]
+
 // Their functions are called by the build script, and some of them only there.
 #[allow(dead_code, clippy::print_stdout)]
 #[path = "../build/headers.rs"]
