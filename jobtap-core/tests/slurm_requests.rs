@@ -72,6 +72,32 @@ mod users {
         assert_eq!(m.messages(), ["8 is unknown of 0", "8 is unknown of 0"]);
     }
 
+    #[derive(Default)]
+    struct Unprioritized;
+
+    #[jobtap_plugin(name = "unprioritized")]
+    impl Unprioritized {
+        #[on("slurm.job_submit")]
+        fn submit(mut desc: Descriptor<'_>) {
+            desc.priority = match desc.priority {
+                Some(7) => Some(1_000_000),
+                _ => None,
+            };
+        }
+    }
+
+    #[test]
+    fn a_job_without_a_priority_has_the_default_urgency() {
+        let mut m = with::<Unprioritized>();
+        let mut urgency = |asked| {
+            let id = m.submit(TestJob::new().urgency(asked)).unwrap();
+            m.job(id).urgency().value()
+        };
+        assert_eq!((urgency(0), urgency(20)), (16, 16));
+        // A number of Slurm's that is no urgency leaves the urgency as it was asked for.
+        assert_eq!(urgency(7), 7);
+    }
+
     #[test]
     fn a_change_is_about_a_job_of_its_user() {
         let m = TestManager::new().plugin::<ByUrgency>().plugin::<Sync>();
