@@ -5,6 +5,7 @@
 
 #[cfg(test)]
 mod c_interface;
+pub mod hosts;
 #[cfg(test)]
 mod misuse;
 pub mod slurm_fields;
@@ -47,6 +48,8 @@ chapters! {
     slurm = "slurm.md";
     slurm_lua = "slurm-lua.md";
     slurm_prep = "slurm-prep.md";
+    in_your_slurm = "in-your-slurm.md";
+    hosts_table = "hosts.md";
     from_c = "from-c.md";
     misuse_table = "misuse.md";
     rust_mistakes = "rust-mistakes.md";

@@ -10,8 +10,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// The folders of the packages that a manager is made of.
-const PACKAGES: &[&str] =
-    &["jobtap-builtins", "jobtap-core", "jobtap-macros", "jobtap-topics", "manager-bin"];
+const PACKAGES: &[&str] = &[
+    "jobtap-builtins",
+    "jobtap-core",
+    "jobtap-macros",
+    "jobtap-slurm",
+    "jobtap-topics",
+    "manager-bin",
+];
 
 fn main() -> io::Result<()> {
     let here = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
@@ -23,7 +29,7 @@ fn main() -> io::Result<()> {
             collect(&root, name, &mut files)?;
         }
         for package in PACKAGES {
-            for part in ["Cargo.toml", "build.rs", "src", "benches"] {
+            for part in ["Cargo.toml", "build.rs", "build", "src", "benches"] {
                 collect(&root, &format!("{package}/{part}"), &mut files)?;
             }
             // The time of a directory shows files that were added or removed.

@@ -5,6 +5,7 @@
 
 pub mod leftovers;
 pub mod site;
+pub mod slurm;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read};

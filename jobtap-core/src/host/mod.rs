@@ -61,7 +61,7 @@ pub use is_error::IsError;
 pub use meter::{BUCKETS, HandlerStats, SAMPLE, Ticks};
 pub use offers::{
     CALL_OFFERS, CallOffers, HostKind, Offer, Offers, SERVICE_OFFERS, TOPIC_OFFERS, TopicOffers,
-    call_name,
+    call_name, topic_named,
 };
 pub use order::{Placement, arrange};
 pub use outcome::{Decisions, Outcome};

@@ -153,6 +153,19 @@ impl Offers {
     }
 }
 
+/// The topic of a name, such as `job.validate`; for a member such as `job.dependency.afterok` that of its
+/// family.
+pub fn topic_named(name: &str) -> Option<TopicId> {
+    let rows = || TOPIC_OFFERS.iter().map(|row| row.id);
+    let exact = rows().find(|id| id.name() == name);
+    exact.or_else(|| {
+        let family =
+            |id: &TopicId| id.name().strip_suffix('*').is_some_and(|f| name.starts_with(f));
+        // `job.*` has every prefix: the longest name is the nearest family.
+        rows().filter(family).max_by_key(|id| id.name().len())
+    })
+}
+
 /// A row of the table of topics.
 #[derive(Debug, Clone, Copy)]
 pub struct TopicOffers {
@@ -288,9 +301,13 @@ pub const TOPIC_OFFERS: &[TopicOffers] = &[
 /// What the hosts offer of services, which share no topic.
 pub const SERVICE_OFFERS: Offers = Offers { flux: FULL, submit: NO_SERVICES, prep: NO_SERVICES };
 
-const OF_PENDING_JOBS: Offer =
-    Offer::Missing("Slurm lets a plugin change the request only, and not a job that exists");
-const NO_PEER: Offer = Offer::Missing("Flux's interface for plugins has no such call");
+const OF_PENDING_JOBS: Offer = Offer::Missing(
+    "Slurm lets a plugin change the request only, and not a job that exists: run the plugin in Flux or \
+     in jobtap's manager",
+);
+const NO_PEER: Offer = Offer::Missing(
+    "Flux's interface for plugins has no such call: run the plugin in jobtap's manager",
+);
 
 const fn call(name: &'static str, flux: Offer, submit: Offer, prep: Offer) -> CallOffers {
     CallOffers { name, offers: Offers { flux, submit, prep } }
@@ -301,8 +318,18 @@ const fn call(name: &'static str, flux: Offer, submit: Offer, prep: Offer) -> Ca
 pub const CALL_OFFERS: &[CallOffers] = &[
     call("dependency_add", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
     call("dependency_remove", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
-    call("prolog_start", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
-    call("epilog_start", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
+    call(
+        "prolog_start",
+        FULL,
+        OF_PENDING_JOBS,
+        Offer::With("in `job.state.run`: it is a part of the job's PrologSlurmctld"),
+    ),
+    call(
+        "epilog_start",
+        FULL,
+        OF_PENDING_JOBS,
+        Offer::With("in `job.state.cleanup`: it is a part of the job's EpilogSlurmctld"),
+    ),
     call("prolog_reopen", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
     call("raise", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
     call("reprioritize", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
@@ -339,6 +366,17 @@ pub const CALL_OFFERS: &[CallOffers] = &[
     ),
     call("set_flag", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
     call("subscribe", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
+    call(
+        "data",
+        FULL,
+        Offer::With(
+            "in memory: that of a job until the request is answered, that of the instance until the daemon ends",
+        ),
+        Offer::With(
+            "in memory: that of a job until the prolog or epilog has ended, that of the instance until the \
+             daemon ends",
+        ),
+    ),
     call("drain", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
     call("retain_resources", NO_PEER, OF_PENDING_JOBS, OF_PENDING_JOBS),
     call(
@@ -423,6 +461,15 @@ mod tests {
             assert_eq!(HostKind::named(host.name()), Some(host));
         }
         assert_eq!(HostKind::named("slurm"), None);
+    }
+
+    #[test]
+    fn a_topic_is_found_by_its_name_or_its_family() {
+        assert_eq!(topic_named("job.validate"), Some(TopicId::JobValidate));
+        assert_eq!(topic_named("job.dependency.afterok"), Some(TopicId::JobDependency));
+        assert_eq!(topic_named("job.update"), Some(TopicId::JobUpdate));
+        assert_eq!(topic_named("job.state.run"), Some(TopicId::JobStateRun));
+        assert_eq!(topic_named("fairshare.usage"), None);
     }
 
     #[test]

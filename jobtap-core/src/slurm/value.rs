@@ -194,14 +194,18 @@ fn number_text(number: f64) -> String {
         };
         return text.to_owned();
     }
-    let exponent = number.abs().log10().floor();
-    if (-4.0..14.0).contains(&exponent) {
-        let digits = (13.0 - exponent).clamp(0.0, 19.0) as usize;
-        let text = format!("{number:.digits$}");
-        return text.trim_end_matches('0').trim_end_matches('.').to_owned();
-    }
+    // The exponent after rounding to the 14 digits that are shown.
     let text = format!("{number:.13e}");
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    if let Some(digits) =
+        exponent.parse().ok().filter(|e| (-4..14).contains(e)).map(|e: i32| 13 - e)
+    {
+        let text = format!("{number:.0$}", digits.unsigned_abs() as usize);
+        return match text.contains('.') {
+            true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+            false => text,
+        };
+    }
     let mantissa = mantissa.trim_end_matches('0').trim_end_matches('.');
     match exponent.strip_prefix('-') {
         Some(exponent) => format!("{mantissa}e-{exponent:0>2}"),

@@ -5,6 +5,7 @@ use std::io::{BufReader, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use cargo_metadata::camino::Utf8PathBuf;
 use cargo_metadata::diagnostic::DiagnosticLevel;
 use cargo_metadata::{CompilerMessage, Message};
 
@@ -15,7 +16,7 @@ use super::generate;
 use super::plan::Plan;
 use super::resolve::{self, Package, PackageId, Resolved};
 
-/// Runs `cargo build` and returns the binary that it made.
+/// Runs `cargo build` and returns the binary, or the shared library, that it made.
 pub(super) fn compile(
     cargo: &Cargo,
     plan: &Plan,
@@ -111,7 +112,7 @@ pub(super) struct Settings {
 fn watch(command: &mut Command, plan: &Plan, resolved: &Resolved) -> Result<PathBuf, BuildError> {
     let mut child = command.stdout(Stdio::piped()).spawn().map_err(|e| no_program(command, e))?;
     let mut errors: BTreeMap<PackageId, u32> = BTreeMap::new();
-    let mut executable = None;
+    let mut product = None;
     let messages = BufReader::new(child.stdout.take().ok_or_else(no_messages)?);
     for message in Message::parse_stream(messages) {
         match message.map_err(|_| no_messages())? {
@@ -129,14 +130,20 @@ fn watch(command: &mut Command, plan: &Plan, resolved: &Resolved) -> Result<Path
                 }
             }
             Message::CompilerArtifact(artifact) => {
-                executable = artifact.executable.map(Into::into).or(executable);
+                let library = || {
+                    let is_ours = artifact.package_id == *resolved.root();
+                    let is_shared = |file: &&Utf8PathBuf| file.extension() == Some("so");
+                    artifact.filenames.iter().find(is_shared).filter(|_| is_ours).cloned()
+                };
+                let made = artifact.executable.clone().or_else(library);
+                product = made.map(Into::into).or(product);
             }
             _ => {}
         }
     }
     let status = child.wait().map_err(|_| no_messages())?;
-    match executable {
-        Some(executable) if status.success() => Ok(executable),
+    match product {
+        Some(product) if status.success() => Ok(product),
         _ => Err(BuildError::Compile(blame(&errors, plan, resolved))),
     }
 }
@@ -151,8 +158,9 @@ fn is_plugin(package: &Package, plan: &Plan) -> bool {
 
 /// Names the crates that don't compile, and where the manifest takes plugins from.
 fn blame(errors: &BTreeMap<PackageId, u32>, plan: &Plan, resolved: &Resolved) -> String {
+    let what = if plan.manifest.manager.host.is_some() { "the library" } else { "the manager" };
     if errors.is_empty() {
-        return "the manager was not built: cargo's own message is above".into();
+        return format!("{what} was not built: cargo's own message is above");
     }
     let lines = errors.iter().map(|(id, count)| {
         let plural = if *count == 1 { "error" } else { "errors" };
@@ -170,7 +178,7 @@ fn blame(errors: &BTreeMap<PackageId, u32>, plan: &Plan, resolved: &Resolved) ->
             );
         }
         if id == resolved.root() {
-            return format!("linking the manager failed: {count} {plural}, above");
+            return format!("linking {what} failed: {count} {plural}, above");
         }
         let users = plan.manifest.plugins.iter().filter(|entry| {
             let package = resolved.direct(&entry.name);

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::checksum;
 use super::error::BuildError;
+use super::host::Host;
 use super::sdk;
 
 /// The mark at which the text in a binary begins. Its length and its checksum follow.
@@ -23,6 +24,9 @@ pub struct Composition {
     pub name: String,
     /// The binary's version.
     pub version: String,
+    /// The host that loads it; `None` is a manager itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<Host>,
     /// The SDK's version.
     pub sdk: String,
     /// SHA-256 over the SDK's sources.
@@ -35,6 +39,9 @@ pub struct Composition {
     pub rustc: String,
     /// The crates whose plugins it has.
     pub crates: Vec<CrateInfo>,
+    /// Its plugins, as their source tells.
+    #[serde(default)]
+    pub plugins: Vec<PluginInfo>,
     /// Its plugins in the order in which they are called.
     pub order: Vec<String>,
     /// Those that it must have. The others are under a `#[cfg]` that only the compiler can evaluate.
@@ -50,6 +57,18 @@ pub struct Composition {
     pub lock: String,
     /// The bill of materials, CycloneDX.
     pub sbom: Value,
+}
+
+/// A plugin, as its source tells.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PluginInfo {
+    /// Its name.
+    pub name: String,
+    /// The crate that contains it.
+    #[serde(rename = "crate")]
+    pub crate_name: String,
+    /// The topics of its handlers, sorted.
+    pub topics: Vec<String>,
 }
 
 /// A crate with plugins.
@@ -101,7 +120,7 @@ impl Composition {
         let bytes = std::fs::read(file).map_err(BuildError::file(file))?;
         Self::search(&bytes).ok_or_else(|| BuildError::NotBuilt {
             path: file.to_path_buf(),
-            reason: "no manager made by `jobtap build`: it names no plugins".into(),
+            reason: "`jobtap build` has not made this file: it names no plugins".into(),
         })
     }
 
@@ -123,7 +142,7 @@ impl Composition {
     }
 
     /// Returns a crate by its name.
-    pub(super) fn crate_info(&self, name: &str) -> Option<&CrateInfo> {
+    pub(crate) fn crate_info(&self, name: &str) -> Option<&CrateInfo> {
         self.crates.iter().find(|info| info.name == name)
     }
 }
@@ -159,6 +178,7 @@ pub(super) mod tests {
         Composition {
             name: "site".into(),
             version: "1.0.0".into(),
+            host: None,
             sdk: "0.1.0".into(),
             sdk_checksum: "00".into(),
             target: "x86_64-unknown-linux-gnu".into(),
@@ -169,6 +189,11 @@ pub(super) mod tests {
                 version: "0.1.0".into(),
                 source: "path+../deadline".into(),
                 checksum: "11".into(),
+            }],
+            plugins: vec![PluginInfo {
+                name: "deadline".into(),
+                crate_name: "deadline".into(),
+                topics: vec!["job.validate".into()],
             }],
             order: vec![".priority-default".into(), "deadline".into()],
             required: vec!["deadline".into()],

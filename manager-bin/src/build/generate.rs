@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value, value};
 
 use super::error::BuildError;
+use super::host::Host;
 use super::manifest::PluginEntry;
 use super::plan::Plan;
 use super::requirement;
@@ -49,7 +50,9 @@ pub(super) fn generate(plan: &Plan) -> Generated {
     generated.links.insert("sdk".into(), plan.sdk.root.clone());
     let text = cargo_toml(plan, &mut generated.links);
     generated.files.insert("Cargo.toml".into(), text.into_bytes());
-    generated.files.insert("src/main.rs".into(), main_rs(plan).into_bytes());
+    if plan.manifest.manager.host.is_none() {
+        generated.files.insert("src/main.rs".into(), main_rs(plan).into_bytes());
+    }
     let config = cargo_config(plan, &mut generated.links);
     generated.files.insert(".cargo/config.toml".into(), config.into_bytes());
     if let Some(toolchain) = &plan.manifest.manager.toolchain {
@@ -172,18 +175,23 @@ pub(super) fn write_if_changed(file: &Path, bytes: &[u8]) -> Result<(), BuildErr
     files::write_whole(file, bytes, Access::Kept).map_err(BuildError::file(file))
 }
 
-fn main_rs(plan: &Plan) -> String {
+/// The crates with plugins, as Rust names them.
+pub(super) fn uses(plan: &Plan) -> Vec<String> {
     let mut uses: Vec<String> =
         plan.manifest.plugins.iter().map(|plugin| plugin.library()).collect();
     if !plan.builtins.is_empty() {
         uses.push("jobtap_builtins".into());
     }
     uses.sort();
+    uses
+}
+
+fn main_rs(plan: &Plan) -> String {
     let mut text = format!(
         "//! {}: a custom job manager, made by `jobtap build`.\n\nuse std::process::ExitCode;\n\n",
         plan.manifest.manager.name
     );
-    for name in uses {
+    for name in uses(plan) {
         let _ = writeln!(text, "use {name} as _;");
     }
     let _ = write!(
@@ -199,8 +207,9 @@ fn cargo_toml(plan: &Plan, links: &mut BTreeMap<String, PathBuf>) -> String {
         Some(root) => root.join(package).display().to_string(),
         None => format!("sdk/{package}"),
     };
+    let name = manager.host.map(|host| host.crate_name(&manager.name));
     let package = table([
-        ("name", value(&manager.name)),
+        ("name", value(name.as_ref().unwrap_or(&manager.name))),
         ("version", value(&manager.version)),
         ("edition", value("2024")),
         ("publish", value(false)),
@@ -211,8 +220,19 @@ fn cargo_toml(plan: &Plan, links: &mut BTreeMap<String, PathBuf>) -> String {
         let why = "# By its version, so that it is the one below for every plugin.\n";
         key.leaf_decor_mut().set_prefix(why);
     }
-    let linked = [("path", Value::from(place("manager-bin"))), ("default-features", false.into())];
-    dependencies.insert("jobtap-manager", value(InlineTable::from_iter(linked)));
+    match manager.host {
+        None => {
+            let path = Value::from(place("manager-bin"));
+            let linked = [("path", path), ("default-features", false.into())];
+            dependencies.insert("jobtap-manager", value(InlineTable::from_iter(linked)));
+        }
+        Some(host) => {
+            let path = Value::from(place(host.adapter()));
+            let features = Array::from_iter([Host::BINDING]).into();
+            let linked = InlineTable::from_iter([("path", path), ("features", features)]);
+            dependencies.insert(host.adapter(), value(linked));
+        }
+    }
     if !plan.builtins.is_empty() {
         let builtins = InlineTable::from_iter([
             ("path", Value::from(place("jobtap-builtins"))),
@@ -228,8 +248,10 @@ fn cargo_toml(plan: &Plan, links: &mut BTreeMap<String, PathBuf>) -> String {
     // Debug information would bring the paths of this machine into the binary.
     let dev = [("debug", value(false)), ("incremental", value(false)), ("panic", value("unwind"))];
     let release = [("lto", value("fat")), ("codegen-units", value(1)), ("panic", value("unwind"))];
+    let library = || table([("crate-type", value(Array::from_iter(["cdylib"])))]);
     document([
         ("package", package),
+        ("lib", manager.host.map_or(Item::None, |_| library())),
         ("dependencies", dependencies.into()),
         ("patch", parent([("crates-io", table([("jobtap-core", value(core))]))])),
         ("profile", parent([("dev", table(dev)), ("release", table(release))])),

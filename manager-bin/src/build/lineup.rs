@@ -7,6 +7,7 @@ use jobtap_core::host::{Placement, arrange};
 use jobtap_core::suggest::nearest;
 use serde_json::{Map, Value};
 
+use super::composition::PluginInfo;
 use super::error::BuildError;
 use super::plan::Plan;
 use super::resolve::{self, Package, Resolved};
@@ -52,6 +53,9 @@ impl Lineup {
             members.push(Member { name: entry.name.clone(), plugins, schedulers });
         }
         distinct(&members)?;
+        if let Some(host) = plan.manifest.manager.host {
+            host.check(&members)?;
+        }
         let order = order(plan, &members)?;
         let config = config(plan, &members)?;
         Ok(Self { members, order, config })
@@ -61,6 +65,19 @@ impl Lineup {
     pub(super) fn schedulers(&self) -> Vec<String> {
         let all = self.members.iter().flat_map(|member| &member.schedulers);
         all.filter(|found| !found.conditional).map(|found| found.name.clone()).collect()
+    }
+
+    /// Returns the plugins in the order in which they are called, as their source tells.
+    pub(super) fn plugins(&self) -> Vec<PluginInfo> {
+        let all =
+            || self.members.iter().flat_map(|m| m.plugins.iter().map(|found| (&m.name, found)));
+        let named = |name: &String| all().find(|(_, found)| found.name == *name);
+        let info = |(crate_name, found): (&String, &Declared)| PluginInfo {
+            name: found.name.clone(),
+            crate_name: crate_name.clone(),
+            topics: found.topics(),
+        };
+        self.order.iter().filter_map(named).map(info).collect()
     }
 
     /// Returns the plugins that the binary must have.

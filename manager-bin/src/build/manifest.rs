@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::error::BuildError;
+use super::host::Host;
 
 /// The manifest of a custom manager.
 ///
@@ -49,6 +50,9 @@ pub struct ManagerTable {
     pub name: String,
     /// The binary's version.
     pub version: String,
+    /// The host that loads the plugins; `None` is a manager of one's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<Host>,
     /// The checkout of jobtap to build with; `None` is the SDK that the building program carries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sdk: Option<PathBuf>,
@@ -77,6 +81,7 @@ impl Default for ManagerTable {
         Self {
             name: "site-manager".to_owned(),
             version: "0.1.0".to_owned(),
+            host: None,
             sdk: None,
             builtins: None,
             without: Vec::new(),
@@ -184,13 +189,16 @@ impl Manifest {
                 "[manager]: `builtins` names all that are linked, `without` those that are not: use one of the two",
             ));
         }
+        if let Some(host) = manager.host {
+            self.check_host(host)?;
+        }
         for (name, index) in &self.registries {
             check_registry(name, index)?;
         }
         for (index, plugin) in self.plugins.iter().enumerate() {
             let place = format!("plugin {:?}", plugin.name);
             check_name(&place, &plugin.name)?;
-            if plugin.library() == manager.name.replace('-', "_") {
+            if manager.host.is_none() && plugin.library() == manager.name.replace('-', "_") {
                 return Err(BuildError::refused(format!(
                     "{place}: the manager has the same name: write another one in [manager]"
                 )));
@@ -201,6 +209,31 @@ impl Manifest {
                 )));
             }
             check_source(&place, plugin)?;
+        }
+        Ok(())
+    }
+}
+
+impl Manifest {
+    /// Refuses what only a manager of one's own has.
+    fn check_host(&self, host: Host) -> Result<(), BuildError> {
+        let kind = host.kind();
+        if self.manager.static_link == Some(true) {
+            return Err(BuildError::refused(format!(
+                "[manager]: {kind} loads a shared library, which can't be linked statically: leave `static` out"
+            )));
+        }
+        let given = self.plugins.iter().any(|plugin| plugin.config.is_some());
+        if given || !self.config.is_empty() {
+            let place = match host {
+                Host::Flux => {
+                    "`conf=` of `flux jobtap load`, or [job-manager] of Flux's configuration"
+                }
+                Host::SlurmJobSubmit | Host::SlurmPrep => "jobtap.toml beside slurm.conf",
+            };
+            return Err(BuildError::refused(format!(
+                "`config`: in {kind} plugins are configured in {place}: write it there"
+            )));
         }
         Ok(())
     }

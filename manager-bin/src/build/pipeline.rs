@@ -11,6 +11,7 @@ use super::compile::{self, Settings};
 use super::composition::{Composition, CrateInfo};
 use super::error::BuildError;
 use super::generate::{self, COMPOSITION, Generated};
+use super::host::Host;
 use super::lineup::Lineup;
 use super::manifest::Manifest;
 use super::plan::Plan;
@@ -44,7 +45,7 @@ pub struct Options {
     pub quiet: bool,
 }
 
-/// A manager that was built.
+/// A manager, or a file for another host, that was built.
 #[derive(Debug)]
 pub struct Built {
     /// Where it is.
@@ -53,7 +54,8 @@ pub struct Built {
     pub size: u64,
     /// What it was made of.
     pub composition: Composition,
-    /// Whether it was started and its plugins compared. One for another machine can't be started.
+    /// Whether it was started and its plugins compared. One for another machine can't be started, nor one
+    /// for another host, which compares the plugins when it loads the file.
     pub verified: bool,
 }
 
@@ -70,6 +72,9 @@ pub(super) struct Prepared {
     // Locked until the end, since all builds share the path of the generated crate.
     _lock: File,
 }
+
+/// The source of a crate for another host.
+const LIBRARY: &str = "src/lib.rs";
 
 /// Builds a manager into the file `output`; if that is a directory, into a file of the manager's name.
 ///
@@ -108,7 +113,8 @@ pub fn build(manifest: &Manifest, options: &Options, output: &Path) -> Result<Bu
     let mut from = File::open(&made).map_err(BuildError::file(&made))?;
     std::io::copy(&mut from, &mut fresh.file()).map_err(BuildError::file(&output))?;
     let fresh = fresh.close().map_err(BuildError::file(&output))?;
-    let verified = prepared.rustc.host == composition.target;
+    // A file for another host is loaded by that only, whose adapter compares the plugins.
+    let verified = prepared.rustc.host == composition.target && composition.host.is_none();
     if verified {
         verify::verify(fresh.path(), composition)?;
     }
@@ -129,8 +135,22 @@ fn output_file(output: &Path, manifest: &Manifest) -> Result<PathBuf, BuildError
             directory.display()
         )));
     }
-    if output.is_dir() {
-        output.push(&manifest.manager.name);
+    let name = &manifest.manager.name;
+    match manifest.manager.host {
+        None if output.is_dir() => output.push(name),
+        Some(host) if output.is_dir() => output.push(host.file_name(name)),
+        // Flux knows the plugin by its file's name, Slurm also by the name that it says of itself.
+        Some(host) => {
+            let found = host.name_in(&output)?;
+            if host != Host::Flux && found != name {
+                return Err(BuildError::refused(format!(
+                    "{}: the file of plugins that are named {name:?} is {}: name one after the other",
+                    output.display(),
+                    host.file_name(name)
+                )));
+            }
+        }
+        None => {}
     }
     files::check_target(&output).map_err(BuildError::file(&output))?;
     Ok(output)
@@ -171,7 +191,11 @@ pub(super) fn prepare(manifest: &Manifest, options: &Options) -> Result<Prepared
         Some(cache) => std::path::absolute(cache).map_err(BuildError::file(cache))?,
         None => default_cache()?,
     };
-    let directory = cache.join("crate");
+    let host = manifest.manager.host;
+    // One directory for managers and one for other hosts, each with its compiled crates: their flags for
+    // the compiler differ, and cargo compiles everything again when flags differ.
+    let kind = if host.is_some() { "-host" } else { "" };
+    let directory = cache.join(format!("crate{kind}"));
     generate::check_directory(&directory)?;
     if let Some(vendor) = &options.vendor {
         vendor::check(vendor)?;
@@ -183,10 +207,16 @@ pub(super) fn prepare(manifest: &Manifest, options: &Options) -> Result<Prepared
     let plan = Plan::new(manifest.clone(), &options.base, sdk)?;
     std::fs::create_dir_all(&directory).map_err(BuildError::file(&directory))?;
     let lock = exclusive(&cache)?;
-    let generated = generate::generate(&plan);
+    let mut generated = generate::generate(&plan);
     generated.write(&directory)?;
+    let library = directory.join(LIBRARY);
+    if host.is_some() && !library.exists() {
+        // Cargo wants one to resolve the crate. What it says is known only afterwards.
+        generate::write_if_changed(&library, b"")?;
+    }
     first_lock(&plan, options, &directory)?;
-    let target_dir = options.target_dir.clone().unwrap_or_else(|| cache.join("target"));
+    let target_dir =
+        options.target_dir.clone().unwrap_or_else(|| cache.join(format!("target{kind}")));
     let mut cargo = Cargo {
         directory,
         target_dir: std::path::absolute(&target_dir).map_err(BuildError::file(&target_dir))?,
@@ -210,7 +240,14 @@ pub(super) fn prepare(manifest: &Manifest, options: &Options) -> Result<Prepared
     let composition = compose(&plan, &resolved, &lineup, &rustc, target)?;
     let text = composition.to_text()?;
     generate::write_if_changed(&cargo.directory.join(COMPOSITION), text.as_bytes())?;
-    let static_link = manifest.manager.static_link.unwrap_or(composition.target.contains("linux"));
+    if let Some(host) = host {
+        let name = &manifest.manager.name;
+        let text = host.library(name, &generate::uses(&plan), &lineup.required());
+        generate::write_if_changed(&library, text.as_bytes())?;
+        generated.files.insert(LIBRARY.into(), text.into_bytes());
+    }
+    let is_linux = composition.target.contains("linux");
+    let static_link = host.is_none() && manifest.manager.static_link.unwrap_or(is_linux);
     Ok(Prepared {
         plan,
         lineup,
@@ -285,11 +322,13 @@ fn compose(
     Ok(Composition {
         name: manager.name.clone(),
         version: manager.version.clone(),
+        host: manager.host,
         sdk: plan.sdk.version.to_string(),
         sdk_checksum: plan.sdk.checksum.clone(),
         target,
         profile: if manager.release { "release" } else { "quick" }.into(),
         rustc: rustc.version.clone(),
+        plugins: lineup.plugins(),
         order: lineup.order.clone(),
         required: lineup.required(),
         schedulers: lineup.schedulers(),

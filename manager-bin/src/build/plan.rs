@@ -75,7 +75,8 @@ fn choose(manifest: &Manifest, sdk: &Sdk) -> Result<Vec<Declared>, BuildError> {
     }
     let wanted = |found: &&Declared| match &manager.builtins {
         Some(only) => only.contains(&found.name),
-        None => !manager.without.contains(&found.name),
+        // Flux has such plugins itself, and in Slurm they would have nothing to do.
+        None => manager.host.is_none() && !manager.without.contains(&found.name),
     };
     Ok(sdk.builtins.iter().filter(wanted).cloned().collect())
 }

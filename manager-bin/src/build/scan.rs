@@ -6,6 +6,7 @@
 //! It follows the modules from the library's root as the compiler does, and reads the arguments of each
 //! `#[jobtap_plugin]` and `scheduler!`. Plugins that other macros make are found only after linking.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
@@ -25,6 +26,37 @@ pub(super) struct Declared {
     pub(super) features: Vec<String>,
     /// Whether it has another condition, which only the compiler can evaluate.
     pub(super) conditional: bool,
+    /// What it needs of its host.
+    pub(super) needs: Vec<Need>,
+}
+
+impl Declared {
+    /// The topics of its handlers, sorted.
+    pub(super) fn topics(&self) -> Vec<String> {
+        let topic = |need: &Need| match need {
+            Need::Handler { topic, .. } => Some(topic.clone()),
+            Need::Service => Some("service".to_owned()),
+            Need::Call(_) => None,
+        };
+        let topics: BTreeSet<String> = self.needs.iter().filter_map(topic).collect();
+        topics.into_iter().collect()
+    }
+}
+
+/// What a plugin needs of its host, as far as the source of its `impl` tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Need {
+    /// A call of its handler of a topic.
+    Handler {
+        /// The topic, as in `#[on]`.
+        topic: String,
+        /// Whether the handler is asynchronous.
+        is_async: bool,
+    },
+    /// Requests for one of its services.
+    Service,
+    /// A call of `cx`.
+    Call(String),
 }
 
 /// Returns the plugins and schedulers of a library in the order of the source. A file that can't be read
@@ -166,7 +198,8 @@ fn block(
     }
     if let Some(plugin) = attributes.iter().find_map(plugin) {
         let (features, conditional) = (conditions.features.clone(), conditions.other);
-        found.push(Declared { features, conditional, ..plugin });
+        let needs = needs(group.stream());
+        found.push(Declared { features, conditional, needs, ..plugin });
         return;
     }
     let directory = match module(words) {
@@ -196,6 +229,67 @@ fn plugin(attribute: &Group) -> Option<Declared> {
         }
     }
     None
+}
+
+/// Reads what the handlers of a plugin need.
+fn needs(body: TokenStream) -> Vec<Need> {
+    let mut needs = Vec::new();
+    let (mut attributes, mut is_async): (Vec<Group>, bool) = Default::default();
+    for token in body {
+        match token {
+            TokenTree::Group(group) if group.delimiter() == Delimiter::Bracket => {
+                attributes.push(group);
+            }
+            TokenTree::Ident(word) => is_async |= word == "async",
+            TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => {
+                for attribute in &attributes {
+                    needs.extend(handled(attribute, is_async));
+                }
+                calls(group.stream(), &mut needs);
+                (attributes, is_async) = Default::default();
+            }
+            _ => {}
+        }
+    }
+    needs
+}
+
+/// Reads `on("TOPIC", .., key = value)` or `service(..)` in an attribute.
+fn handled(attribute: &Group, is_async: bool) -> Vec<Need> {
+    let mut tokens = attribute.stream().into_iter();
+    let Some(TokenTree::Ident(name)) = tokens.next() else { return Vec::new() };
+    match (name.to_string().as_str(), tokens.next()) {
+        ("service", _) => vec![Need::Service],
+        ("on", Some(TokenTree::Group(arguments))) => {
+            let arguments: Vec<TokenTree> = arguments.stream().into_iter().collect();
+            // Topics come first; the values of keys are strings, too.
+            let topics =
+                arguments.split(|token| token.to_string() == "=").next().unwrap_or_default();
+            let topics = topics.iter().cloned().flat_map(texts);
+            topics.map(|topic| Need::Handler { topic, is_async }).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Reads the calls of `cx` in a function.
+fn calls(body: TokenStream, needs: &mut Vec<Need>) {
+    let tokens: Vec<TokenTree> = body.into_iter().collect();
+    for (index, token) in tokens.iter().enumerate() {
+        if let TokenTree::Group(group) = token {
+            calls(group.stream(), needs);
+        }
+        let is = |at: usize, text: &str| tokens.get(at).is_some_and(|t| t.to_string() == text);
+        if is(index, "cx")
+            && is(index + 1, ".")
+            && let Some(TokenTree::Ident(name)) = tokens.get(index + 2)
+        {
+            let call = Need::Call(name.to_string());
+            if !needs.contains(&call) {
+                needs.push(call);
+            }
+        }
+    }
 }
 
 fn arguments(group: &Group) -> Option<Declared> {
@@ -264,9 +358,35 @@ mod tests {
             name: "p".into(),
             before: vec!["a".into(), "b".into()],
             after: vec!["c".into()],
+            needs: vec![Need::Handler { topic: "job.new".into(), is_async: false }],
             ..Declared::default()
         };
         assert_eq!(found, [expected]);
+    }
+
+    #[test]
+    fn what_a_plugin_needs_of_its_host_is_found() {
+        let text = "
+            #[jobtap_plugin(name = \"p\")]
+            impl P {
+                #[init] fn new(settings: Conf<S>) -> Self { Self { settings } }
+                #[on(\"job.state.run\", \"job.event.alloc\", timeout = \"5m\")]
+                async fn run(job: JobInfo) -> Result<(), PrologFailed> { Ok(()) }
+                #[on(\"job.validate\")] fn validate(&self, cx: Cx<'_, JobValidate>) {
+                    if true { cx.dependency_add(\"x\"); cx.dependency_add(\"y\"); } self.cx(1);
+                }
+                #[on(my::Topic)] fn own(&self) {}
+                #[service(\"set\")] async fn set() {}
+            }";
+        let handler = |topic: &str, is_async| Need::Handler { topic: topic.into(), is_async };
+        let expected = [
+            handler("job.state.run", true),
+            handler("job.event.alloc", true),
+            handler("job.validate", false),
+            Need::Call("dependency_add".into()),
+            Need::Service,
+        ];
+        assert_eq!(scan(&[("lib.rs", text)])[0].needs, expected);
     }
 
     #[test]

@@ -14,12 +14,24 @@ use crate::files;
 static PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sdk.lz4"));
 
 /// The packages of the SDK, by their folders.
-const PACKAGES: &[&str] =
-    &["jobtap-builtins", "jobtap-core", "jobtap-macros", "jobtap-topics", "manager-bin"];
+const PACKAGES: &[&str] = &[
+    "jobtap-builtins",
+    "jobtap-core",
+    "jobtap-macros",
+    "jobtap-slurm",
+    "jobtap-topics",
+    "manager-bin",
+];
 
 /// The names of their crates.
-pub(super) const CRATES: &[&str] =
-    &["jobtap-builtins", "jobtap-core", "jobtap-macros", "jobtap-manager", "jobtap-topics"];
+pub(super) const CRATES: &[&str] = &[
+    "jobtap-builtins",
+    "jobtap-core",
+    "jobtap-macros",
+    "jobtap-manager",
+    "jobtap-slurm",
+    "jobtap-topics",
+];
 
 /// An SDK on disk.
 #[derive(Debug, Clone)]
@@ -148,7 +160,7 @@ fn is_packed(name: &str) -> bool {
     let Some((_, inner)) = name.split_once('/') else { return false };
     let part = inner.split('/').next().unwrap_or_default();
     let snapshot = Path::new(name).extension().is_some_and(|extension| extension == "snap");
-    ["Cargo.toml", "build.rs", "src", "benches"].contains(&part) && !snapshot
+    ["Cargo.toml", "build.rs", "build", "src", "benches"].contains(&part) && !snapshot
 }
 
 /// Returns the embedded files by their names.

@@ -6,7 +6,7 @@ mod inspect;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::build::{self, BuildError, Manifest, Options, PluginEntry};
+use crate::build::{self, BuildError, Host, Manifest, Options, PluginEntry};
 use crate::cli::message::{CliError, Prog};
 use crate::cli::session;
 use crate::files::{self, Access};
@@ -24,7 +24,7 @@ pub(crate) struct BuildArgs {
     source: SourceArgs,
     #[command(flatten)]
     process: ProcessArgs,
-    /// Write the binary here [default: the manager's name, in the current directory]
+    /// Write the binary or library here [default: named after the manager, in the current directory]
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Only write the crate that would be compiled to this directory
@@ -63,6 +63,9 @@ struct SourceArgs {
     /// Exclude a builtin plugin (repeatable)
     #[arg(long, value_name = "BUILTIN")]
     without: Vec<String>,
+    /// Build a shared library that this host loads, and no manager
+    #[arg(long, value_enum, value_name = "HOST")]
+    host: Option<Host>,
     /// Build with the SDK of this checkout of jobtap
     #[arg(long, value_name = "PATH")]
     sdk: Option<PathBuf>,
@@ -142,7 +145,10 @@ fn make(args: BuildArgs) -> Result<u8, CliError> {
         // Checked before compiling, which takes minutes.
         files::check_target(file).map_err(failed(file))?;
     }
-    let output = args.output.unwrap_or_else(|| PathBuf::from(&manifest.manager.name));
+    let output = args.output.unwrap_or_else(|| {
+        let name = &manifest.manager.name;
+        manifest.manager.host.map_or_else(|| name.clone(), |host| host.file_name(name)).into()
+    });
     let built = build::build(&manifest, &options, &output)?;
     if let Some(file) = &args.sbom {
         let text = format!("{:#}\n", built.composition.sbom);
@@ -156,12 +162,15 @@ fn make(args: BuildArgs) -> Result<u8, CliError> {
     if !args.process.quiet {
         let plugins = built.composition.order.len();
         let shown = if output.is_dir() { &built.binary } else { &output };
+        let plural = if plugins == 1 { "" } else { "s" };
+        let host = built.composition.host;
+        let whose = host.map(|host| format!(" for {}", host.kind())).unwrap_or_default();
         session::print_message(&format!(
-            "{}: {}, {plugins} plugins",
+            "{}: {}, {plugins} plugin{plural}{whose}",
             shown.display(),
             size(built.size)
         ));
-        if !built.verified {
+        if !built.verified && host.is_none() {
             session::print_message(
                 "the binary is for another machine: it wasn't started, and its plugins not verified",
             );
@@ -182,8 +191,12 @@ fn failed(file: &Path) -> impl FnOnce(std::io::Error) -> CliError + '_ {
 
 /// Names the manager after its output file, unless that isn't a valid name of a crate.
 fn name_after(manifest: &mut Manifest, output: Option<&Path>) {
-    let file = output.filter(|file| !file.is_dir()).and_then(Path::file_name);
-    let Some(name) = file.and_then(|name| name.to_str()) else { return };
+    let Some(file) = output.filter(|file| !file.is_dir()) else { return };
+    let name = match manifest.manager.host {
+        Some(host) => host.name_in(file).ok(),
+        None => file.file_name().and_then(|name| name.to_str()),
+    };
+    let Some(name) = name else { return };
     let mut named = manifest.clone();
     named.manager.name = name.to_owned();
     if named.check().is_ok() {
@@ -224,6 +237,12 @@ fn read(source: &SourceArgs, process: &ProcessArgs) -> Result<(Manifest, Options
         builtins.retain(|name| !source.without.contains(name));
     } else {
         manifest.manager.without.extend(source.without.iter().cloned());
+    }
+    if let Some(host) = source.host {
+        manifest.manager.host = Some(host);
+        if file.is_none() {
+            manifest.manager.name = "site".to_owned();
+        }
     }
     if let Some(sdk) = &source.sdk {
         manifest.manager.sdk = Some(std::path::absolute(sdk)?);

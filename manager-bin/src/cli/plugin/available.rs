@@ -1,13 +1,17 @@
-//! `plugin available`: prints the plugins and schedulers that are linked into this program, and their origin.
+//! `plugin available`: prints the plugins and schedulers that are linked into this program, and their origin;
+//! or those in a file that `jobtap build` has made for another host.
 //!
-//! It needs no running manager, so that a site can check a binary before starting it.
+//! It needs no running manager, so that a site can check a binary before starting it, and a file before a Flux or
+//! a Slurm loads it.
+
+use std::path::PathBuf;
 
 use jobtap_core::SDK_VERSION;
-use jobtap_core::host::{Load, PluginDescriptor};
+use jobtap_core::host::{HostKind, Load, PluginDescriptor};
 use jobtap_core::sched::SchedulerDescriptor;
 use serde_json::{Value, json};
 
-use crate::build::{Composition, linked, own};
+use crate::build::{Composition, PluginInfo, linked, own};
 use crate::cli::format::columns::{Column, Side, table};
 use crate::cli::message::CliError;
 use crate::cli::session;
@@ -15,6 +19,8 @@ use crate::cli::session;
 /// Options of `plugin available`.
 #[derive(Debug, clap::Args)]
 pub(super) struct AvailableArgs {
+    /// A file that `jobtap build` has made: a manager, or a library for another host [default: this program]
+    file: Option<PathBuf>,
     /// Print JSON; later versions only add members
     #[arg(long)]
     json: bool,
@@ -25,6 +31,9 @@ pub(super) struct AvailableArgs {
 
 /// Runs the command.
 pub(super) fn run(args: &AvailableArgs) -> Result<u8, CliError> {
+    if let Some(file) = &args.file {
+        return inside(&Composition::of_binary(file)?, args);
+    }
     let own = own();
     if args.sbom {
         let sbom = own.map(|own| &own.sbom).ok_or_else(|| {
@@ -44,6 +53,70 @@ pub(super) fn run(args: &AvailableArgs) -> Result<u8, CliError> {
         session::print(&text(&plugins, own))?;
     }
     Ok(0)
+}
+
+/// Prints what a file was made of. Its plugins can't be asked, since it isn't loaded.
+fn inside(file: &Composition, args: &AvailableArgs) -> Result<u8, CliError> {
+    if args.sbom {
+        session::print(&format!("{:#}\n", file.sbom))?;
+        return Ok(0);
+    }
+    let host = file.host.map_or(HostKind::Jobtap, |host| host.kind());
+    if args.json {
+        let plugin = |plugin: &PluginInfo| {
+            let origin = file.origin(&plugin.crate_name);
+            json!({
+                "name": plugin.name,
+                "crate": plugin.crate_name,
+                "version": version(file, plugin),
+                "source": origin.map(|(source, _)| source),
+                "checksum": origin.map(|(_, checksum)| format!("sha256:{checksum}")),
+                "topics": plugin.topics,
+            })
+        };
+        let value = json!({
+            "format": 1,
+            "host": host.name(),
+            "manager": about(file),
+            "sdk": file.sdk,
+            "plugins": file.plugins.iter().map(plugin).collect::<Vec<_>>(),
+        });
+        session::print(&format!("{value:#}\n"))?;
+        return Ok(0);
+    }
+    let columns = ["PLUGIN", "CRATE", "VERSION", "HOST", "SOURCE", "TOPICS"];
+    let columns = columns.map(|name| Column(name, Side::Left));
+    let row = |plugin: &PluginInfo| {
+        let source = file.origin(&plugin.crate_name).map_or("-", |(source, _)| source);
+        vec![
+            plugin.name.clone(),
+            plugin.crate_name.clone(),
+            version(file, plugin).unwrap_or("-").to_owned(),
+            host.name().to_owned(),
+            source.to_owned(),
+            plugin.topics.join(","),
+        ]
+    };
+    session::print(&table(&columns, file.plugins.iter().map(row)))?;
+    Ok(0)
+}
+
+/// The version of a plugin's crate; that of the SDK for a builtin.
+fn version<'a>(file: &'a Composition, plugin: &PluginInfo) -> Option<&'a str> {
+    let info = file.crate_info(&plugin.crate_name);
+    info.map(|info| info.version.as_str()).or(Some(&file.sdk))
+}
+
+/// A manager or a file as a whole.
+fn about(made: &Composition) -> Value {
+    json!({
+        "name": made.name,
+        "version": made.version,
+        "target": made.target,
+        "profile": made.profile,
+        "rustc": made.rustc,
+        "sdk-checksum": format!("sha256:{}", made.sdk_checksum),
+    })
 }
 
 /// The topics of the plugin's handlers, sorted.
@@ -96,14 +169,7 @@ fn json(
     };
     json!({
         "format": 1,
-        "manager": own.map(|own| json!({
-            "name": own.name,
-            "version": own.version,
-            "target": own.target,
-            "profile": own.profile,
-            "rustc": own.rustc,
-            "sdk-checksum": format!("sha256:{}", own.sdk_checksum),
-        })),
+        "manager": own.map(about),
         "sdk": SDK_VERSION,
         "plugins": plugins.iter().map(plugin).collect::<Vec<_>>(),
         "schedulers": schedulers.iter().map(scheduler).collect::<Vec<_>>(),
