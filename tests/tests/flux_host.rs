@@ -439,8 +439,9 @@ flux jobtap load ./one.so
 flux jobtap query one.so
 kept=$(flux submit --setattr=hosted.gate=keep $TEST=0.01s true)
 slow=$(flux submit --setattr=hosted.prolog='sleep 9871' $TEST=0.01s true)
-held=$(flux submit --dependency=hold:1 $TEST=0.01s true)
 for id in $kept $slow; do flux job wait-event -t 10 $id prolog-start >/dev/null; done
+held=$(flux submit --dependency=hold:8 $TEST=0.01s true)
+flux job wait-event -t 10 $held validate >/dev/null
 flux jobtap remove one.so
 flux job wait-event -t 10 $kept clean >/dev/null; flux job eventlog $kept | grep -o 'note=.*' | head -1
 flux job wait-event -t 10 $slow clean >/dev/null; flux job eventlog $slow | grep -o 'note=.*' | head -1
@@ -448,7 +449,7 @@ pgrep -x -f 'sleep 9871' || echo killed
 flux job wait-event -t 10 $held dependency-add >/dev/null; names $held
 ask hosted.later
 flux jobtap load ./two.so
-flux job wait-event -t 10 $held clean >/dev/null; names $held
+flux job wait-event -t 30 $held clean >/dev/null; names $held
 ask hosted.later
 for i in $(seq 5); do flux jobtap remove two.so; flux jobtap load ./two.so; done
 flux jobs -no '{priority}' | sort | uniq -c
