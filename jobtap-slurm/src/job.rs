@@ -11,13 +11,22 @@ use serde_json::Value;
 const REQUESTS: u64 = 1 << 32;
 
 /// The job that a request describes. slurmctld gives it an id later, so that it has one of the request's.
-pub(crate) fn of_request(key: RequestKey, user: Uid, desc: &JobDescriptor) -> Result<Job, String> {
+pub(crate) fn of_request(
+    key: RequestKey,
+    user: Uid,
+    desc: &JobDescriptor,
+) -> Result<JobParts, String> {
     let jobspec = jobspec(desc)?;
     let owner = if desc.user_id == 0 && user.as_u32() != 0 { user } else { Uid(desc.user_id) };
-    let mut parts = JobParts::new(JobId::new(REQUESTS + key.0), owner, jobspec);
+    let mut parts = JobParts::new(job_of(key), owner, jobspec);
     parts.urgency = desc.urgency().unwrap_or(Urgency::DEFAULT);
     parts.t_submit = crate::worker::now();
-    Ok(parts.into_job())
+    Ok(parts)
+}
+
+/// The id of the job that a request describes.
+pub(crate) fn job_of(key: RequestKey) -> JobId {
+    JobId::new(REQUESTS + key.0)
 }
 
 /// The request of a job of [`of_request`].

@@ -38,6 +38,10 @@ impl Decision {
 /// Numbers from here on are jobtap's own, for errors that this version of Slurm doesn't have.
 const OWN_CODES: i32 = 1_000_000;
 
+/// The topics of a submission.
+const SUBMIT: &[TopicId] =
+    &[TopicId::SlurmJobSubmit, TopicId::JobValidate, TopicId::JobStatePriority];
+
 /// Asks the plugins about a submission, and writes into its description what they change.
 pub fn submit(
     plugins: &Plugins,
@@ -45,7 +49,7 @@ pub fn submit(
     user: u32,
     surroundings: &dyn Surroundings,
 ) -> Decision {
-    if !plugins.handles(TopicId::SlurmJobSubmit) && !plugins.handles(TopicId::JobValidate) {
+    if !plugins.handles_any(SUBMIT) {
         return Decision::ACCEPTED;
     }
     let mut before: JobDescriptor = read(descriptor);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -24,6 +24,27 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// The wait status with which a failure is told: exit code 1.
 pub const FAILED: i32 = 1 << 8;
+
+/// Which daemon calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Where {
+    /// slurmd.
+    Node,
+    /// slurmctld.
+    Controller,
+}
+
+/// The topics of a prolog or epilog, in the order in which they are called.
+pub const fn topics(part: Part, at: Where) -> &'static [TopicId] {
+    match (part, at) {
+        (Part::Prolog, Where::Node) => &[TopicId::SlurmProlog],
+        (Part::Epilog, Where::Node) => &[TopicId::SlurmEpilog],
+        (Part::Prolog, Where::Controller) => &[TopicId::JobStateRun, TopicId::SlurmPrologSlurmctld],
+        (Part::Epilog, Where::Controller) => {
+            &[TopicId::JobStateCleanup, TopicId::SlurmEpilogSlurmctld]
+        }
+    }
+}
 
 /// A job as slurmd knows it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -74,17 +95,18 @@ impl NodeJob {
 
 /// Runs the handlers of slurmd's Prolog or Epilog, and waits for them. Returns a wait status: 0 is success.
 pub fn on_node(plugins: &Plugins, part: Part, job: NodeJob) -> i32 {
-    let (topic, state) = match part {
-        Part::Prolog => (TopicId::SlurmProlog, State::Run),
-        Part::Epilog => (TopicId::SlurmEpilog, State::Cleanup),
+    let state = match part {
+        Part::Prolog => State::Run,
+        Part::Epilog => State::Cleanup,
     };
-    if !plugins.handles(topic) {
+    let topics = topics(part, Where::Node);
+    if !plugins.handles_any(topics) {
         return 0;
     }
     let (id, limit) = (job.id, plugins.daemon().prep_timeout());
     let (job, node) = job.parts(state);
     let (sender, receiver) = channel();
-    plugins.begin_prep(PrepCall { topic, job, node: Some(node) }, move |end| {
+    plugins.begin_prep(PrepCall { topics, job, node: Some(node) }, move |end| {
         let _ = sender.send(end);
     });
     let end = match limit {
@@ -92,10 +114,11 @@ pub fn on_node(plugins: &Plugins, part: Part, job: NodeJob) -> i32 {
         Some(limit) => receiver.recv_timeout(limit.saturating_add(GRACE)),
     };
     match end {
-        Ok(PrepEnd::Done) => 0,
-        Ok(PrepEnd::Failed(_) | PrepEnd::TimedOut) => FAILED,
+        Ok(Some(PrepEnd::Done)) => 0,
+        // Also when slurmd ends, which is no success.
+        Ok(_) => FAILED,
         Err(_) => {
-            let text = format!("jobtap: {}: job {id}: a handler does not return", topic.name());
+            let text = format!("jobtap: {part:?}: job {id}: a handler does not return");
             plugins.daemon().log(Level::Error, &text);
             FAILED
         }
@@ -106,6 +129,7 @@ pub fn on_node(plugins: &Plugins, part: Part, job: NodeJob) -> i32 {
 pub struct Controller {
     watch: Sender<Watch>,
     serial: AtomicU64,
+    stopped: Arc<AtomicBool>,
 }
 
 enum Watch {
@@ -126,6 +150,8 @@ impl Controller {
     /// When the system has no thread.
     pub fn start(daemon: Arc<dyn Daemon>) -> std::io::Result<Self> {
         let (watch, watched) = channel();
+        let stopped = Arc::new(AtomicBool::new(false));
+        let is_stopped = Arc::clone(&stopped);
         let thread = std::thread::Builder::new().name("jobtap-prep".to_owned());
         thread.spawn(move || {
             daemon.prepare_thread();
@@ -156,20 +182,24 @@ impl Controller {
                     continue;
                 };
                 let (_, part, job, _) = open.swap_remove(place);
-                daemon.controller_ended(part, job, &end);
+                if !is_stopped.load(Ordering::Relaxed) {
+                    daemon.controller_ended(part, job, &end);
+                }
             }
         })?;
-        Ok(Self { watch, serial: AtomicU64::new(1) })
+        Ok(Self { watch, serial: AtomicU64::new(1), stopped })
+    }
+
+    /// Tells slurmctld nothing more: it ends, and has freed its jobs.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
     }
 
     /// Starts the handlers of slurmctld's PrologSlurmctld or EpilogSlurmctld. Returns whether there are any, so that
     /// slurmctld has to wait: it is told their end by [`Daemon::controller_ended`], once.
     pub fn begin(&self, plugins: &Plugins, part: Part, record: impl FnOnce() -> JobRecord) -> bool {
-        let topic = match part {
-            Part::Prolog => TopicId::SlurmPrologSlurmctld,
-            Part::Epilog => TopicId::SlurmEpilogSlurmctld,
-        };
-        if !plugins.handles(topic) {
+        let topics = topics(part, Where::Controller);
+        if !plugins.handles_any(topics) {
             return false;
         }
         let record = record();
@@ -186,8 +216,11 @@ impl Controller {
             Part::Epilog => State::Cleanup,
         };
         let watch = self.watch.clone();
-        plugins.begin_prep(PrepCall { topic, job: parts, node: None }, move |end| {
-            let _ = watch.send(Watch::Ended { serial, end });
+        plugins.begin_prep(PrepCall { topics, job: parts, node: None }, move |end| {
+            // Plugins that have stopped tell nothing: slurmctld ends, and begins this anew when it starts.
+            if let Some(end) = end {
+                let _ = watch.send(Watch::Ended { serial, end });
+            }
         });
         true
     }

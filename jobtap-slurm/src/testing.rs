@@ -36,7 +36,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use jobtap_core::host::PluginDescriptor;
+use jobtap_core::host::{HostKind, PluginDescriptor};
 use jobtap_core::plugin::{Level, Plugin};
 use jobtap_core::slurm::{Field, JobDescriptor, JobRecord, Partition};
 use serde::Serialize;
@@ -47,7 +47,7 @@ use crate::daemon::{Daemon, Part, PrepEnd};
 use crate::job_submit::{self, Decision, Surroundings};
 use crate::prep::{self, Controller, NodeJob};
 use crate::structure::{Kind, Slot, Structure, Value, WriteError, read};
-use crate::worker::{FileKind, LoadError, Plugins};
+use crate::worker::{LoadError, Plugins};
 
 /// A structure in memory, which notes what is written.
 #[derive(Debug)]
@@ -253,7 +253,7 @@ impl TestSlurmBuilder {
             ..Recorder::default()
         });
         let daemon: Arc<dyn Daemon> = recorder.clone();
-        let kind = if self.prep { FileKind::Prep } else { FileKind::JobSubmit };
+        let kind = if self.prep { HostKind::SlurmPrep } else { HostKind::SlurmJobSubmit };
         let plugins = Plugins::start(kind, Arc::clone(&daemon), self.plugins)?;
         let controller = Controller::start(daemon).map_err(other)?;
         Ok(TestSlurm { recorder, plugins, controller, partitions: self.partitions })
@@ -354,6 +354,12 @@ impl TestSlurm {
         self.recorder.configured_at.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Ends the plugins, as the daemon does when it ends.
+    pub fn stop(&self) {
+        self.controller.stop();
+        self.plugins.stop();
+    }
+
     /// The lines of the log that have this severity.
     pub fn log(&self, level: Level) -> Vec<String> {
         let log = lock(&self.recorder.log);
@@ -373,7 +379,7 @@ impl Surroundings for TestSlurm {
 
 impl Drop for TestSlurm {
     fn drop(&mut self) {
-        self.plugins.stop();
+        self.stop();
         let _ = fs::remove_dir_all(&self.recorder.directory);
     }
 }

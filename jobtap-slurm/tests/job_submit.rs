@@ -363,9 +363,114 @@ fn a_refused_configuration_fails_the_start() {
 #[test]
 fn a_plugin_that_needs_more_is_refused() {
     let error = TestSlurm::new().plugin::<NeedsMore>().start().unwrap_err().to_string();
-    assert!(error.contains("run of job.state.run"), "{error}");
+    assert!(error.contains("job_submit doesn't serve job.state.run (method run): "), "{error}");
     let error = TestSlurm::new().plugin::<Site>().prep().start().unwrap_err().to_string();
-    assert!(error.contains("submit of slurm.job_submit"), "{error}");
+    assert!(error.contains("PrEp doesn't serve slurm.job_submit (method submit): "), "{error}");
+}
+
+/// Changes the jobspec, and sets priorities.
+#[derive(Default)]
+struct Orders;
+
+#[jobtap_plugin(name = "orders")]
+impl Orders {
+    #[on("job.validate")]
+    fn validate(&self, job: &Job, cx: Cx<'_, JobValidate>) -> Result<(), Reject> {
+        if job.jobspec().name() == Some("needs") {
+            cx.dependency_add("license")?;
+        }
+        cx.jobspec_update(path!("attributes.system.duration"), 600.0)?;
+        // The callback sees what it has asked for.
+        assert_eq!(job.jobspec().duration(), 600.0);
+        match job.jobspec().name() {
+            Some("refused") => Err(Reject::new("no")),
+            _ => Ok(()),
+        }
+    }
+
+    #[on("job.state.priority", "job.priority.get")]
+    fn priority(&self, job: &Job) -> Priority {
+        match job.jobspec().name() {
+            Some("first") => Priority::new(u32::MAX),
+            Some("none") => Priority::UNAVAILABLE,
+            // The change of `validate` is there.
+            _ => Priority::new(job.jobspec().duration() as u32),
+        }
+    }
+}
+
+#[derive(Default)]
+struct OrdersLater;
+
+#[jobtap_plugin(name = "orders-later")]
+impl OrdersLater {
+    #[on("job.state.priority")]
+    async fn priority(job: JobInfo, remote: Remote<Self>) -> Result<Priority, HandlerError> {
+        remote.sleep(0.01).await?;
+        match job.jobspec.name() {
+            Some("first") => Err(HandlerError::new("not known")),
+            _ => Ok(Priority::new(7)),
+        }
+    }
+}
+
+#[test]
+fn job_validate_changes_the_request() {
+    let slurm = TestSlurm::new().plugin::<Orders>().start().unwrap();
+    let submitted = slurm.submit(named("plain"));
+    assert_eq!(submitted.decision.code, 0, "{submitted:?}");
+    assert_eq!(submitted.written, ["priority", "time_limit"]);
+    assert_eq!(
+        (submitted.descriptor.time_limit, submitted.descriptor.priority),
+        (Some(10), Some(600))
+    );
+    let refused = slurm.submit(named("refused"));
+    assert_eq!(refused.decision.message.as_deref(), Some("no"));
+    let refused = slurm.submit(named("needs")).decision.message.unwrap();
+    assert!(refused.contains("dependency_add"), "{refused}");
+}
+
+#[test]
+fn a_priority_becomes_that_of_the_request() {
+    let slurm = TestSlurm::new().plugin::<Orders>().start().unwrap();
+    let priority = |desc| slurm.submit(desc).descriptor.priority;
+    assert_eq!(priority(named("first")), Some(u32::MAX - 2));
+    assert_eq!(priority(named("none")), None);
+    let held = JobDescriptor { priority: Some(0), ..named("plain") };
+    assert_eq!(priority(held), Some(0));
+    let slurm = TestSlurm::new().plugin::<OrdersLater>().start().unwrap();
+    let priority = |desc| slurm.submit(desc).descriptor.priority;
+    assert_eq!(priority(named("plain")), Some(7));
+    assert_eq!(priority(named("first")), None);
+}
+
+#[derive(Default, Serialize, Deserialize, PartialEq, Debug, Clone)]
+struct Count(u32);
+
+#[derive(Default)]
+struct Counts;
+
+#[jobtap_plugin(name = "counts", data = Count, instance_data = Count)]
+impl Counts {
+    #[on("job.validate")]
+    fn validate(
+        &self,
+        data: Data<'_, Count>,
+        all: InstanceData<'_, Count>,
+        job: &Job,
+    ) -> Result<(), Reject> {
+        data.update(|count: &mut Count| count.0 += 1)?;
+        all.update(|count: &mut Count| count.0 += 1)?;
+        Err(Reject::new(format!("{} {} of {}", data.get()?.0, all.get()?.0, job.userid())))
+    }
+}
+
+#[test]
+fn data_lasts_as_long_as_what_it_is_about() {
+    let slurm = TestSlurm::new().plugin::<Counts>().start().unwrap();
+    let text = || slurm.submit(named("plain")).decision.message.unwrap();
+    assert_eq!(text(), "1 1 of 1000");
+    assert_eq!(text(), "1 2 of 1000");
 }
 
 #[derive(Default)]

@@ -190,3 +190,95 @@ fn a_handler_that_hangs_does_not_keep_a_job_for_ever() {
     assert_eq!(slurm.ended(1), [(Part::Prolog, 1, PrepEnd::TimedOut)]);
     assert!(begin.elapsed() < Duration::from_millis(3500), "{:?}", begin.elapsed());
 }
+
+/// Written for Flux's topics.
+#[derive(Default)]
+struct FromFlux;
+
+#[jobtap_plugin(name = "from-flux")]
+impl FromFlux {
+    #[on("job.state.run")]
+    async fn run(job: JobInfo, remote: Remote<Self>) -> Result<(), PrologFailed> {
+        remote.sleep(0.01).await?;
+        match job.userid.as_u32() {
+            2 => Err(PrologFailed::new("no scratch")),
+            _ => Ok(()),
+        }
+    }
+
+    #[on("job.state.cleanup")]
+    fn cleanup(&self, job: &Job) -> Result<(), HandlerError> {
+        Err(HandlerError::new(format!("in {}", job.state())))
+    }
+}
+
+#[test]
+fn topics_of_flux_are_the_controllers() {
+    let slurm = TestSlurm::new().prep().plugin::<FromFlux>().start().unwrap();
+    assert_eq!(slurm.on_node(Part::Prolog, on_node(2)), 0);
+    assert!(slurm.in_controller(Part::Prolog, in_controller(1)));
+    assert_eq!(slurm.ended(1), [(Part::Prolog, 1, PrepEnd::Done)]);
+    assert!(slurm.in_controller(Part::Prolog, in_controller(2)));
+    let failed = PrepEnd::Failed("no scratch".to_owned());
+    assert_eq!(slurm.ended(2)[1], (Part::Prolog, 2, failed));
+    // A handler that isn't asynchronous looks on: its failure is logged.
+    assert!(slurm.in_controller(Part::Epilog, in_controller(1)));
+    assert_eq!(slurm.ended(3)[2], (Part::Epilog, 1, PrepEnd::Done));
+    let line = "jobtap: from-flux: job.state.cleanup: job 1: in CLEANUP";
+    assert_eq!(slurm.log(Level::Error).last().map(String::as_str), Some(line));
+}
+
+/// Holds the start of a job by a token, and leaves one that fails to the timeout.
+#[derive(Default)]
+struct Tokens;
+
+#[jobtap_plugin(name = "tokens")]
+impl Tokens {
+    #[on("job.state.run")]
+    fn run(
+        &self,
+        job: &Job,
+        remote: Remote<Self>,
+        cx: Cx<'_, JobStateRun>,
+    ) -> Result<(), HandlerError> {
+        let token = cx.prolog_start("burst-buffer")?;
+        let fails = job.userid().as_u32() == 2;
+        remote.at(cx.now() + 0.02, move |_, _| match fails {
+            true => token.fail("no space"),
+            false => token.finish(0),
+        });
+        // Slurm lets no plugin change a job.
+        if let Err(refused) = cx.memo(job, "site", "seen") {
+            cx.log(Level::Info, refused.to_string());
+        }
+        Ok(())
+    }
+
+    #[on("unload")]
+    fn unload(&self, cx: Cx<'_, Unload>) {
+        cx.log(Level::Info, "ends");
+    }
+}
+
+#[test]
+fn a_token_holds_the_start() {
+    let slurm = TestSlurm::new().prep().plugin::<Tokens>().start().unwrap();
+    assert!(slurm.in_controller(Part::Prolog, in_controller(1)));
+    assert_eq!(slurm.ended(1), [(Part::Prolog, 1, PrepEnd::Done)]);
+    assert!(slurm.in_controller(Part::Prolog, in_controller(2)));
+    let failed = PrepEnd::Failed("no space".to_owned());
+    assert_eq!(slurm.ended(2)[1], (Part::Prolog, 2, failed));
+    let log = slurm.log(Level::Info);
+    assert!(log[0].contains("memo"), "{log:?}");
+    slurm.stop();
+    assert_eq!(slurm.log(Level::Info).last().map(String::as_str), Some("jobtap: tokens: ends"));
+}
+
+#[test]
+fn a_prolog_that_is_open_when_slurmctld_ends_has_not_failed() {
+    let slurm = TestSlurm::new().prep().plugin::<Later>().start().unwrap();
+    assert!(slurm.in_controller(Part::Prolog, in_controller(4)));
+    slurm.stop();
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(slurm.ended(0), []);
+}

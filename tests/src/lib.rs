@@ -6,6 +6,7 @@
 pub mod flux;
 pub mod leftovers;
 pub mod site;
+pub mod slurm;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read};

@@ -2,7 +2,7 @@
 //! run before them.
 //!
 //! `jobtap build` makes a manager, a file for Flux and two files for Slurm of `examples/deadline`,
-//! `examples/limits` and `examples/scratch`, as they are. A host that isn't installed is skipped, and the test says so.
+//! `examples/ceiling` and `examples/scratch`, as they are. A host that isn't installed is skipped, and the test says so.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout)]
 
 use std::fs;
@@ -19,7 +19,7 @@ use jobtap_tests::{run, until};
 /// The plugins' settings, as tables of a configuration.
 fn settings(program: &Path) -> String {
     format!(
-        "[plugins.limits]\nmax-tasks = 4\nmax-duration = \"10m\"\n\n\
+        "[plugins.ceiling]\nmax-tasks = 4\nmax-duration = \"10m\"\n\n\
          [plugins.scratch]\nprogram = {program:?}\n"
     )
 }
@@ -60,7 +60,7 @@ struct Place {
 impl Place {
     fn new() -> Self {
         let site = Site::new();
-        for name in ["deadline", "limits", "scratch"] {
+        for name in ["deadline", "ceiling", "scratch"] {
             site.plugin(name);
         }
         let program = site.path("prepare");
@@ -71,12 +71,19 @@ impl Place {
         );
         site.write("prepare", &text);
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        site.write("conf/site.toml", &settings(&program));
+        let host = run(Command::new("uname").arg("-n")).ok();
+        let resources = format!(
+            "[resource]\nnoverify = true\n[[resource.config]]\nhosts = {:?}\ncores = \"0-7\"\n\n",
+            host.trim()
+        );
+        site.write("instance/site.toml", &(resources + &settings(&program)));
+        site.write("jobtap.toml", &settings(&program));
         Self { site }
     }
 
     fn build(&self, words: &str, plugins: &[&str], variables: &[(&str, &Path)]) {
-        let with: Vec<String> = plugins.iter().map(|name| format!("--with {name}={name}")).collect();
+        let with: Vec<String> =
+            plugins.iter().map(|name| format!("--with {name}={name}")).collect();
         let words = format!("{words} {}", with.join(" "));
         self.site.build_with(&words, variables).ok();
     }
@@ -146,9 +153,9 @@ try() {
 }
 
 fn in_our_manager(place: &Place) -> Vec<Became> {
-    place.build("-o site-manager", &["deadline", "limits", "scratch"], &[]);
+    place.build("-o site-manager", &["deadline", "ceiling", "scratch"], &[]);
     let manager = place.path("site-manager");
-    let start = format!("{manager:?} start --test-size=1 --config-path={:?}", place.path("conf"));
+    let start = format!("{manager:?} start --config-path={:?}", place.path("instance"));
     let load = format!("{manager:?} resource status >/dev/null");
     by_flux_commands(place, &start, &format!("{manager:?}"), &load)
 }
@@ -158,15 +165,8 @@ fn in_flux(place: &Place) -> Option<Vec<Became>> {
         println!("skipped: there is no Flux; set JOBTAP_FLUX_PREFIX");
         return None;
     };
-    place.build("--host flux -o site.so", &["deadline", "limits", "scratch"], &[]);
-    let host = run(Command::new("uname").arg("-n")).ok();
-    let resources = format!(
-        "[resource]\nnoverify = true\n[[resource.config]]\nhosts = {:?}\ncores = \"0-7\"\n\n{}",
-        host.trim(),
-        settings(&place.path("prepare"))
-    );
-    place.site.write("flux/conf.toml", &resources);
-    let start = format!("{flux:?} start -c {:?}", place.path("flux"));
+    place.build("--host flux -o site.so", &["deadline", "ceiling", "scratch"], &[]);
+    let start = format!("{flux:?} start -c {:?}", place.path("instance"));
     let load = format!("flux jobtap load {:?} || exit 1", place.path("site.so"));
     Some(by_flux_commands(place, &start, &format!("{flux:?}"), &load))
 }
@@ -180,7 +180,7 @@ fn in_slurm(place: &Place) -> Option<Vec<Became>> {
         }
     };
     let source = [("SLURM_SOURCE_DIR", &*source)];
-    place.build("--host slurm-job-submit -o job_submit_site.so", &["deadline", "limits"], &source);
+    place.build("--host slurm-job-submit -o job_submit_site.so", &["deadline", "ceiling"], &source);
     place.build("--host slurm-prep -o prep_site.so", &["scratch"], &source);
     let lines = "JobSubmitPlugins=site\nPrEpPlugins=site\nPrologFlags=Alloc\n\
                  SchedulerParameters=batch_sched_delay=0,sched_interval=1";
@@ -188,7 +188,7 @@ fn in_slurm(place: &Place) -> Option<Vec<Became>> {
         for name in ["job_submit_site.so", "prep_site.so"] {
             fs::copy(place.path(name), etc.join("../plugins").join(name)).unwrap();
         }
-        fs::copy(place.path("conf/site.toml"), etc.join("jobtap.toml")).unwrap();
+        fs::copy(place.path("jobtap.toml"), etc.join("jobtap.toml")).unwrap();
     });
     slurm.start_node();
     Some(CASES.iter().map(|case| submitted_to(&slurm, place, case)).collect())
@@ -201,8 +201,8 @@ fn submitted_to(slurm: &Slurm, place: &Place, case: &Case) -> Became {
     let words = ["-n", &tasks, "-t", &minutes, "-o", "/dev/null", "--wrap", &script];
     let output = slurm.sbatch(&words);
     if output.code != 0 {
-        let told = output.stderr.lines().find_map(|line| line.split_once("error: limits: "));
-        return Became::Refused(format!("limits: {}", told.unwrap().1));
+        let told = output.stderr.lines().find_map(|line| line.split_once("error: ceiling: "));
+        return Became::Refused(format!("ceiling: {}", told.unwrap().1));
     }
     let id = output.stdout.trim().rsplit(' ').next().unwrap().to_owned();
     let show = || slurm.client("scontrol", &["-o", "show", "job", &id]).stdout;
@@ -226,8 +226,8 @@ fn the_same_jobs_get_the_same_verdicts_in_every_host() {
     let expected = [
         Became::Ran { due_in_hours: 24 },
         Became::Ran { due_in_hours: 24 },
-        Became::Refused("limits: 5 tasks, at most 4 are allowed".to_owned()),
-        Became::Refused("limits: a time limit of 660 s, at most 600 s are allowed".to_owned()),
+        Became::Refused("ceiling: 5 tasks, at most 4 are allowed".to_owned()),
+        Became::Refused("ceiling: a time limit of 660 s, at most 600 s are allowed".to_owned()),
         Became::NotStarted,
     ];
     let hosts = [
@@ -247,21 +247,21 @@ fn the_same_jobs_get_the_same_verdicts_in_every_host() {
 #[test]
 fn a_file_for_flux_tells_what_is_inside_and_needs_no_flux_to_be_built() {
     let place = Place::new();
-    place.build("--host flux -o site.so", &["limits", "deadline"], &[]);
+    place.build("--host flux -o site.so", &["ceiling", "deadline"], &[]);
     let file = place.path("site.so");
     let text = run(place.site.command().args(["plugin", "available"]).arg(&file)).ok();
     let row = |name: &str| {
         let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_default();
         line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
     };
-    assert_eq!(row("limits")[..4], ["limits", "limits", "0.1.0", "flux"]);
-    assert!(row("limits")[4].starts_with("path+/"), "{text}");
+    assert_eq!(row("ceiling")[..4], ["ceiling", "ceiling", "0.1.0", "flux"]);
+    assert!(row("ceiling")[4].starts_with("path+/"), "{text}");
     assert_eq!(row("deadline")[5], "job.priority.get,job.state.priority,job.validate");
     let needed = run(Command::new("ldd").arg(&file)).ok();
     let needed: Vec<&str> = needed.lines().filter_map(|l| l.split_whitespace().next()).collect();
     let known = ["linux-vdso.so.1", "libgcc_s.so.1", "libc.so.6", "/lib64/ld-linux-x86-64.so.2"];
     assert!(needed.iter().all(|name| known.contains(name)), "{needed:?}");
     // The same file again, for a host that it wasn't named for.
-    let refused = place.site.build("--host slurm-prep -o site.so --with limits=limits");
+    let refused = place.site.build("--host slurm-prep -o site.so --with ceiling=ceiling");
     assert!(refused.stderr.trim_end().ends_with("name it prep_NAME.so"), "{refused:?}");
 }

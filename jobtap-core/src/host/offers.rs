@@ -318,8 +318,18 @@ const fn call(name: &'static str, flux: Offer, submit: Offer, prep: Offer) -> Ca
 pub const CALL_OFFERS: &[CallOffers] = &[
     call("dependency_add", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
     call("dependency_remove", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
-    call("prolog_start", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
-    call("epilog_start", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
+    call(
+        "prolog_start",
+        FULL,
+        OF_PENDING_JOBS,
+        Offer::With("in `job.state.run`: it is a part of the job's PrologSlurmctld"),
+    ),
+    call(
+        "epilog_start",
+        FULL,
+        OF_PENDING_JOBS,
+        Offer::With("in `job.state.cleanup`: it is a part of the job's EpilogSlurmctld"),
+    ),
     call("prolog_reopen", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
     call("raise", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
     call("reprioritize", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
@@ -356,6 +366,17 @@ pub const CALL_OFFERS: &[CallOffers] = &[
     ),
     call("set_flag", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
     call("subscribe", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
+    call(
+        "data",
+        FULL,
+        Offer::With(
+            "in memory: that of a job until the request is answered, that of the instance until the daemon ends",
+        ),
+        Offer::With(
+            "in memory: that of a job until the prolog or epilog has ended, that of the instance until the \
+             daemon ends",
+        ),
+    ),
     call("drain", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
     call("retain_resources", NO_PEER, OF_PENDING_JOBS, OF_PENDING_JOBS),
     call(

@@ -4,8 +4,11 @@ use rustc_hash::FxHashMap;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
+use std::sync::Arc;
 
 /// The environment of a job: variables by their names, in the order in which the job gets them.
+///
+/// A copy shares the variables until one of both is changed.
 ///
 /// ```
 /// use jobtap_core::slurm::Environment;
@@ -17,7 +20,7 @@ use std::fmt;
 /// ```
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Environment {
-    variables: Vec<(String, String)>,
+    variables: Arc<Vec<(String, String)>>,
 }
 
 impl Environment {
@@ -37,16 +40,20 @@ impl Environment {
     /// Sets a variable. One that is there keeps its place; a new one goes before all others, as in Slurm.
     pub fn set(&mut self, name: impl Into<String>, value: impl Into<String>) {
         let (name, value) = (name.into(), value.into());
-        match self.variables.iter_mut().find(|(variable, _)| *variable == name) {
+        let variables = Arc::make_mut(&mut self.variables);
+        match variables.iter_mut().find(|(variable, _)| *variable == name) {
             Some((_, old)) => *old = value,
-            None => self.variables.insert(0, (name, value)),
+            None => variables.insert(0, (name, value)),
         }
     }
 
     /// Removes a variable, and returns whether it was there.
     pub fn remove(&mut self, name: &str) -> bool {
+        if self.get(name).is_none() {
+            return false;
+        }
         let before = self.variables.len();
-        self.variables.retain(|(variable, _)| variable != name);
+        Arc::make_mut(&mut self.variables).retain(|(variable, _)| variable != name);
         self.variables.len() < before
     }
 
@@ -84,18 +91,28 @@ impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Environment {
     /// Takes the variables in their order. Of two with one name the last is taken, at the place of the
     /// first.
     fn from_iter<I: IntoIterator<Item = (N, V)>>(variables: I) -> Self {
-        let mut places: FxHashMap<String, usize> = FxHashMap::default();
-        let mut environment = Self::new();
-        for (name, value) in variables {
-            let (name, value) = (name.into(), value.into());
-            let next = environment.variables.len();
-            let place = *places.entry(name.clone()).or_insert(next);
-            match environment.variables.get_mut(place) {
-                Some((_, old)) => *old = value,
-                None => environment.variables.push((name, value)),
+        let mut all: Vec<(String, String)> =
+            variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        let mut places: FxHashMap<&str, usize> = FxHashMap::default();
+        let mut doubles = Vec::new();
+        for (place, (name, _)) in all.iter().enumerate() {
+            let first = *places.entry(name).or_insert(place);
+            if first != place {
+                doubles.push((first, place));
             }
         }
-        environment
+        drop(places);
+        for (first, place) in &doubles {
+            let value = all.get_mut(*place).map(|(_, value)| std::mem::take(value));
+            if let (Some((_, old)), Some(value)) = (all.get_mut(*first), value) {
+                *old = value;
+            }
+        }
+        // They are in the order of their places.
+        let mut doubles = doubles.iter().map(|(_, place)| *place).peekable();
+        let mut here = 0..;
+        all.retain(|_| doubles.next_if_eq(&here.next().unwrap_or(0)).is_none());
+        Self { variables: Arc::new(all) }
     }
 }
 
@@ -144,6 +161,24 @@ mod tests {
         assert_eq!(lines, ["NEW=5", "Z=1", "A=4", "M=3"]);
         assert!(environment.remove("Z") && !environment.remove("Z"));
         assert_eq!(environment.len(), 3);
+    }
+
+    #[test]
+    fn of_two_with_one_name_the_last_counts() {
+        let pairs = [("A", "1"), ("B", "2"), ("A", "3"), ("C", "4"), ("A", "5"), ("B", "")];
+        let environment: Environment = pairs.into_iter().collect();
+        let lines: Vec<String> = environment.lines().collect();
+        assert_eq!(lines, ["A=5", "B=", "C=4"]);
+    }
+
+    #[test]
+    fn a_change_of_a_copy_is_its_own() {
+        let one: Environment = [("A", "1")].into_iter().collect();
+        let mut two = one.clone();
+        assert_eq!(one, two);
+        two.set("A", "2");
+        assert_eq!((one.get("A"), two.get("A")), (Some("1"), Some("2")));
+        assert_ne!(one, two);
     }
 
     #[test]

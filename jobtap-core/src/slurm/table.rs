@@ -73,8 +73,15 @@ impl<T> Field<T> {
         fields.iter().find(|field| field.name == name)
     }
 
+    /// The stored value as JSON; `None` for another view of fields.
+    #[must_use]
+    pub fn stored(&self, record: &T) -> Option<serde_json::Value> {
+        self.json.map(|(store, _)| store(record))
+    }
+
     /// Whether the stored values of two records differ.
-    pub(super) fn is_changed(&self, before: &T, after: &T) -> bool {
+    #[must_use]
+    pub fn is_changed(&self, before: &T, after: &T) -> bool {
         self.json.is_some_and(|(store, _)| store(before) != store(after))
     }
 }

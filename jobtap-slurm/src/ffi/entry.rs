@@ -4,10 +4,9 @@ use std::ffi::{c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use jobtap_core::host::panic_text;
+use jobtap_core::host::{HostKind, panic_text};
 use jobtap_core::plugin::Level;
 use jobtap_core::slurm::errno::SLURM_ERROR;
-use jobtap_core::topic::TopicId;
 
 use super::daemon::{Known, Loader, node_name, register_callbacks};
 use super::layout;
@@ -15,9 +14,9 @@ use super::memory::{free, read_text, text};
 use super::structures::{InMemory, job_record, member_number, member_text, member_texts};
 use crate::daemon::{Daemon, Part};
 use crate::job_submit::{self, Decision};
-use crate::prep::{self, Controller, FAILED, NodeJob};
+use crate::prep::{self, Controller, FAILED, NodeJob, Where};
 use crate::registry::linked;
-use crate::worker::{FileKind, Plugins};
+use crate::worker::Plugins;
 
 /// The plugins of this file, between `init` and `fini`.
 struct Loaded {
@@ -67,7 +66,7 @@ fn log_panics() {
     }));
 }
 
-fn init(kind: FileKind, names: &[&str]) -> c_int {
+fn init(kind: HostKind, names: &[&str]) -> c_int {
     guarded("init", SLURM_ERROR.code(), || {
         keep_loaded();
         log_panics();
@@ -75,10 +74,10 @@ fn init(kind: FileKind, names: &[&str]) -> c_int {
             let plugins = Plugins::start(kind, Arc::new(Loader), plugins);
             let plugins = plugins.map_err(|error| error.to_string())?;
             let controller = match kind {
-                FileKind::JobSubmit => None,
-                FileKind::Prep => {
+                HostKind::SlurmPrep => {
                     Some(Controller::start(Arc::new(Loader)).map_err(|error| error.to_string())?)
                 }
+                _ => None,
             };
             Ok(Loaded { plugins, controller })
         });
@@ -98,12 +97,12 @@ fn init(kind: FileKind, names: &[&str]) -> c_int {
 
 /// `init` of a job_submit plugin. Not 0 ends slurmctld's start.
 pub fn init_job_submit(names: &[&str]) -> c_int {
-    init(FileKind::JobSubmit, names)
+    init(HostKind::SlurmJobSubmit, names)
 }
 
 /// `init` of a PrEp plugin. Not 0 ends the daemon's start.
 pub fn init_prep(names: &[&str]) -> c_int {
-    init(FileKind::Prep, names)
+    init(HostKind::SlurmPrep, names)
 }
 
 /// `fini`.
@@ -111,6 +110,9 @@ pub fn fini() -> c_int {
     guarded("fini", 0, || {
         let loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(loaded) = loaded {
+            if let Some(controller) = &loaded.controller {
+                controller.stop();
+            }
             loaded.plugins.stop();
         }
         0
@@ -285,15 +287,15 @@ pub unsafe fn prep_epilog_slurmctld(record: *const c_void, is_async: *mut bool) 
 /// # Safety
 /// `required` points to a variable of the caller's.
 pub unsafe fn prep_required(call: c_int, required: *mut bool) {
-    let topic = match call {
-        1 => TopicId::SlurmProlog,
-        2 => TopicId::SlurmEpilog,
-        3 => TopicId::SlurmPrologSlurmctld,
-        4 => TopicId::SlurmEpilogSlurmctld,
+    let (part, at) = match call {
+        1 => (Part::Prolog, Where::Node),
+        2 => (Part::Epilog, Where::Node),
+        3 => (Part::Prolog, Where::Controller),
+        4 => (Part::Epilog, Where::Controller),
         _ => return,
     };
     let handled = guarded("prep_p_required", false, || {
-        loaded().is_some_and(|loaded| loaded.plugins.handles(topic))
+        loaded().is_some_and(|loaded| loaded.plugins.handles_any(prep::topics(part, at)))
     });
     // Left alone otherwise: another plugin may have said yes.
     if handled && !required.is_null() {

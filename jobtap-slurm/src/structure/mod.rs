@@ -1,7 +1,7 @@
 //! Slurm's structures as the adapter sees them: values by the names of their fields.
 //!
 //! A real one is memory of slurmctld's, which only the module `ffi` touches. The adapter reads it as a
-//! [`JobDescriptor`], a [`JobRecord`](jobtap_core::slurm::JobRecord) or a
+//! [`JobDescriptor`](jobtap_core::slurm::JobDescriptor), a [`JobRecord`](jobtap_core::slurm::JobRecord) or a
 //! [`Partition`](jobtap_core::slurm::Partition), and writes a changed description back, through
 //! [`Structure`].
 

@@ -37,11 +37,17 @@ pub fn write_changes(
     if before == after {
         return Ok(Vec::new());
     }
-    let (before, after) = (to_json(before), to_json(after));
+    // The long ones, which are compared for much less than they are converted for.
+    let same_script = before.script == after.script;
+    let same_environment = before.environment == after.environment;
     let mut left_out = Vec::new();
     for field in JobDescriptor::FIELDS.iter().filter(|field| field.view_of.is_empty()) {
-        let (old, new) = (before.get(field.name), after.get(field.name));
-        if old == new {
+        let is_same = match field.name {
+            "script" => same_script,
+            "environment" => same_environment,
+            _ => !field.is_changed(before, after),
+        };
+        if is_same {
             continue;
         }
         let slots = structure.slots().iter();
@@ -49,7 +55,8 @@ pub fn write_changes(
         let is_fixed = FIXED.contains(&field.name) || Place::of(field.name) == Some(Place::Request);
         match slot {
             Some((place, slot)) if !is_fixed => {
-                let value = stored(new.unwrap_or(&Json::Null), slot.kind, slot.unset);
+                let new = field.stored(after).unwrap_or_default();
+                let value = stored(&new, slot.kind, slot.unset);
                 let value = value.ok_or(WriteError::Type(field.name))?;
                 structure.set(place, value)?;
             }
@@ -57,11 +64,6 @@ pub fn write_changes(
         }
     }
     Ok(left_out)
-}
-
-fn to_json(descriptor: &JobDescriptor) -> Json {
-    // It has string keys and plain values, so that this can't fail.
-    serde_json::to_value(descriptor).unwrap_or_default()
 }
 
 /// A value as the C structure stores it.

@@ -4,9 +4,7 @@ use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use jobtap_core::host::{
-    Args, CallResult, Command, Detail, Fault, Host, LoadedPlugin, RemoteHandle,
-};
+use jobtap_core::host::{Args, Command, Detail, Fault, Host, HostKind, LoadedPlugin, RemoteHandle};
 use jobtap_core::job::{Job, JobId, Timestamp, Uid};
 use jobtap_core::plugin::{CallError, Level};
 use jobtap_core::queue::Queues;
@@ -23,16 +21,23 @@ pub(super) struct Callback<'c> {
     pub(super) instance: Cell<&'c LoadedPlugin>,
     pub(super) job: Option<&'c Job>,
     pub(super) asked: RefCell<Vec<Queued>>,
+    /// The jobs that show what was asked for.
+    pub(super) noted: RefCell<Vec<JobId>>,
 }
 
 impl Callback<'_> {
-    /// What was asked for. After a panic nothing of it counts, since the plugin may have been in the middle of
-    /// anything.
-    pub(super) fn asked(self, result: &CallResult) -> Vec<Queued> {
-        match result {
-            Err(fault) if matches!(**fault, Fault::Panic(_)) => Vec::new(),
-            _ => self.asked.into_inner(),
+    /// What was asked for, and the jobs that show it. A handler that fails changes no jobspec. After a panic nothing
+    /// counts, since the plugin may have been in the middle of anything.
+    pub(super) fn asked(self, fault: Option<&Fault>) -> (Vec<Queued>, Vec<JobId>) {
+        let mut asked = self.asked.into_inner();
+        match fault {
+            None => {}
+            Some(Fault::Panic(_)) => asked.clear(),
+            Some(_) => {
+                asked.retain(|(_, command)| !matches!(command, Command::UpdateJobspec { .. }));
+            }
         }
+        (asked, self.noted.into_inner())
     }
 }
 
@@ -61,7 +66,7 @@ impl Host for Callback<'_> {
 
     /// Only the current job: Slurm's other jobs are not looked up, since its locks are not this thread's.
     fn job(&self, id: JobId) -> Option<&Job> {
-        self.job.filter(|job| job.id() == id)
+        self.job.filter(|job| job.id() == id).or_else(|| self.core.mirror.job(id))
     }
 
     fn active_jobs(&self) -> Vec<JobId> {
@@ -72,8 +77,16 @@ impl Host for Callback<'_> {
         None
     }
 
-    fn data(&self, _: JobId) -> Option<Value> {
-        None
+    fn data(&self, id: JobId) -> Option<Value> {
+        let plugin = self.instance.get().key();
+        let asked = self.asked.borrow();
+        let written = asked.iter().rev().find_map(|(key, command)| match command {
+            Command::SetData { job, value, .. } if *key == plugin && *job == id => {
+                Some(value.clone())
+            }
+            _ => None,
+        });
+        written.or_else(|| self.core.data.get(&(plugin, id)).cloned())
     }
 
     fn instance_data(&self) -> Option<Value> {
@@ -108,12 +121,14 @@ impl Host for Callback<'_> {
                 instance: Cell::new(bound.instance()),
                 job,
                 asked: RefCell::default(),
+                noted: RefCell::default(),
             };
             let args =
                 Args { host: &inner, topic: TopicId::Own, job, detail: Detail::Own(payload) };
             let (result, _) = bound.call(&args, &self.core.ticks);
-            let asked = inner.asked(&result);
+            let (asked, noted) = inner.asked(result.as_ref().err().map(|fault| &**fault));
             self.asked.borrow_mut().extend(asked);
+            self.noted.borrow_mut().extend(noted);
             match result.map_err(|fault| *fault) {
                 Ok(outcome) => answers.extend(outcome.decisions().answer),
                 Err(Fault::Busy) => {
@@ -134,13 +149,24 @@ impl Host for Callback<'_> {
     }
 
     fn call(&self, command: Command) -> Result<(), CallError> {
-        self.core.kind.serves(&command)?;
+        // An asynchronous handler of a prolog or epilog begins with this one.
+        let is_prep = matches!(command, Command::StartProlog { .. } | Command::StartEpilog { .. });
+        if !(is_prep && self.core.kind == HostKind::SlurmPrep) {
+            self.core.kind.check_call(&command)?;
+        }
+        if let Command::UpdateJobspec { .. } = command {
+            self.core.mirror.check(self.instance.get().key(), &command)?;
+        }
         self.push(command);
         Ok(())
     }
 
     fn push(&self, command: Command) {
-        self.asked.borrow_mut().push((self.instance.get().key(), command));
+        let mut asked = self.asked.borrow_mut();
+        if let Command::UpdateJobspec { .. } = command {
+            self.noted.borrow_mut().extend(self.core.mirror.note(asked.len(), &command));
+        }
+        asked.push((self.instance.get().key(), command));
     }
 
     fn remote(&self) -> RemoteHandle {

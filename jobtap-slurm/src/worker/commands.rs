@@ -12,6 +12,7 @@ use jobtap_core::plugin::Level;
 use super::Message;
 use super::callback::now;
 use super::core::{Core, Queued};
+use crate::job;
 
 impl Core {
     /// Carries out commands, in their order.
@@ -30,10 +31,15 @@ impl Core {
             Command::AnswerRequest { request, answer } => {
                 self.take_answer(plugin, request, answer);
             }
-            Command::BeginWork(work) if work.kind == WorkKind::Verdict => {
-                self.begin_verdict_work(plugin, work.job, work.abort, work.task);
+            Command::BeginWork(work)
+                if matches!(work.kind, WorkKind::Verdict | WorkKind::Priority) =>
+            {
+                let request = job::request_of(work.job);
+                self.begin_request_work(plugin, request, work.abort, work.task);
             }
             Command::Verdict { job, verdict } => self.take_verdict(plugin, job, verdict),
+            Command::Reprioritize { job, priority } => self.take_priority(plugin, job, priority),
+            Command::UpdateJobspec { job, updates } => self.update_jobspec(job, updates),
             Command::StartProlog { job, description }
             | Command::StartEpilog { job, description } => {
                 self.open_prep(plugin, job, description);
@@ -52,8 +58,11 @@ impl Core {
                 }
                 None => self.log_of(plugin, Level::Error, &failure.note),
             },
-            // Its end is told by another command of the same batch.
-            Command::WorkEnded { .. } => {}
+            // What it has come to was told before, but for a priority that it couldn't compute.
+            Command::WorkEnded { job, .. } => self.end_request_work(plugin, job),
+            Command::SetData { job, value, .. } => {
+                self.data.insert((plugin, job), value);
+            }
             Command::SetInstanceData { value, .. } => {
                 self.instance_data.insert(plugin, value);
             }

@@ -1,17 +1,18 @@
 //! The plugins and what is open, and the loop that serves the messages.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use jobtap_core::engine::Mirror;
 use jobtap_core::host::{
-    Args, BoundHandler, CallResult, Command, Detail, LoadedPlugin, PluginKey, RemoteCall,
-    RemoteWork, RequestKey, Stack, Ticks, TimerKey,
+    Args, BoundHandler, CallResult, Command, Detail, Fault, HostKind, LoadedPlugin, PluginKey,
+    RemoteCall, RemoteWork, RequestKey, Stack, Ticks, TimerKey,
 };
-use jobtap_core::job::Job;
+use jobtap_core::job::{Job, JobId};
 use jobtap_core::plugin::Level;
 use jobtap_core::queue::Queues;
 use jobtap_core::resource::ResourceSet;
@@ -22,7 +23,6 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::AbortHandle;
 
 use super::callback::Callback;
-use super::loading::FileKind;
 use super::preps::Prep;
 use super::processes::Processes;
 use super::requests::Chain;
@@ -33,9 +33,18 @@ use crate::daemon::Daemon;
 /// What a handler has asked for, and which plugin it was.
 pub(super) type Queued = (PluginKey, Command);
 
+/// A fault in words.
+pub(super) fn text_of(fault: &Fault) -> String {
+    match fault {
+        Fault::Failure(failure) => failure.text().to_owned(),
+        Fault::Panic(text) => format!("panicked: {text}"),
+        Fault::Busy => "called while it is being called".to_owned(),
+    }
+}
+
 /// What lives on the thread.
 pub(crate) struct Core {
-    pub(super) kind: FileKind,
+    pub(super) kind: HostKind,
     pub(super) daemon: Arc<dyn Daemon>,
     pub(super) inbox: Inbox,
     pub(super) stack: Stack,
@@ -46,6 +55,10 @@ pub(crate) struct Core {
     pub(super) preps: Vec<Prep>,
     pub(super) timers: FxHashMap<TimerKey, AbortHandle>,
     pub(super) processes: Processes,
+    /// The jobs that requests describe, while these are decided.
+    pub(super) mirror: Mirror,
+    /// The plugins' data on jobs, for as long as the request or part of the job that they see.
+    pub(super) data: FxHashMap<(PluginKey, JobId), Value>,
     pub(super) instance_data: FxHashMap<PluginKey, Value>,
     /// Of the cluster nothing is known: these are empty.
     pub(super) resources: ResourceSet,
@@ -56,12 +69,14 @@ pub(crate) struct Core {
 /// How the call of one handler went.
 pub(super) struct Called {
     pub(super) result: CallResult,
-    pub(super) commands: Vec<Queued>,
+    commands: Vec<Queued>,
+    /// The jobs that show what was asked for.
+    noted: Vec<JobId>,
 }
 
 impl Core {
     pub(super) fn new(
-        kind: FileKind,
+        kind: HostKind,
         daemon: Arc<dyn Daemon>,
         inbox: Inbox,
         request_timeout: Arc<AtomicU64>,
@@ -84,6 +99,8 @@ impl Core {
             preps: Vec::new(),
             timers: FxHashMap::default(),
             processes,
+            mirror: Mirror::default(),
+            data: FxHashMap::default(),
             instance_data: FxHashMap::default(),
             resources: ResourceSet::new(),
             queues: Queues::default(),
@@ -100,7 +117,10 @@ impl Core {
                 Message::PrepTimeout(serial) => self.end_late_prep(serial),
                 Message::Configure => self.configure(),
                 Message::Remote(call) => self.remote(call),
-                Message::Stop => break,
+                Message::Stop => {
+                    self.unload();
+                    break;
+                }
             }
         }
         self.processes.kill_all(None);
@@ -118,11 +138,20 @@ impl Core {
         let args = Args { host: &host, topic, job, detail };
         // A panic is caught in there.
         let (result, _) = bound.call(&args, &self.ticks);
-        Called { commands: host.asked(&result), result }
+        let (commands, noted) = host.asked(result.as_ref().err().map(|fault| &**fault));
+        Called { result, commands, noted }
+    }
+
+    /// Carries out what a handler has asked for, and returns how it went.
+    pub(super) fn settle(&mut self, called: Called) -> CallResult {
+        self.mirror.forget(called.noted);
+        self.carry_out(called.commands);
+        called.result
     }
 
     fn host<'c>(&'c self, instance: &'c LoadedPlugin, job: Option<&'c Job>) -> Callback<'c> {
-        Callback { core: self, instance: Cell::new(instance), job, asked: RefCell::default() }
+        let (asked, noted) = Default::default();
+        Callback { core: self, instance: Cell::new(instance), job, asked, noted }
     }
 
     /// Does what has come back for a plugin. Nothing is done for one that has been replaced.
@@ -139,7 +168,11 @@ impl Core {
                 match called {
                     // It is being called, which is impossible here: no message is served during a call.
                     None => return,
-                    Some((Ok(()), _)) => host.asked(&Ok(Default::default())),
+                    Some((Ok(()), _)) => {
+                        let (commands, noted) = host.asked(None);
+                        self.mirror.forget(noted);
+                        commands
+                    }
                     Some((Err(text), _)) => {
                         self.log(&plugin, Level::Error, &format!("later: panicked: {text}"));
                         return;

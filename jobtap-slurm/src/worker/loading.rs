@@ -6,23 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use jobtap_core::host::{
-    Command, Detail, Failure, Fault, InitArgs, LoadedPlugin, PluginDescriptor, PluginKey,
+    Detail, Failure, Fault, HostKind, InitArgs, LoadedPlugin, PluginDescriptor, PluginKey,
     RemoteHandle, RemoteSink, panic_text,
 };
-use jobtap_core::plugin::{CallError, Level};
+use jobtap_core::plugin::Level;
 use jobtap_core::topic::TopicId;
 
-use super::core::Core;
+use super::core::{Core, text_of};
 use crate::config::{Config, FILE};
-
-/// The kind of file that the plugins are in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FileKind {
-    /// A job_submit plugin.
-    JobSubmit,
-    /// A PrEp plugin.
-    Prep,
-}
 
 /// Why the plugins of a file can't be loaded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -50,7 +41,7 @@ impl Core {
         self.take_timeout();
         for plugin in plugins {
             let refused = |text| LoadError::Plugin { plugin: plugin.name, text };
-            self.kind.check(plugin).map_err(refused)?;
+            check(self.kind, plugin).map_err(refused)?;
             let key = self.build(plugin).map_err(refused)?;
             self.show_config(key).map_err(refused)?;
         }
@@ -91,6 +82,18 @@ impl Core {
         Ok(key)
     }
 
+    /// Tells the plugins that the daemon ends.
+    pub(super) fn unload(&mut self) {
+        for plugin in self.stack.plugins().to_vec() {
+            if let Some(bound) = plugin.unload_handler() {
+                let called = self.call(&bound, TopicId::Unload, None, Detail::None);
+                if let Err(fault) = self.settle(called) {
+                    self.log(&plugin, Level::Error, &format!("unload: {}", text_of(&fault)));
+                }
+            }
+        }
+    }
+
     /// Shows a plugin the present configuration, if it handles `conf.update`.
     fn show_config(&mut self, key: PluginKey) -> Result<(), String> {
         let handlers = self.stack.handlers(TopicId::ConfUpdate).map(Rc::clone);
@@ -102,11 +105,9 @@ impl Core {
         let own = self.config.plugin(name)?;
         let detail = Detail::Conf { instance: &self.config.whole, own: &own, name };
         let called = self.call(&bound, TopicId::ConfUpdate, None, detail);
-        match called.result.map_err(|fault| *fault) {
-            Ok(_) => {
-                self.carry_out(called.commands);
-                Ok(())
-            }
+        let result = self.settle(called);
+        match result.map_err(|fault| *fault) {
+            Ok(_) => Ok(()),
             Err(Fault::Failure(Failure::Reject(text))) if !text.is_empty() => Err(text),
             Err(Fault::Failure(_) | Fault::Busy) => {
                 Err(format!("config rejected by {name} jobtap plugin"))
@@ -159,48 +160,13 @@ impl Core {
     }
 }
 
-impl FileKind {
-    /// Refuses a plugin with a handler that is never called in this kind of file.
-    fn check(self, plugin: &PluginDescriptor) -> Result<(), String> {
-        for entry in plugin.handlers {
-            if !self.serves_topic(entry.id) || entry.topic == "service" {
-                return Err(format!(
-                    "its handler {} of {} is never called in Slurm's {}",
-                    entry.method,
-                    entry.full_name(),
-                    match self {
-                        FileKind::JobSubmit => "job_submit plugins",
-                        FileKind::Prep => "PrEp plugins",
-                    }
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    fn serves_topic(self, topic: TopicId) -> bool {
-        let everywhere = [TopicId::ConfUpdate, TopicId::Own];
-        let here: &[TopicId] = match self {
-            FileKind::JobSubmit => {
-                &[TopicId::SlurmJobSubmit, TopicId::SlurmJobModify, TopicId::JobValidate]
-            }
-            FileKind::Prep => &[
-                TopicId::SlurmProlog,
-                TopicId::SlurmEpilog,
-                TopicId::SlurmPrologSlurmctld,
-                TopicId::SlurmEpilogSlurmctld,
-            ],
-        };
-        everywhere.contains(&topic) || here.contains(&topic)
-    }
-
-    /// Refuses a call that Slurm has no counterpart of.
-    pub(super) fn serves(self, command: &Command) -> Result<(), CallError> {
-        match command {
-            Command::StartProlog { .. } | Command::StartEpilog { .. } if self == FileKind::Prep => {
-                Ok(())
-            }
-            _ => Ok(()),
+/// Refuses a plugin with a handler that this kind of file never calls.
+fn check(kind: HostKind, plugin: &PluginDescriptor) -> Result<(), String> {
+    for entry in plugin.handlers {
+        if let Some(reason) = kind.handler(entry).gap() {
+            let (topic, method) = (entry.full_name(), entry.method);
+            return Err(format!("{kind} doesn't serve {topic} (method {method}): {reason}"));
         }
     }
+    Ok(())
 }

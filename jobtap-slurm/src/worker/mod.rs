@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use jobtap_core::host::{JobParts, PluginDescriptor, RemoteCall, RemoteSink, RequestKey};
+use jobtap_core::host::{HostKind, JobParts, PluginDescriptor, RemoteCall, RemoteSink, RequestKey};
 use jobtap_core::job::Uid;
 use jobtap_core::plugin::{Level, Node};
 use jobtap_core::slurm::{JobDescriptor, JobRecord, Partition, SlurmError};
@@ -41,7 +41,7 @@ use crate::daemon::{Daemon, PrepEnd};
 
 use self::core::Core;
 pub(crate) use callback::now;
-pub use loading::{FileKind, LoadError};
+pub use loading::LoadError;
 
 /// How long a stop waits for the thread.
 const STOP: Duration = Duration::from_secs(2);
@@ -73,8 +73,8 @@ pub struct Answer {
 /// A prolog or epilog of a job.
 #[derive(Debug)]
 pub struct PrepCall {
-    /// The topic.
-    pub topic: TopicId,
+    /// The topics, in the order in which they are called.
+    pub topics: &'static [TopicId],
     /// The job.
     pub job: JobParts,
     /// The node, at the topics of nodes.
@@ -169,7 +169,7 @@ impl Plugins {
     /// [`LoadError`] if the configuration can't be read, if a plugin refuses it, or if it has a handler that
     /// this kind of file doesn't serve.
     pub fn start(
-        kind: FileKind,
+        kind: HostKind,
         daemon: Arc<dyn Daemon>,
         plugins: Vec<&'static PluginDescriptor>,
     ) -> Result<Self, LoadError> {
@@ -204,6 +204,11 @@ impl Plugins {
     /// Whether a plugin has a handler of this topic.
     pub fn handles(&self, topic: TopicId) -> bool {
         self.topics.contains(&topic)
+    }
+
+    /// Whether a plugin has a handler of one of these topics.
+    pub fn handles_any(&self, topics: &[TopicId]) -> bool {
+        topics.iter().any(|topic| self.handles(*topic))
     }
 
     /// The daemon.
@@ -242,17 +247,11 @@ impl Plugins {
         }
     }
 
-    /// Starts the handlers of a prolog or epilog. `ended` is called when all have ended, on any thread; it must not
-    /// block.
-    pub fn begin_prep(&self, call: PrepCall, ended: impl FnOnce(PrepEnd) + Send + 'static) {
+    /// Starts the handlers of a prolog or epilog. `ended` is called when all have ended, on any thread, with `None`
+    /// if the plugins have stopped before; it must not block.
+    pub fn begin_prep(&self, call: PrepCall, ended: impl FnOnce(Option<PrepEnd>) + Send + 'static) {
         self.follow_configuration();
-        let reply =
-            Reply::new(move |end: Option<PrepEnd>| {
-                ended(end.unwrap_or_else(|| {
-                    PrepEnd::Failed("the site's plugins have stopped".to_owned())
-                }));
-            });
-        self.inbox.send(Message::Prep(Box::new(call), reply));
+        self.inbox.send(Message::Prep(Box::new(call), Reply::new(ended)));
     }
 
     /// Stops the thread, and drops the plugins. A handler that hangs is left to itself after two seconds.
@@ -276,7 +275,7 @@ impl Drop for Plugins {
 
 /// What the thread starts with.
 struct Worker {
-    kind: FileKind,
+    kind: HostKind,
     daemon: Arc<dyn Daemon>,
     plugins: Vec<&'static PluginDescriptor>,
     inbox: Inbox,

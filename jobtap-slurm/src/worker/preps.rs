@@ -4,12 +4,12 @@
 //! ends when the last of them has. Its end is a failure if one handler has failed.
 
 use futures_util::future::AbortHandle;
-use jobtap_core::host::{BoundHandler, Detail, Fault, PluginKey};
+use jobtap_core::host::{BoundHandler, Detail, PluginKey};
 use jobtap_core::job::{Job, JobId};
 use jobtap_core::plugin::Level;
 use jobtap_core::topic::TopicId;
 
-use super::core::Core;
+use super::core::{Core, text_of};
 use super::{Message, PrepCall, Reply};
 use crate::daemon::PrepEnd;
 
@@ -35,7 +35,8 @@ struct Open {
 
 impl Core {
     pub(super) fn begin_prep(&mut self, call: PrepCall, reply: Reply<PrepEnd>) {
-        let PrepCall { topic, job, node } = call;
+        let PrepCall { topics, job, node } = call;
+        let Some(topic) = topics.last().copied() else { return };
         let serial = self.next_key;
         self.next_key += 1;
         let limit = self.daemon.prep_timeout();
@@ -45,10 +46,16 @@ impl Core {
         let calling = true;
         let prep = Prep { serial, job: job.id(), topic, calling, open, failure, timer, reply };
         self.preps.push(prep);
-        let handlers = self.stack.handlers(topic).cloned();
-        for bound in handlers.iter().flat_map(|list| list.iter()) {
-            let detail = node.as_ref().map_or(Detail::None, Detail::Node);
-            self.call_for_prep(serial, bound, topic, &job, detail);
+        for topic in topics {
+            let detail = match (&node, topic.is_state_topic()) {
+                (Some(node), _) => Detail::Node(node),
+                (None, true) => Detail::State { prev: None, entry: None },
+                (None, false) => Detail::None,
+            };
+            let handlers = self.stack.handlers(*topic).cloned();
+            for bound in handlers.iter().flat_map(|list| list.iter()) {
+                self.call_for_prep(serial, bound, *topic, &job, detail);
+            }
         }
         if let Some(prep) = self.preps.iter_mut().find(|prep| prep.serial == serial) {
             prep.calling = false;
@@ -65,15 +72,15 @@ impl Core {
         detail: Detail<'_>,
     ) {
         let called = self.call(bound, topic, Some(job), detail);
-        if let Err(fault) = called.result {
-            let text = match *fault {
-                Fault::Failure(failure) => failure.text().to_owned(),
-                Fault::Panic(text) => format!("panicked: {text}"),
-                Fault::Busy => "called while it is being called".to_owned(),
-            };
+        if let Err(fault) = self.settle(called) {
+            let text = text_of(&fault);
+            if topic.is_state_topic() {
+                // It only looks on: its failure decides nothing, as in every host.
+                let line = format!("{}: job {}: {text}", topic.name(), job.id().as_u64());
+                return self.log(bound.instance(), Level::Error, &line);
+            }
             self.note_failure(serial, bound.plugin(), text);
         }
-        self.carry_out(called.commands);
     }
 
     fn note_failure(&mut self, serial: u64, plugin: PluginKey, text: String) {
@@ -139,6 +146,7 @@ impl Core {
         let is_done = |prep: &Prep| prep.serial == serial && !prep.calling && prep.open.is_empty();
         let Some(place) = self.preps.iter().position(is_done) else { return };
         let prep = self.preps.remove(place);
+        self.forget_data(prep.job);
         if let Some(timer) = prep.timer {
             timer.abort();
         }
@@ -152,6 +160,7 @@ impl Core {
     pub(super) fn end_late_prep(&mut self, serial: u64) {
         let Some(place) = self.preps.iter().position(|prep| prep.serial == serial) else { return };
         let prep = self.preps.remove(place);
+        self.forget_data(prep.job);
         for open in &prep.open {
             open.abort.iter().for_each(AbortHandle::abort);
             let (topic, job) = (prep.topic.name(), prep.job.as_u64());

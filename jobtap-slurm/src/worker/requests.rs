@@ -2,8 +2,8 @@
 //!
 //! The handlers of `slurm.job_submit` or `slurm.job_modify` are called one after the other, each with what
 //! those before it have changed. An asynchronous one is waited for. Of a submission that all have
-//! accepted, those of `job.validate` are called then, with the job that it describes. The first refusal
-//! ends it.
+//! accepted, those of `job.validate` are called then, with the job that it describes, and those of
+//! `job.state.priority`. The first refusal ends it.
 
 use std::rc::Rc;
 
@@ -12,10 +12,12 @@ use jobtap_core::host::{
     BoundHandler, Detail, Failure, Fault, Handlers, PluginKey, RequestAnswer, RequestKey,
     SlurmRequest, Task,
 };
-use jobtap_core::job::{Job, JobId};
-use jobtap_core::plugin::Level;
-use jobtap_core::slurm::{SlurmError, errno};
+use jobtap_core::job::{Job, JobId, State};
+use jobtap_core::jobspec::{Jobspec, path};
+use jobtap_core::plugin::{Level, Priority};
+use jobtap_core::slurm::{JobDescriptor, SlurmError, errno};
 use jobtap_core::topic::TopicId;
+use serde_json::{Map, Value};
 
 use super::commands::spawn;
 use super::core::Core;
@@ -26,12 +28,15 @@ use crate::job;
 pub(super) struct Chain {
     request: SlurmRequest,
     topic: TopicId,
+    /// The job that is to be changed. The one that a submission describes is in the mirror.
     job: Option<Job>,
     handlers: Handlers,
     next: usize,
     /// The plugin whose asynchronous handler is waited for, and how its work is aborted.
     awaited: Option<(PluginKey, Option<AbortHandle>)>,
     messages: Vec<String>,
+    /// The priority that the last plugin has set.
+    priority: Priority,
     refusal: Option<SlurmError>,
     reply: Reply<Answer>,
 }
@@ -39,6 +44,15 @@ pub(super) struct Chain {
 impl Chain {
     fn refuse(&mut self, error: SlurmError) {
         self.refusal.get_or_insert(error);
+    }
+}
+
+/// The topic after this one.
+fn after(topic: TopicId) -> Option<TopicId> {
+    match topic {
+        TopicId::SlurmJobSubmit => Some(TopicId::JobValidate),
+        TopicId::JobValidate => Some(TopicId::JobStatePriority),
+        _ => None,
     }
 }
 
@@ -63,10 +77,20 @@ impl Core {
             let _ = request.record.set(record);
         }
         let handlers = self.handlers(topic);
-        let (messages, awaited, refusal) = Default::default();
+        let (messages, awaited, refusal, priority) = Default::default();
         let next = 0;
-        let chain =
-            Chain { request, topic, job, handlers, next, awaited, messages, refusal, reply };
+        let chain = Chain {
+            request,
+            topic,
+            job,
+            handlers,
+            next,
+            awaited,
+            messages,
+            priority,
+            refusal,
+            reply,
+        };
         self.chains.insert(key, Box::new(chain));
         self.run_request(key);
     }
@@ -82,16 +106,15 @@ impl Core {
             if chain.awaited.is_some() {
                 return;
             }
-            let bound = match chain.refusal {
-                Some(_) => None,
-                None => chain.handlers.get(chain.next).cloned(),
-            };
-            match bound {
+            if chain.refusal.is_some() {
+                return self.answer_request(key);
+            }
+            match chain.handlers.get(chain.next).cloned() {
                 Some(bound) => {
                     chain.next += 1;
                     self.call_for_request(key, &bound);
                 }
-                None if self.begin_validation(key) => {}
+                None if self.begin_next_topic(key) => {}
                 None => return self.answer_request(key),
             }
         }
@@ -99,82 +122,140 @@ impl Core {
 
     fn call_for_request(&mut self, key: RequestKey, bound: &BoundHandler) {
         let Some(chain) = self.chains.get(&key) else { return };
-        let detail = match chain.topic {
+        let topic = chain.topic;
+        let detail = match topic {
             TopicId::JobValidate => Detail::None,
+            TopicId::JobStatePriority => Detail::State { prev: None, entry: None },
             _ => Detail::Slurm(&chain.request),
         };
-        let called = self.call(bound, chain.topic, chain.job.as_ref(), detail);
-        let topic = chain.topic.name();
-        let name = bound.instance().name();
-        let mut deferred = false;
-        let refusal = match called.result {
-            Ok(outcome) => {
-                deferred = outcome.is_deferred();
-                None
-            }
-            Err(fault) => Some(match *fault {
-                Fault::Failure(Failure::Slurm(error)) => error,
-                Fault::Failure(Failure::Reject(text)) => rejection(text),
-                Fault::Failure(failure) => {
-                    self.log(
-                        bound.instance(),
-                        Level::Error,
-                        &format!("{topic}: {}", failure.text()),
-                    );
-                    rejection(format!("plugin {name}: {}", failure.text()))
-                }
-                Fault::Panic(text) => {
-                    self.log(bound.instance(), Level::Error, &format!("{topic}: panicked: {text}"));
-                    rejection(format!(
-                        "plugin {name} failed; the request is refused, please report it"
-                    ))
-                }
-                Fault::Busy => rejection(format!("plugin {name}: called while it is being called")),
-            }),
+        let job = chain.job.as_ref().or_else(|| self.mirror.job(job::job_of(key)));
+        let called = self.call(bound, topic, job, detail);
+        // Known before its commands: one of them says what to wait for.
+        let waits = match &called.result {
+            Ok(outcome) => outcome.is_deferred() || outcome.priority == Priority::Unavailable,
+            Err(_) => false,
         };
-        let Some(chain) = self.chains.get_mut(&key) else { return };
-        if deferred {
-            chain.awaited = Some((bound.plugin(), None));
+        if let Some(chain) = self.chains.get_mut(&key) {
+            chain.awaited = waits.then(|| (bound.plugin(), None));
         }
-        if let Some(error) = refusal {
+        let result = self.settle(called);
+        let refusal = match result {
+            Ok(outcome) => {
+                self.take_outcome(key, outcome.priority);
+                return;
+            }
+            Err(fault) => self.refusal(topic, bound, *fault),
+        };
+        if let (Some(chain), Some(error)) = (self.chains.get_mut(&key), refusal) {
             chain.refuse(error);
         }
-        self.carry_out(called.commands);
     }
 
-    /// Goes on with `job.validate` once the handlers of Slurm's topic have accepted a submission. Returns false
-    /// if that is not needed, or was done.
-    fn begin_validation(&mut self, key: RequestKey) -> bool {
-        if !self.stack.handles(TopicId::JobValidate) {
-            return false;
+    /// Notes a priority. Without work that sets it later, a priority that isn't known is none.
+    fn take_outcome(&mut self, key: RequestKey, priority: Priority) {
+        let Some(chain) = self.chains.get_mut(&key) else { return };
+        match priority {
+            Priority::Set(_) => chain.priority = priority,
+            Priority::Unavailable
+                if chain.awaited.as_ref().is_some_and(|(_, work)| work.is_none()) =>
+            {
+                chain.awaited = None;
+            }
+            _ => {}
         }
-        let handlers = self.handlers(TopicId::JobValidate);
+    }
+
+    /// The refusal that a fault of a handler is; `None` at a topic that refuses nothing.
+    fn refusal(&self, topic: TopicId, bound: &BoundHandler, fault: Fault) -> Option<SlurmError> {
+        let instance = bound.instance();
+        let name = instance.name();
+        let log = |text: &str| {
+            self.log(instance, Level::Error, &format!("{}: {text}", topic.name()));
+        };
+        let error = match fault {
+            Fault::Failure(Failure::Slurm(error)) => error,
+            Fault::Failure(Failure::Reject(text)) => rejection(text),
+            Fault::Failure(failure) => {
+                log(failure.text());
+                rejection(format!("plugin {name}: {}", failure.text()))
+            }
+            Fault::Panic(text) => {
+                log(&format!("panicked: {text}"));
+                rejection(format!("plugin {name} failed; the request is refused, please report it"))
+            }
+            Fault::Busy => rejection(format!("plugin {name}: called while it is being called")),
+        };
+        (!topic.is_state_topic()).then_some(error)
+    }
+
+    /// Goes on with the next topic of a submission. Returns false if there is none.
+    fn begin_next_topic(&mut self, key: RequestKey) -> bool {
+        let Some(topic) = self.chains.get(&key).and_then(|chain| after(chain.topic)) else {
+            return false;
+        };
+        let handlers = self.handlers(topic);
         let Some(chain) = self.chains.get_mut(&key) else { return false };
-        if chain.topic != TopicId::SlurmJobSubmit || chain.refusal.is_some() {
-            return false;
-        }
-        chain.topic = TopicId::JobValidate;
-        chain.handlers = handlers;
+        chain.topic = topic;
         chain.next = 0;
-        let described =
-            job::of_request(key, chain.request.user, &chain.request.descriptor.borrow());
-        match described {
-            Ok(job) => chain.job = Some(job),
-            // A plugin that looks at the job can't have accepted it.
-            Err(text) => chain.refuse(rejection(text)),
+        let is_handled = !handlers.is_empty();
+        chain.handlers = handlers;
+        if !is_handled {
+            return true;
+        }
+        let id = job::job_of(key);
+        if self.mirror.job(id).is_none() {
+            let desc = chain.request.descriptor.borrow();
+            match job::of_request(key, chain.request.user, &desc) {
+                Ok(parts) => self.mirror.submitted(parts),
+                Err(text) => {
+                    drop(desc);
+                    // A plugin that looks at the job can't have accepted it.
+                    chain.refuse(rejection(text));
+                }
+            }
+        }
+        if topic == TopicId::JobStatePriority
+            && let Some(job) = self.mirror.job(id)
+        {
+            let (urgency, priority) = (job.urgency(), job.priority());
+            let now = jobtap_core::engine::JobNow { state: State::Priority, urgency, priority };
+            self.mirror.refresh(id, now);
         }
         true
     }
 
     fn answer_request(&mut self, key: RequestKey) {
         let Some(chain) = self.chains.remove(&key) else { return };
-        let Chain { request, messages, refusal, reply, .. } = *chain;
-        reply.send(Answer { descriptor: request.descriptor.into_inner(), refusal, messages });
+        self.end_request(key);
+        let Chain { request, messages, refusal, reply, priority, .. } = *chain;
+        let mut descriptor = request.descriptor.into_inner();
+        match priority {
+            // A hold by the user overrides every plugin.
+            Priority::Set(priority) if descriptor.priority != Some(0) => {
+                // The numbers from NO_VAL on mean something else.
+                let highest = jobtap_core::slurm::NO_VAL - 1;
+                descriptor.priority = Some(priority.min(highest));
+            }
+            _ => {}
+        }
+        reply.send(Answer { descriptor, refusal, messages });
+    }
+
+    /// Forgets what belonged to a request.
+    fn end_request(&mut self, key: RequestKey) {
+        self.mirror.remove(job::job_of(key));
+        self.forget_data(job::job_of(key));
+    }
+
+    /// Forgets the plugins' data on a job, which lasts as long as what they see of it.
+    pub(super) fn forget_data(&mut self, job: JobId) {
+        self.data.retain(|(_, of), _| *of != job);
     }
 
     /// Drops a request whose caller waits no longer.
     pub(super) fn abandon_request(&mut self, key: RequestKey) {
         let Some(chain) = self.chains.remove(&key) else { return };
+        self.end_request(key);
         if let Some((plugin, abort)) = &chain.awaited {
             abort.iter().for_each(AbortHandle::abort);
             let text = format!("{}: no answer in time", chain.topic.name());
@@ -188,6 +269,7 @@ impl Core {
         }
     }
 
+    /// Runs the work of an asynchronous handler, which the request waits for.
     pub(super) fn begin_request_work(
         &mut self,
         plugin: PluginKey,
@@ -203,14 +285,14 @@ impl Core {
         }
     }
 
-    pub(super) fn begin_verdict_work(
-        &mut self,
-        plugin: PluginKey,
-        job: JobId,
-        abort: AbortHandle,
-        task: Task,
-    ) {
-        self.begin_request_work(plugin, job::request_of(job), abort, task);
+    /// The request that waits for this plugin.
+    fn awaited_from(&mut self, plugin: PluginKey, key: RequestKey) -> Option<&mut Chain> {
+        let chain = self.chains.get_mut(&key)?;
+        let awaits = chain.awaited.as_ref().is_some_and(|(awaited, _)| *awaited == plugin);
+        awaits.then(|| {
+            chain.awaited = None;
+            &mut **chain
+        })
     }
 
     /// Takes what an asynchronous handler has decided, and goes on.
@@ -220,11 +302,7 @@ impl Core {
         key: RequestKey,
         answer: RequestAnswer,
     ) {
-        let Some(chain) = self.chains.get_mut(&key) else { return };
-        if chain.awaited.as_ref().is_none_or(|(awaited, _)| *awaited != plugin) {
-            return;
-        }
-        chain.awaited = None;
+        let Some(chain) = self.awaited_from(plugin, key) else { return };
         match answer {
             RequestAnswer::Accept(None) => {}
             RequestAnswer::Accept(Some(descriptor)) => {
@@ -252,6 +330,60 @@ impl Core {
         };
         self.take_answer(plugin, job::request_of(job), answer);
     }
+
+    /// Takes the priority that an asynchronous handler has computed.
+    pub(super) fn take_priority(&mut self, plugin: PluginKey, job: JobId, priority: Priority) {
+        let key = job::request_of(job);
+        let Some(chain) = self.awaited_from(plugin, key) else { return };
+        if let Priority::Set(_) = priority {
+            chain.priority = priority;
+        }
+        self.run_request(key);
+    }
+
+    /// An asynchronous handler has ended. Where it has set no priority the request goes on without one.
+    pub(super) fn end_request_work(&mut self, plugin: PluginKey, job: JobId) {
+        let key = job::request_of(job);
+        if self.awaited_from(plugin, key).is_some() {
+            self.run_request(key);
+        }
+    }
+
+    /// Changes the jobspec of the job that a request describes, and with it the request.
+    pub(super) fn update_jobspec(&mut self, id: JobId, updates: Map<String, Value>) {
+        let Some(job) = self.mirror.job(id) else { return };
+        let old = job.jobspec().value().clone();
+        let mut new = old.clone();
+        for (place, value) in updates {
+            // It was checked when the handler asked for it.
+            let _ = path::set(&mut new, &place, value);
+        }
+        let before = JobDescriptor::from_jobspec(&old);
+        let after = JobDescriptor::from_jobspec(&new);
+        self.mirror.replace_jobspec(id, Jobspec::unvalidated(new));
+        if let Some(chain) = self.chains.get_mut(&job::request_of(id)) {
+            let desc = chain.request.descriptor.get_mut();
+            *desc = with_changes(desc, &before, &after);
+        }
+    }
+}
+
+/// A description with those fields of `after` that differ from `before`.
+fn with_changes(
+    desc: &JobDescriptor,
+    before: &JobDescriptor,
+    after: &JobDescriptor,
+) -> JobDescriptor {
+    let json = |desc| serde_json::to_value(desc).unwrap_or_default();
+    let (mut all, before, after) = (json(desc), json(before), json(after));
+    if let (Some(all), Some(after)) = (all.as_object_mut(), after.as_object()) {
+        for (name, value) in after.iter().filter(|(name, value)| before.get(*name) != Some(*value))
+        {
+            all.insert(name.clone(), value.clone());
+        }
+    }
+    // It was made of a description, so that this can't fail.
+    serde_json::from_value(all).unwrap_or_else(|_| desc.clone())
 }
 
 /// A refusal that Slurm has no number for. Its commands print the text and then that of the number.

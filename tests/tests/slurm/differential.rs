@@ -10,7 +10,7 @@ use jobtap_core::slurm::FIELDS;
 use super::observed::{Observed, driver};
 use super::ours::Ours;
 use super::pairs::{self, Pair, Request, folder};
-use super::real::Slurm;
+use jobtap_tests::slurm::Slurm;
 
 /// Fields that differ for a reason that is no fault, with the reason.
 const DIFFERENT: &[(&str, &str)] = &[

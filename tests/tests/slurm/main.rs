@@ -6,5 +6,4 @@ mod differential;
 mod observed;
 mod ours;
 mod pairs;
-mod real;
 mod requests;

@@ -1,0 +1,260 @@
+//! A Slurm of the test's own, from Debian's packages, with a munged beside it. Without [`Slurm::start_node`]
+//! it has no slurmd: its jobs stay pending then.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+use crate::{Output, Process, run, spawn, temporary, until};
+
+const MUNGED: &str = "/usr/sbin/munged";
+const SLURMCTLD: &str = "/usr/sbin/slurmctld";
+const SLURMD: &str = "/usr/sbin/slurmd";
+const SBATCH: &str = "/usr/bin/sbatch";
+/// Of Debian's libslurm-dev.
+const HEADER: &str = "/usr/include/slurm/slurm.h";
+
+/// A running slurmctld that ends with this value.
+pub struct Slurm {
+    dir: TempDir,
+    // Before munged, which they need to the end.
+    node: Option<Process>,
+    controller: Option<Process>,
+    _munged: Process,
+}
+
+impl Slurm {
+    /// Whether Debian's packages for a controller are there.
+    pub fn is_installed() -> bool {
+        [MUNGED, SLURMCTLD, SBATCH].iter().all(|program| Path::new(program).exists())
+    }
+
+    /// Whether that for nodes is there too.
+    pub fn has_nodes() -> bool {
+        Self::is_installed() && Path::new(SLURMD).exists()
+    }
+
+    /// The part of Slurm that is missing for plugins in Rust, for the line with which a test says that it is
+    /// skipped.
+    pub fn missing_for_plugins() -> Option<&'static str> {
+        if !Self::has_nodes() {
+            Some("slurmctld, slurmd, sbatch or munged")
+        } else if !Path::new(HEADER).exists() {
+            Some("slurm/slurm.h: install libslurm-dev")
+        } else if Self::source().is_none() {
+            Some("src/slurmctld/slurmctld.h: run .ci/slurm-source, or set SLURM_SOURCE_DIR")
+        } else {
+            None
+        }
+    }
+
+    /// The source of Slurm: `SLURM_SOURCE_DIR`, or what `.ci/slurm-source` has put beside the build.
+    pub fn source() -> Option<PathBuf> {
+        let named = std::env::var_os("SLURM_SOURCE_DIR").map(PathBuf::from);
+        let beside = target().join("slurm-source");
+        let fetched = fs::read_dir(beside).into_iter().flatten().flatten();
+        let all = named.into_iter().chain(fetched.map(|entry| entry.path()));
+        all.into_iter().find(|root| root.join("src/slurmctld/slurmctld.h").exists())
+    }
+
+    /// Starts one whose `job_submit.lua` is made by `script` of the directory in which it will lie.
+    #[track_caller]
+    pub fn start(script: impl FnOnce(&Path) -> String) -> Self {
+        Self::start_with(
+            "JobSubmitPlugins=lua\nGresTypes=gpu\nNodeName=DEFAULT Gres=gpu:8",
+            |etc| {
+                let script = script(etc);
+                write(&etc.join("job_submit.lua"), script);
+            },
+        )
+    }
+
+    /// Starts one with these lines of configuration. `files` gets the directory of slurm.conf before the start;
+    /// plugins are looked up in the directory `plugins` beside that one too.
+    #[track_caller]
+    pub fn start_with(lines: &str, files: impl FnOnce(&Path)) -> Self {
+        let mut slurm = Self::prepare(lines, files);
+        slurm.start_controller();
+        slurm
+    }
+
+    /// Like [`start_with`](Self::start_with), for a slurmctld that doesn't start. Returns what it says.
+    #[track_caller]
+    pub fn refuses_to_start(lines: &str, files: impl FnOnce(&Path)) -> String {
+        let slurm = Self::prepare(lines, files);
+        let ended = run(slurm.daemon(SLURMCTLD).stderr(Stdio::null()));
+        assert_ne!(ended.code, 0, "it starts");
+        slurm.log("slurmctld.log")
+    }
+
+    #[track_caller]
+    fn prepare(lines: &str, files: impl FnOnce(&Path)) -> Self {
+        let dir = temporary();
+        let at = |name: &str| dir.path().join(name);
+        for name in ["etc", "state", "spool", "run", "plugins"] {
+            if let Err(error) = fs::create_dir(at(name)) {
+                panic!("{name}: {error}");
+            }
+        }
+        let key: Vec<u8> = (0..1024_u32).map(|n| (n * 37 % 251) as u8).collect();
+        write(&at("etc/munge.key"), key);
+        let private = fs::Permissions::from_mode(0o600);
+        if let Err(error) = fs::set_permissions(at("etc/munge.key"), private) {
+            panic!("munge.key: {error}");
+        }
+        let socket = at("run/munge.sock");
+        // `--force`, since the directory for temporary files is open to others; this key protects nothing.
+        let munged = spawn(
+            Command::new(MUNGED)
+                .args(["--foreground", "--force", "--num-threads=2"])
+                .arg(with("--socket=", &socket))
+                .arg(with("--key-file=", &at("etc/munge.key")))
+                .arg(with("--pid-file=", &at("run/munged.pid")))
+                .arg(with("--log-file=", &at("munged.log")))
+                .arg(with("--seed-file=", &at("run/munge.seed"))),
+        );
+        until("munged listens", || socket.exists());
+        write(&at("etc/slurm.conf"), configuration(dir.path(), lines));
+        files(&at("etc"));
+        Self { dir, node: None, controller: None, _munged: munged }
+    }
+
+    /// A daemon in the foreground.
+    fn daemon(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.arg("-D").env("SLURM_CONF", self.dir.path().join("etc/slurm.conf"));
+        command
+    }
+
+    #[track_caller]
+    fn start_controller(&mut self) {
+        self.controller = Some(spawn(self.daemon(SLURMCTLD).stderr(Stdio::null())));
+        until("slurmctld answers", || self.client("scontrol", &["ping"]).code == 0);
+    }
+
+    /// Starts slurmd, and waits until the node takes jobs.
+    #[track_caller]
+    pub fn start_node(&mut self) {
+        self.node = Some(spawn(self.daemon(SLURMD).stderr(Stdio::null())));
+        until("the node is idle", || {
+            self.client("sinfo", &["-h", "-o", "%T"]).stdout.contains("idle")
+        });
+    }
+
+    /// Stops slurmctld as an administrator does, and starts it again.
+    #[track_caller]
+    pub fn restart_controller(&mut self) {
+        if let Some(mut controller) = self.controller.take() {
+            let pid = controller.id().to_string();
+            run(Command::new("kill").arg(pid)).ok();
+            let _ = controller.wait();
+        }
+        self.start_controller();
+    }
+
+    /// The process id of slurmctld.
+    pub fn controller(&self) -> u32 {
+        self.controller.as_ref().map_or(0, |process| process.id())
+    }
+
+    /// Where slurm.conf and `job_submit.lua` are.
+    pub fn scripts(&self) -> PathBuf {
+        self.dir.path().join("etc")
+    }
+
+    /// The text of a log: `slurmctld.log` or `slurmd.log`.
+    pub fn log(&self, name: &str) -> String {
+        fs::read_to_string(self.dir.path().join(name)).unwrap_or_default()
+    }
+
+    /// Runs `sbatch` with these words.
+    pub fn sbatch(&self, words: &[&str]) -> Output {
+        self.client("sbatch", words)
+    }
+
+    /// Runs `scontrol update` for a job.
+    pub fn update(&self, id: &str, words: &[String]) -> Output {
+        let all = ["update", "job", id].into_iter().chain(words.iter().map(String::as_str));
+        self.client("scontrol", &all.collect::<Vec<_>>())
+    }
+
+    /// Runs a command of Slurm's with these words.
+    pub fn client(&self, program: &str, words: &[&str]) -> Output {
+        let config = self.dir.path().join("etc/slurm.conf");
+        let program = Path::new("/usr/bin").join(program);
+        run(Command::new(program).args(words).env("SLURM_CONF", config).current_dir("/"))
+    }
+}
+
+/// The directory for what is built, which outlives the tests.
+fn target() -> PathBuf {
+    // The tests' own binary is in `TARGET/PROFILE/deps`.
+    let exe = std::env::current_exe().unwrap_or_default();
+    exe.ancestors().nth(3).unwrap_or(Path::new("")).to_owned()
+}
+
+#[track_caller]
+fn write(file: &Path, content: impl AsRef<[u8]>) {
+    if let Err(error) = fs::write(file, content) {
+        panic!("{}: {error}", file.display());
+    }
+}
+
+fn with(option: &str, path: &Path) -> String {
+    format!("{option}{}", path.display())
+}
+
+fn free_port() -> u16 {
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    match free {
+        Ok(address) => address.port(),
+        Err(error) => panic!("no free port: {error}"),
+    }
+}
+
+fn configuration(dir: &Path, lines: &str) -> String {
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = host.trim().split('.').next().unwrap_or_default();
+    let user = run(Command::new("id").arg("-un")).ok();
+    let (dir, user) = (dir.display(), user.trim());
+    let (controller, node) = (free_port(), free_port());
+    let machine = std::env::consts::ARCH;
+    format!(
+        "ClusterName=t\n\
+         SlurmctldHost={host}(127.0.0.1)\n\
+         SlurmctldPort={controller}\n\
+         SlurmdPort={node}\n\
+         SlurmUser={user}\n\
+         SlurmdUser={user}\n\
+         AuthType=auth/munge\n\
+         AuthInfo=socket={dir}/run/munge.sock\n\
+         CredType=cred/munge\n\
+         StateSaveLocation={dir}/state\n\
+         SlurmdSpoolDir={dir}/spool\n\
+         SlurmctldPidFile={dir}/run/slurmctld.pid\n\
+         SlurmdPidFile={dir}/run/slurmd.pid\n\
+         SlurmctldLogFile={dir}/slurmctld.log\n\
+         SlurmdLogFile={dir}/slurmd.log\n\
+         PluginDir=/usr/lib/{machine}-linux-gnu/slurm-wlm:{dir}/plugins\n\
+         ReturnToService=2\n\
+         CommunicationParameters=NoCtldInAddrAny,NoInAddrAny\n\
+         ProctrackType=proctrack/linuxproc\n\
+         TaskPlugin=task/none\n\
+         SwitchType=switch/none\n\
+         MpiDefault=none\n\
+         SelectType=select/cons_tres\n\
+         SelectTypeParameters=CR_CPU\n\
+         SchedulerType=sched/builtin\n\
+         AccountingStorageType=accounting_storage/none\n\
+         JobAcctGatherType=jobacct_gather/none\n\
+         SlurmdParameters=config_overrides\n\
+         {lines}\n\
+         NodeName={host} NodeAddr=127.0.0.1 CPUs=1000 RealMemory=100000 TmpDisk=1000 State=UNKNOWN\n\
+         PartitionName=batch Nodes={host} Default=YES MaxTime=INFINITE State=UP\n\
+         PartitionName=debug Nodes={host} MaxTime=60 State=UP\n"
+    )
+}

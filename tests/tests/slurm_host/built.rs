@@ -1,0 +1,82 @@
+//! Builds the files that Slurm loads, from the plugins of `tests/plugins/slurm-probe`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+
+use jobtap_tests::slurm::Slurm;
+use jobtap_tests::{run, temporary, workspace};
+use tempfile::TempDir;
+
+/// The directory for what is built, which outlives the tests.
+fn target() -> PathBuf {
+    let exe = std::env::current_exe().unwrap();
+    // The tests' own binary is in `TARGET/PROFILE/deps`.
+    exe.ancestors().nth(3).unwrap().to_owned()
+}
+
+/// A file that Slurm loads.
+pub(crate) struct Built {
+    // Removed at the end of the test.
+    _directory: TempDir,
+    path: PathBuf,
+}
+
+impl Built {
+    /// Puts it where `PluginDir` finds it; `etc` is the directory of slurm.conf.
+    pub(crate) fn put(&self, etc: &Path) {
+        let name = self.path.file_name().unwrap();
+        fs::copy(&self.path, etc.join("../plugins").join(name)).unwrap();
+    }
+}
+
+/// Builds a file of this kind with these plugins. Comes before anything is started, since it takes long the first
+/// time and the processes of a test have a limited time.
+fn build(macro_name: &str, file: &str, plugins: &[&str]) -> Built {
+    // One build at a time: they share a directory.
+    static BUILDS: Mutex<()> = Mutex::new(());
+    let _one = BUILDS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let wrapper = temporary();
+    let root = workspace();
+    let name = file.strip_prefix("job_submit_").or(file.strip_prefix("prep_")).unwrap();
+    let manifest = format!(
+        "[package]\nname = \"{file}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\
+         [lib]\ncrate-type = [\"cdylib\"]\n\
+         [dependencies]\n\
+         slurm-probe = {{ path = {:?} }}\n\
+         jobtap-slurm = {{ path = {:?}, features = [\"binding\"] }}\n\
+         [workspace]\n\
+         [profile.dev]\ndebug = \"line-tables-only\"\n",
+        root.join("tests/plugins/slurm-probe"),
+        root.join("jobtap-slurm"),
+    );
+    let code =
+        format!("use slurm_probe as _;\njobtap_slurm::{macro_name}!({name:?}, {plugins:?});\n");
+    fs::write(wrapper.path().join("Cargo.toml"), manifest).unwrap();
+    // The same versions as in the workspace, so that nothing has to be fetched.
+    fs::copy(root.join("Cargo.lock"), wrapper.path().join("Cargo.lock")).unwrap();
+    fs::create_dir(wrapper.path().join("src")).unwrap();
+    fs::write(wrapper.path().join("src/lib.rs"), code).unwrap();
+    let target = target().join("slurm-host");
+    let built = run(Command::new(env!("CARGO"))
+        .args(["build", "--offline", "--quiet"])
+        .env("CARGO_TARGET_DIR", &target)
+        .env("SLURM_SOURCE_DIR", Slurm::source().unwrap())
+        .current_dir(wrapper.path()));
+    built.ok();
+    let path = wrapper.path().join(format!("{file}.so"));
+    // Copied, since the next build overwrites it.
+    fs::copy(target.join("debug").join(format!("lib{file}.so")), &path).unwrap();
+    Built { _directory: wrapper, path }
+}
+
+/// Builds `job_submit_site.so`.
+pub(crate) fn job_submit(plugins: &[&str]) -> Built {
+    build("export_job_submit", "job_submit_site", plugins)
+}
+
+/// Builds `prep_site.so`.
+pub(crate) fn prep(plugins: &[&str]) -> Built {
+    build("export_prep", "prep_site", plugins)
+}

@@ -1,0 +1,205 @@
+//! In slurmctld as a job_submit plugin.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use jobtap_tests::slurm::Slurm;
+use jobtap_tests::{Output, run};
+
+use super::built::job_submit;
+
+const PLUGIN: &str = "JobSubmitPlugins=site";
+
+/// Submits a job of this name, held, so that its record stays as it was made.
+fn submit(slurm: &Slurm, name: &str, options: &[&str]) -> Output {
+    let mut words = vec!["--hold", "-J", name];
+    words.extend(options);
+    words.extend(["--wrap", "true"]);
+    slurm.sbatch(&words)
+}
+
+/// The id in `Submitted batch job 5`.
+#[track_caller]
+fn id(output: Output) -> String {
+    output.ok().rsplit(' ').next().unwrap().to_owned()
+}
+
+/// A field of `scontrol show job`.
+fn field(slurm: &Slurm, id: &str, name: &str) -> String {
+    let shown = slurm.client("scontrol", &["-o", "show", "job", id]).ok();
+    let begin = shown.find(&format!("{name}=")).unwrap_or_else(|| panic!("{name}: {shown}"));
+    let rest = &shown[begin + name.len() + 1..];
+    // Values have no `=`, and the next name is the last word before one.
+    let end = rest.find('=').map_or(rest.len(), |next| rest[..next].rfind(' ').unwrap_or(next));
+    rest[..end].trim().to_owned()
+}
+
+#[test]
+fn requests_are_accepted_refused_rewritten() {
+    needs_slurm!();
+    let built = job_submit(&["limits", "second", "later", "checks"]);
+    let slurm = Slurm::start_with(PLUGIN, |etc| {
+        built.put(etc);
+        fs::write(etc.join("jobtap.toml"), "[slurm]\nrequest-timeout = \"1500ms\"\n").unwrap();
+    });
+    let plain = submit(&slurm, "plain", &["-t", "5"]);
+    plain.says(0, "");
+    assert_eq!(field(&slurm, &id(plain), "TimeLimit"), "00:05:00");
+
+    submit(&slurm, "plain", &["-t", "9999"]).says(
+        1,
+        "sbatch: error: at most 1440 minutes\nsbatch: error: Batch job submission failed: Requested \
+         time limit is invalid (missing or exceeds some limit)",
+    );
+
+    let ten = id(submit(&slurm, "ten", &["-t", "5"]));
+    let shown = |name| field(&slurm, &ten, name);
+    assert_eq!(shown("Account"), "gold");
+    assert_eq!(shown("Comment"), "second saw 7");
+    assert_eq!(shown("CPUs/Task"), "3");
+    assert_eq!(shown("MailType"), "END");
+    assert_eq!(shown("MailUser"), "admin@example.org");
+    assert_eq!(shown("JobName"), "rewritten");
+    assert_eq!(shown("Nice"), "17");
+    assert_eq!(shown("Partition"), "debug");
+    assert_eq!(shown("Requeue"), "0");
+    assert_eq!(shown("StdOut"), "/dev/null");
+    assert_eq!(shown("TimeLimit"), "00:07:00");
+
+    submit(&slurm, "partitions", &[]).says(
+        0,
+        &format!(
+            "sbatch: batch debug\nsbatch: {} Some(1000)",
+            run(Command::new("id").arg("-un")).ok()
+        ),
+    );
+
+    let later = submit(&slurm, "later", &[]);
+    later.says(0, "sbatch: decided later");
+    assert_eq!(field(&slurm, &id(later), "Account"), "later");
+
+    submit(&slurm, "invalid", &["-p", "debug", "-t", "3"]).says(
+        1,
+        "sbatch: error: debug 180\nsbatch: error: Batch job submission failed: Unspecified error",
+    );
+
+    // Neither one that never decides nor one that hangs keeps slurmctld for longer.
+    let late = "sbatch: error: no answer of the site's plugins within 1.5s; please report it\n\
+                sbatch: error: Batch job submission failed: Unspecified error";
+    submit(&slurm, "late", &[]).says(1, late);
+    submit(&slurm, "hang", &[]).says(1, late);
+    submit(&slurm, "plain", &[]).says(1, late);
+    std::thread::sleep(Duration::from_millis(1500));
+    submit(&slurm, "plain", &[]).says(0, "");
+}
+
+#[test]
+fn the_environment_reaches_the_job() {
+    needs_slurm!();
+    let built = job_submit(&["limits"]);
+    let mut slurm = Slurm::start_with(PLUGIN, |etc| built.put(etc));
+    slurm.start_node();
+    let out = slurm.scripts().join("out");
+    let script = format!("echo \"$FROM_JOBTAP/$HOME\" > {}", out.display());
+    slurm.sbatch(&["-J", "ten", "--wait", "--wrap", &script]).ok();
+    let home = std::env::var("HOME").unwrap_or_default();
+    assert_eq!(fs::read_to_string(out).unwrap(), format!("a value/{home}\n"));
+}
+
+#[test]
+fn changes_of_a_job_are_decided_with_its_record() {
+    needs_slurm!();
+    let built = job_submit(&["limits"]);
+    let slurm = Slurm::start_with(PLUGIN, |etc| built.put(etc));
+    let job = id(submit(&slurm, "plain", &["-t", "5", "-c", "2", "-D", "/tmp"]));
+    let update =
+        |change: &str| slurm.client("scontrol", &["update", &format!("jobid={job}"), change]);
+    update("TimeLimit=9").ok();
+    assert_eq!(field(&slurm, &job, "TimeLimit"), "00:09:00");
+    assert_eq!(field(&slurm, &job, "Comment"), "plain /tmp 2 Some(5)");
+    update("TimeLimit=9999").says(
+        1,
+        &format!("Requested time limit is invalid (missing or exceeds some limit) for job {job}"),
+    );
+    assert_eq!(field(&slurm, &job, "TimeLimit"), "00:09:00");
+}
+
+#[test]
+fn the_configuration_is_beside_slurm_conf() {
+    needs_slurm!();
+    let built = job_submit(&["limits"]);
+    let conf = |text: &'static str| {
+        let built = &built;
+        move |etc: &Path| {
+            built.put(etc);
+            fs::write(etc.join("jobtap.toml"), text).unwrap();
+        }
+    };
+    let log = Slurm::refuses_to_start(PLUGIN, conf("[plugins.limits]\nminuts = 5\n"));
+    let refusal = "error: jobtap: plugin limits can't be loaded: [plugins.limits]: unknown key \
+                   \"minuts\"; did you mean \"minutes\"?";
+    assert!(log.contains(refusal), "{log}");
+    assert!(log.contains("fatal: failed to initialize job_submit plugin"), "{log}");
+
+    let mut slurm = Slurm::start_with(PLUGIN, conf("[plugins.limits]\nminutes = 5\n"));
+    let most = |slurm: &Slurm| submit(slurm, "plain", &["-t", "9999"]).stderr;
+    assert!(most(&slurm).contains("at most 5 minutes"));
+    let rewrite = |slurm: &Slurm, text: &str| {
+        fs::write(slurm.scripts().join("jobtap.toml"), text).unwrap();
+        // slurmctld's clock for this has seconds.
+        std::thread::sleep(Duration::from_millis(1100));
+        slurm.client("scontrol", &["reconfigure"]).ok();
+    };
+    rewrite(&slurm, "[plugins.limits]\nminutes = 6\n");
+    assert!(most(&slurm).contains("at most 6 minutes"));
+    rewrite(&slurm, "[plugins.limits]\nminutes = 0\n");
+    assert!(most(&slurm).contains("at most 6 minutes"));
+    let log = slurm.log("slurmctld.log");
+    assert!(log.contains("minutes: must not be 0; the configuration stays as it was"), "{log}");
+    rewrite(&slurm, "[plugins.limits]\nminutes = 7\n");
+    slurm.restart_controller();
+    assert!(most(&slurm).contains("at most 7 minutes"));
+}
+
+/// The resident memory of a process, in KiB.
+fn memory(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+#[test]
+fn slurmctld_outlives_a_plugin_that_panics() {
+    needs_slurm!();
+    let built = job_submit(&["tenth", "second"]);
+    let slurm = Slurm::start_with(PLUGIN, |etc| built.put(etc));
+    // Nothing is stored of these, so that what grows is the plugin's.
+    let try_out = || slurm.client("sbatch", &["--test-only", "--wrap", "true"]);
+    (0..100).for_each(|_| drop(try_out()));
+    let before = memory(slurm.controller());
+    (0..300).for_each(|_| drop(try_out()));
+    let after = memory(slurm.controller());
+    assert!(after < before + 1024, "{before} KiB before, {after} KiB after");
+    let (mut accepted, mut refused) = (0, 0);
+    for _ in 0..100 {
+        let output = submit(&slurm, "job", &[]);
+        match output.code {
+            0 => accepted += 1,
+            _ => {
+                refused += 1;
+                output.says(
+                    1,
+                    "sbatch: error: plugin tenth failed; the request is refused, please report it\n\
+                     sbatch: error: Batch job submission failed: Unspecified error",
+                );
+            }
+        }
+    }
+    assert_eq!((accepted, refused), (90, 10));
+    let log = slurm.log("slurmctld.log");
+    assert_eq!(log.matches("tenth: slurm.job_submit: panicked: the tenth request").count(), 50);
+    assert!(log.contains("error: jobtap: panic at "), "the place of the panic is in the log");
+    assert_eq!(slurm.client("scontrol", &["ping"]).code, 0);
+}
