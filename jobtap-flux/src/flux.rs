@@ -3,6 +3,7 @@
 //! In a broker they are the real ones ([`ffi`](crate::ffi)). In unit tests they are those of a double that
 //! records the calls, so that the adapter's rules are tested where there is no Flux.
 
+use std::ffi::CStr;
 use std::fmt;
 
 use jobtap_core::host::ReplyTo;
@@ -21,6 +22,9 @@ pub trait Lend: Clone + Send + 'static {
 
     /// The member of an object.
     fn get(&self, key: &str) -> Option<Self>;
+
+    /// The member of an object, if it is an integer. Each call has some that are read this way.
+    fn integer(&self, key: &CStr) -> Option<i64>;
 }
 
 /// The number of an error, of errno.h.
@@ -54,9 +58,6 @@ pub trait Flux: 'static {
 
     /// `flux_attr_get`: an attribute of the broker.
     fn attribute(&self, name: &str) -> Option<String>;
-
-    /// `flux_get_conf`: the configuration of the instance.
-    fn config(&self) -> Option<Value>;
 
     /// `flux_plugin_get_conf`: what was given when the plugin was loaded.
     fn given(&self) -> Option<Value>;

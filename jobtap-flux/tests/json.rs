@@ -80,6 +80,8 @@ mod read {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn a_value_is_the_same(value in document()) {
             same::<Value>(&value.to_string());
@@ -125,6 +127,8 @@ mod read {
             same::<u64>(&text);
             same::<i64>(&text);
         }
+        same::<EventEntry>(r#"{"timestamp":1.0,"name":"a","context":null}"#);
+        same::<EventEntry>(r#"{"timestamp":1.0,"name":"a","context":{}}"#);
         let jobspec = JobspecBuilder::new(["true", "-x"]).nodes(2).duration(60.0).to_value();
         same::<Value>(&jobspec.to_string());
         same::<Fsd>("\"1.5h\"");

@@ -205,10 +205,12 @@ macro_rules! place {
 
 #[test]
 fn an_unchanged_plugin_gives_its_verdicts_and_priorities() {
-    let place = place!(["deadline"]);
+    let place = place!(["deadline"], ["gate"]);
     let printed = place.run(
         r#"
 flux jobtap load ./deadline.so default=2h && flux jobtap list
+# A second file beside it: each has its own plugins only.
+flux jobtap load ./gate.so && ask gate.lift && ask deadline.lift
 flux submit --setattr=deadline=1 true
 flux submit --setattr=deadline=soon true
 flux submit --setattr=deadline=$(( $(date +%s) + 60 )) -t 120s true
@@ -221,6 +223,7 @@ flux jobtap query deadline.so
     printed.complains("attributes.system.deadline must be a time in UNIX seconds, not \"soon\"");
     printed.complains("deadline: the job may take 120 s, but only");
     printed.has("deadline.so\n").has("294967294\n").has(r#""name":"deadline.so""#);
+    printed.has("{}\nerror 38");
 }
 
 #[test]
@@ -288,7 +291,7 @@ fn each_call_has_its_effect() {
     let printed = place.run(
         r#"
 flux jobtap load ./hosted.so
-flux submit --setattr=hosted.reject="no such thing today" true
+flux submit --setattr=hosted.reject="100%s of no %n thing" true
 id=$(flux submit --setattr=hosted.rename=better --setattr=hosted.memo=hello --setattr=hosted.watch=1 \
      --setattr=hosted.note=noted --dependency=hold:0.2 --dependency=soon:x --setattr=hosted.prolog='test -n "$JOB"' \
      --setattr=hosted.epilog=0.05 $TEST=0.1s true)
@@ -311,7 +314,7 @@ flux cancel $id; flux job wait-event $id clean >/dev/null && echo canceled
 flux dmesg | grep hosted | grep -v registered
 "#,
     );
-    printed.complains("no such thing today").complains("red is taken");
+    printed.complains("100%s of no %n thing").complains("red is taken");
     printed.has(
         "submit jobspec-update dependency-add dependency-add validate dependency-remove dependency-remove depend \
          priority memo alloc prolog-start prolog-finish start hosted.started finish epilog-start release \
@@ -571,7 +574,7 @@ flux jobtap load ./hosted.so
 flux queue stop --quiet
 id=$(flux submit $TEST=0.001s true)
 # What removes the dependency of one job in the callback of the one before.
-for i in $(seq 200); do id=$(flux submit --dependency=afterany:$id $TEST=0.001s true); done
+for i in $(seq 60); do id=$(flux submit --dependency=afterany:$id $TEST=0.001s true); done
 flux cancel --all --quiet
 until_true '[ $(flux jobs -no "{id}" | wc -l) = 0 ]' && echo drained
 "#,

@@ -155,6 +155,16 @@ impl Mirror {
         Some(std::mem::replace(&mut record.job.jobspec, jobspec))
     }
 
+    /// Replaces a job's jobspec if it was read as a whole, so that a job which waits for long takes little
+    /// memory.
+    pub fn close_jobspec(&mut self, id: JobId, jobspec: impl FnOnce() -> Jobspec) {
+        if let Some(record) = self.jobs.get_mut(id)
+            && record.job.jobspec.is_open()
+        {
+            record.job.jobspec = jobspec();
+        }
+    }
+
     /// Replaces a job's resources.
     pub fn set_resources(&mut self, id: JobId, resources: Lent<Option<ResourceSet>>) {
         if let Some(record) = self.jobs.get_mut(id) {

@@ -211,10 +211,15 @@ mod tests {
         let job = parts.into_job();
         assert_eq!(READ.load(Ordering::Relaxed), 0);
         assert_eq!(job.jobspec().queue(), Some("batch"));
+        assert_eq!((job.jobspec().queue(), job.jobspec().duration()), (Some("batch"), 0.0));
+        // A part is read once, and so is the whole.
+        assert_eq!(READ.load(Ordering::Relaxed), 2);
         assert_eq!(job.jobspec().command().collect::<Vec<_>>(), ["true"]);
-        assert_eq!(READ.load(Ordering::Relaxed), 1);
+        assert_eq!(job.jobspec().queue(), Some("batch"));
+        assert_eq!(job.jobspec().attribute("cwd"), None);
+        assert_eq!(READ.load(Ordering::Relaxed), 3);
         assert!(job.resources().is_some() && job.resources().is_some());
-        assert_eq!(READ.load(Ordering::Relaxed), 101);
+        assert_eq!(READ.load(Ordering::Relaxed), 103);
     }
 
     #[test]

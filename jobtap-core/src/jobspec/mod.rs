@@ -19,4 +19,4 @@ pub use counts::Counts;
 pub use dependency::Dependency;
 pub use error::JobspecError;
 pub use shape::{Shape, ShapeError};
-pub use spec::Jobspec;
+pub use spec::{Jobspec, LentDocument};

@@ -7,6 +7,7 @@
 
 use super::validate::validate;
 use super::{Counts, Dependency, JobspecError, path};
+use elsa::sync::FrozenMap;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -31,6 +32,26 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 /// ```
 pub struct Jobspec {
     document: Arc<Document>,
+}
+
+/// A document that a host lends: it is read as far as something asks for it.
+///
+/// A closure that returns the whole document is one.
+pub trait LentDocument: Send {
+    /// The whole document.
+    fn whole(&self) -> Value;
+
+    /// The value at a path, such as `["attributes", "system", "queue"]`.
+    fn part(&self, path: &[&str]) -> Option<Value> {
+        let whole = self.whole();
+        path.iter().try_fold(&whole, |value, key| value.get(key)).cloned()
+    }
+}
+
+impl<F: Fn() -> Value + Send> LentDocument for F {
+    fn whole(&self) -> Value {
+        self()
+    }
 }
 
 impl Clone for Jobspec {
@@ -85,10 +106,10 @@ impl Jobspec {
         Ok(Self { document: Arc::new(Document::unread(text.into_boxed_str())) })
     }
 
-    /// A jobspec that a host lends for a callback: `read` gives the document, without the environment, on the
-    /// first use. Malformed parts count as absent, as in [`unvalidated`](Self::unvalidated).
+    /// A jobspec that a host lends for a callback, without the environment. Malformed parts count as absent, as
+    /// in [`unvalidated`](Self::unvalidated).
     ///
-    /// A clone reads the document, so that it can outlive what `read` borrows from the host.
+    /// A clone reads the whole document, so that it can outlive what the host lends.
     ///
     /// ```
     /// use jobtap_core::jobspec::{Jobspec, JobspecBuilder};
@@ -97,8 +118,13 @@ impl Jobspec {
     /// assert_eq!(jobspec.display_name(), "hostname");
     /// ```
     #[must_use]
-    pub fn lent(read: impl FnOnce() -> Value + Send + 'static) -> Self {
-        Self { document: Arc::new(Document::lent(Box::new(read))) }
+    pub fn lent(document: impl LentDocument + 'static) -> Self {
+        Self { document: Arc::new(Document::lent(Box::new(document))) }
+    }
+
+    /// Whether the whole document is in memory as a JSON value.
+    pub(crate) fn is_open(&self) -> bool {
+        self.document.is_open()
     }
 
     /// Like [`stored`](Self::stored), for text that is known to be JSON.
@@ -150,18 +176,28 @@ impl Jobspec {
     /// The time limit in seconds; 0 means that the job has no time limit.
     #[must_use]
     pub fn duration(&self) -> f64 {
-        self.document.facts().duration
+        match self.document.on_loan() {
+            Some(lent) => positive(lent.part("attributes.system.duration")),
+            None => self.document.facts().duration,
+        }
     }
 
     /// An attribute by the same key as for `--setattr`: `user.tag`, or `queue` for
     /// `attributes.system.queue`.
     #[must_use]
     pub fn attribute(&self, key: &str) -> Option<&Value> {
-        path::get(self.value(), &path::attribute_key(key))
+        let key = path::attribute_key(key);
+        match self.document.on_loan() {
+            Some(lent) => lent.part(&key),
+            None => path::get(self.value(), &key),
+        }
     }
 
     fn system(&self, key: &str) -> Option<&Value> {
-        self.value().get("attributes")?.get("system")?.get(key)
+        match self.document.on_loan() {
+            Some(lent) => lent.part(&format!("attributes.system.{key}")),
+            None => self.value().get("attributes")?.get("system")?.get(key),
+        }
     }
 
     /// The name of the job, if the submitter gave one.
@@ -189,7 +225,10 @@ impl Jobspec {
     /// The queue that the jobspec names.
     #[must_use]
     pub fn queue(&self) -> Option<&str> {
-        self.document.facts().queue.as_deref()
+        match self.document.on_loan() {
+            Some(lent) => lent.part("attributes.system.queue")?.as_str(),
+            None => self.document.facts().queue.as_deref(),
+        }
     }
 
     /// Like [`queue`](Self::queue), but without parsing the whole document.
@@ -212,7 +251,10 @@ impl Jobspec {
     /// The constraint object (RFC 31) that nodes must match.
     #[must_use]
     pub fn constraints(&self) -> Option<&Value> {
-        self.document.facts().constraints.as_deref()
+        match self.document.on_loan() {
+            Some(lent) => lent.part("attributes.system.constraints"),
+            None => self.document.facts().constraints.as_deref(),
+        }
     }
 
     /// A job shell option by its dotted name, e.g. `output.stdout.path`.
@@ -346,12 +388,38 @@ struct Document {
     facts: OnceLock<Facts>,
     value: OnceLock<Box<Value>>,
     /// How to read the value, if a host lends it. Boxed, since only few documents are lent.
-    lent: Option<Box<Read>>,
+    lent: Option<Box<Lent>>,
     validated: bool,
 }
 
-/// Reads a document that is lent; taken out when it is called.
-type Read = Mutex<Option<Box<dyn FnOnce() -> Value + Send>>>;
+/// A document that a host lends, and the parts of it that were asked for.
+struct Lent {
+    source: Mutex<Box<dyn LentDocument>>,
+    parts: FrozenMap<Box<str>, Box<Option<Value>>>,
+}
+
+impl Lent {
+    fn whole(&self) -> Value {
+        self.source.lock().unwrap_or_else(PoisonError::into_inner).whole()
+    }
+
+    /// The value at a path with periods.
+    fn part(&self, path: &str) -> Option<&Value> {
+        if let Some(part) = self.parts.get(path) {
+            return part.as_ref();
+        }
+        let keys: Vec<&str> = path.split('.').collect();
+        let part = self.source.lock().unwrap_or_else(PoisonError::into_inner).part(&keys);
+        // One that another thread has read meanwhile stays.
+        self.parts.insert(path.into(), Box::new(part)).as_ref()
+    }
+}
+
+/// A number of seconds; 0 for what isn't one.
+fn positive(value: Option<&Value>) -> f64 {
+    let seconds = value.and_then(Value::as_f64);
+    seconds.filter(|seconds| *seconds >= 0.0).unwrap_or_default()
+}
 
 /// The parts of a jobspec that scheduling needs in every turn.
 #[derive(Clone, Default)]
@@ -365,10 +433,10 @@ struct Facts {
 impl Facts {
     fn of(value: &Value, counts: Counts) -> Self {
         let system = |key: &str| value.get("attributes")?.get("system")?.get(key);
-        let duration = path::get(value, "attributes.system.duration").and_then(Value::as_f64);
+        let duration = path::get(value, "attributes.system.duration");
         Self {
             counts,
-            duration: duration.filter(|seconds| *seconds >= 0.0).unwrap_or_default(),
+            duration: positive(duration),
             queue: system("queue").and_then(Value::as_str).map(Into::into),
             constraints: system("constraints").cloned().map(Box::new),
         }
@@ -383,8 +451,9 @@ impl Document {
     }
 
     /// A document that a host lends.
-    fn lent(read: Box<dyn FnOnce() -> Value + Send>) -> Self {
-        let lent = Some(Box::new(Mutex::new(Some(read))));
+    fn lent(source: Box<dyn LentDocument>) -> Self {
+        let lent = Lent { source: Mutex::new(source), parts: FrozenMap::new() };
+        let lent = Some(Box::new(lent));
         let (text, facts, value) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
         Self { text, facts, value, lent, validated: false }
     }
@@ -399,8 +468,7 @@ impl Document {
     fn value(&self) -> &Value {
         self.value.get_or_init(|| {
             if let Some(lent) = &self.lent {
-                let read = lent.lock().unwrap_or_else(PoisonError::into_inner).take();
-                return Box::new(read.map(|read| read()).unwrap_or_default());
+                return Box::new(lent.whole());
             }
             let text = self.text.get().map_or("", |text| text);
             // The text is known to be JSON. If it is nested too deeply to be parsed, it counts as null.
@@ -441,13 +509,21 @@ impl Document {
         if let Some(facts) = self.facts.get() {
             return facts.queue.as_deref().map(Cow::Borrowed);
         }
-        if self.lent.is_some() {
-            return self.facts().queue.as_deref().map(Cow::Borrowed);
+        if let Some(lent) = self.on_loan() {
+            return lent.part("attributes.system.queue")?.as_str().map(Cow::Borrowed);
         }
         // Most jobs name no queue, which a search in the text finds out faster than a parser.
         let text = self.text.get().filter(|text| text.contains("\"queue\""))?;
         let glance: Glance<'_> = serde_json::from_str(text).ok()?;
         Some(glance.attributes.system.queue)
+    }
+
+    /// The source of a document that is lent and was not read as a whole.
+    fn on_loan(&self) -> Option<&Lent> {
+        match &self.lent {
+            Some(lent) if !self.is_open() => Some(lent),
+            _ => None,
+        }
     }
 
     /// Whether the JSON value is in memory.

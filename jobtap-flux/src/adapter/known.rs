@@ -8,7 +8,7 @@ use jobtap_core::engine::JobNow;
 use jobtap_core::eventlog::{EventEntry, decode_log};
 use jobtap_core::host::{BoundHandler, Detail, JobParts, Lent, OnRestart};
 use jobtap_core::job::{Encoding, Job, JobId, State, Timestamp, Uid, Urgency};
-use jobtap_core::jobspec::Jobspec;
+use jobtap_core::jobspec::{Jobspec, LentDocument};
 use jobtap_core::plugin::{Level, Perilog, Priority};
 use jobtap_core::resource::ResourceSet;
 use jobtap_core::topic::TopicId;
@@ -22,7 +22,7 @@ use crate::flux::{Flux, Lend};
 /// The numbers that Flux passes of a job at each call.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub(super) struct Numbers {
-    pub(super) id: JobId,
+    id: JobId,
     userid: u32,
     urgency: i64,
     state: u64,
@@ -32,7 +32,7 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    pub(super) fn now(&self) -> JobNow {
+    fn now(&self) -> JobNow {
         JobNow {
             state: State::from_value(self.state).unwrap_or(State::New),
             urgency: Urgency::new(self.urgency).unwrap_or(Urgency::DEFAULT),
@@ -44,8 +44,23 @@ impl Numbers {
 /// The jobspec of a call's arguments, which is read when a handler asks for it.
 pub(super) fn lent_jobspec<J: Lend>(input: &J) -> Jobspec {
     match input.get("jobspec") {
-        Some(jobspec) => Jobspec::lent(move || jobspec.read().unwrap_or_default()),
+        Some(jobspec) => Jobspec::lent(LentJobspec(jobspec)),
         None => Jobspec::unvalidated(Value::Null),
+    }
+}
+
+/// A jobspec of Flux's.
+struct LentJobspec<J>(J);
+
+impl<J: Lend> LentDocument for LentJobspec<J> {
+    fn whole(&self) -> Value {
+        self.0.read().unwrap_or_default()
+    }
+
+    fn part(&self, path: &[&str]) -> Option<Value> {
+        let (first, rest) = path.split_first()?;
+        let part = rest.iter().try_fold(self.0.get(first)?, |part, key| part.get(key))?;
+        part.read().ok()
     }
 }
 
@@ -80,42 +95,55 @@ impl<F: Flux> Adapter<F> {
     }
 
     /// A job that the mirror doesn't have, as the arguments of a call show it.
-    pub(super) fn job_of(&self, numbers: &Numbers, input: &F::Json) -> Job {
-        parts(numbers, input).into_job()
+    pub(super) fn job_of(&self, input: &F::Json) -> Option<Job> {
+        let numbers: Numbers = input.read().ok()?;
+        Some(parts(&numbers, input).into_job())
     }
 
     /// Makes sure that the mirror has the job of a call. Returns whether it has: not an inactive job.
-    pub(super) fn know(&self, numbers: &Numbers, input: &F::Json) -> bool {
-        let (id, now) = (numbers.id, numbers.now());
-        let is_known = self.mirror.borrow().job(id).is_some();
-        if !is_known {
-            match now.state {
-                State::Inactive => return false,
-                State::New => {
-                    self.mirror.borrow_mut().submitted(parts(numbers, input));
-                    self.store.borrow_mut().begin(id);
-                }
-                _ => self.restore(numbers, input),
-            }
-            if let Err(errno) = self.flux.job_subscribe(id) {
-                self.log(Level::Error, &format!("job {id}: flux_jobtap_job_subscribe: {errno}"));
-            }
-            self.open.borrow_mut().seen = Some(id);
+    ///
+    /// # Errors
+    /// When the arguments are not those of a job.
+    pub(super) fn know(&self, id: JobId, input: &F::Json) -> Result<bool, String> {
+        if self.mirror.borrow().job(id).is_some() {
+            return Ok(true);
         }
-        true
+        let numbers: Numbers = input.read()?;
+        match numbers.now().state {
+            State::Inactive => return Ok(false),
+            State::New => {
+                self.mirror.borrow_mut().submitted(parts(&numbers, input));
+                self.store.borrow_mut().begin(id);
+            }
+            _ => self.restore(&numbers, input),
+        }
+        if let Err(errno) = self.flux.job_subscribe(id) {
+            self.log(Level::Error, &format!("job {id}: flux_jobtap_job_subscribe: {errno}"));
+        }
+        self.open.borrow_mut().seen = Some(id);
+        Ok(true)
     }
 
-    /// Takes over what Flux says of a job now.
-    pub(super) fn refresh(&self, numbers: &Numbers, input: &F::Json) {
-        let (id, now) = (numbers.id, numbers.now());
+    /// Takes over what Flux says of a job now. Returns its state.
+    ///
+    /// The events have told all of it but R. Only if the state is another one, an event was missed.
+    pub(super) fn refresh(&self, id: JobId, input: &F::Json) -> State {
         let mut mirror = self.mirror.borrow_mut();
-        mirror.refresh(id, now);
-        if now.state >= State::Run
+        let mirrored = mirror.job(id).map_or(State::New, Job::state);
+        let state = input.integer(c"state").and_then(|state| u64::try_from(state).ok());
+        let state = state.and_then(State::from_value).unwrap_or(mirrored);
+        if state != mirrored
+            && let Ok(numbers) = input.read::<Numbers>()
+        {
+            mirror.refresh(id, numbers.now());
+        }
+        if state >= State::Run
             && !mirror.has_resources(id)
             && let Some(resources) = lent_resources(input)
         {
             mirror.set_resources(id, resources);
         }
+        state
     }
 
     /// Adds a job that existed before the plugins were loaded.

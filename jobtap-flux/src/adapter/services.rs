@@ -126,9 +126,4 @@ impl<F: Flux> Adapter<F> {
             self.flux.respond_error(to, Errno::ENOSYS.0, text);
         }
     }
-
-    /// A client has gone, so that its requests need no response.
-    pub fn abandon(&self, to: ReplyTo) {
-        self.open.borrow_mut().requests.remove(&to);
-    }
 }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::commands::merge;
 use super::frame::{Dispatched, Subject};
-use super::known::{Numbers, lent_jobspec};
+use super::known::lent_jobspec;
 use super::{Adapter, Answer};
 use crate::flux::{Flux, Lend};
 
@@ -33,25 +33,28 @@ pub(super) enum JobTopic<'t> {
 
 impl<'t> JobTopic<'t> {
     pub(super) fn parse(topic: &'t str) -> Option<Self> {
-        let plain = [
-            TopicId::JobCreate,
-            TopicId::JobValidate,
-            TopicId::JobNew,
-            TopicId::JobStateDepend,
-            TopicId::JobStatePriority,
-            TopicId::JobStateSched,
-            TopicId::JobStateRun,
-            TopicId::JobStateCleanup,
-            TopicId::JobStateInactive,
-            TopicId::JobPriorityGet,
-            TopicId::JobUpdate,
-            TopicId::JobInactiveAdd,
-            TopicId::JobDestroy,
-            TopicId::JobInactiveRemove,
-        ];
-        if let Some(id) = plain.into_iter().find(|id| id.name() == topic) {
-            return Some(Self::Plain(id));
-        }
+        // By hand, since the compiler makes few comparisons of it: this is a part of every call.
+        let plain = match topic {
+            "job.create" => TopicId::JobCreate,
+            "job.validate" => TopicId::JobValidate,
+            "job.new" => TopicId::JobNew,
+            "job.state.depend" => TopicId::JobStateDepend,
+            "job.state.priority" => TopicId::JobStatePriority,
+            "job.state.sched" => TopicId::JobStateSched,
+            "job.state.run" => TopicId::JobStateRun,
+            "job.state.cleanup" => TopicId::JobStateCleanup,
+            "job.state.inactive" => TopicId::JobStateInactive,
+            "job.priority.get" => TopicId::JobPriorityGet,
+            "job.update" => TopicId::JobUpdate,
+            "job.inactive-add" => TopicId::JobInactiveAdd,
+            "job.destroy" => TopicId::JobDestroy,
+            "job.inactive-remove" => TopicId::JobInactiveRemove,
+            _ => return Self::member(topic),
+        };
+        Some(Self::Plain(plain))
+    }
+
+    fn member(topic: &'t str) -> Option<Self> {
         let member = |family: &str| topic.strip_prefix(family);
         if let Some(name) = member("job.event.") {
             Some(Self::Event(name))
@@ -82,27 +85,30 @@ impl<F: Flux> Adapter<F> {
         match (topic, JobTopic::parse(topic), input) {
             ("conf.update", _, input) => self.update_config(input),
             ("plugin.query", _, _) => self.query(),
-            (_, Some(topic), Some(input)) => match input.read::<Numbers>() {
-                Ok(numbers) => self.call_about_job(topic, &numbers, input),
+            (_, Some(topic), Some(input)) => match self.call_about_job(topic, input) {
+                Ok(answer) => answer,
                 Err(error) => refused(format!("jobtap: arguments of {topic:?}: {error}")),
             },
             _ => Answer::default(),
         }
     }
 
-    fn call_about_job(&self, topic: JobTopic<'_>, numbers: &Numbers, input: &F::Json) -> Answer {
-        let id = numbers.id;
-        if !self.know(numbers, input) {
-            let job = self.job_of(numbers, input);
-            return match topic {
-                JobTopic::Plain(topic) => self.call_plain(topic, Subject::Other(&job), input),
+    fn call_about_job(&self, topic: JobTopic<'_>, input: &F::Json) -> Result<Answer, String> {
+        let id = input.integer(c"id").ok_or("there is no job id")?;
+        // Flux's ids are unsigned, and jansson's integers are not.
+        let id = JobId::new(id.cast_unsigned());
+        if !self.know(id, input)? {
+            return Ok(match (topic, self.job_of(input)) {
+                (JobTopic::Plain(topic), Some(job)) => {
+                    self.call_plain(topic, Subject::Other(&job), input)
+                }
                 _ => Answer::default(),
-            };
+            });
         }
         if let JobTopic::Event(name) = topic {
-            return self.event(numbers, name, input);
+            return Ok(self.event(id, name, input));
         }
-        self.refresh(numbers, input);
+        let state = self.refresh(id, input);
         if topic.takes_annotations() {
             self.answers.borrow_mut().push((id, Map::new()));
         }
@@ -110,8 +116,8 @@ impl<F: Flux> Adapter<F> {
             JobTopic::Event(_) => Answer::default(),
             JobTopic::Dependency(scheme) => self.dependency(id, scheme, input),
             JobTopic::UpdateKey(key) => self.update_key(id, key, input),
-            JobTopic::Plain(TopicId::JobValidate) => self.validate(id, numbers, input),
-            JobTopic::Plain(plain) => self.plain(plain, id, numbers, input),
+            JobTopic::Plain(TopicId::JobValidate) => self.validate(id, state, input),
+            JobTopic::Plain(plain) => self.plain(plain, id, state, input),
         };
         if topic.takes_annotations()
             && let Some((_, notes)) = self.answers.borrow_mut().pop()
@@ -122,7 +128,7 @@ impl<F: Flux> Adapter<F> {
                 merge(mine, notes);
             }
         }
-        answer
+        Ok(answer)
     }
 
     fn handlers(&self, topic: TopicId) -> Option<Handlers> {
@@ -130,21 +136,21 @@ impl<F: Flux> Adapter<F> {
         handlers.filter(|handlers| !handlers.is_empty())
     }
 
-    fn plain(&self, topic: TopicId, id: JobId, numbers: &Numbers, input: &F::Json) -> Answer {
-        let is_introduced = topic == TopicId::JobNew && numbers.now().state != State::New;
+    fn plain(&self, topic: TopicId, id: JobId, state: State, input: &F::Json) -> Answer {
+        let is_introduced = topic == TopicId::JobNew && state != State::New;
         if topic == TopicId::JobNew {
             self.mirror.borrow_mut().accept(id);
             self.store.borrow_mut().accept(id);
         }
         let answer = self.call_plain(topic, Subject::Mirrored(id), input);
         match topic {
-            _ if is_introduced => self.take_up(id, numbers.now().state),
+            _ if is_introduced => self.take_up(id, state),
             // The job may wait for long: give the memory back in which handlers have read it.
             TopicId::JobStateDepend
             | TopicId::JobStateSched
             | TopicId::JobStateRun
             | TopicId::JobPriorityGet => {
-                self.mirror.borrow_mut().replace_jobspec(id, lent_jobspec(input));
+                self.mirror.borrow_mut().close_jobspec(id, || lent_jobspec(input));
             }
             TopicId::JobDestroy => self.drop_job(id),
             _ => {}
@@ -170,9 +176,9 @@ impl<F: Flux> Adapter<F> {
     }
 
     /// `job.validate`. For a user's update Flux passes the jobspec as it would be.
-    fn validate(&self, id: JobId, numbers: &Numbers, input: &F::Json) -> Answer {
+    fn validate(&self, id: JobId, state: State, input: &F::Json) -> Answer {
         let topic = TopicId::JobValidate;
-        if numbers.now().state == State::New {
+        if state == State::New {
             return self.call_plain(topic, Subject::Mirrored(id), input);
         }
         let kept = self.mirror.borrow_mut().replace_jobspec(id, lent_jobspec(input));
@@ -225,8 +231,7 @@ impl<F: Flux> Adapter<F> {
     }
 
     /// `job.event.NAME`: first the mirror follows, then the plugins that subscribed are called.
-    fn event(&self, numbers: &Numbers, name: &str, input: &F::Json) -> Answer {
-        let id = numbers.id;
+    fn event(&self, id: JobId, name: &str, input: &F::Json) -> Answer {
         let Some(Ok(entry)) = input.get("entry").map(|entry| entry.read::<EventEntry>()) else {
             return Answer::default();
         };
@@ -234,7 +239,7 @@ impl<F: Flux> Adapter<F> {
         if let Err(error) = self.mirror.borrow_mut().apply(id, entry.clone()) {
             self.log(Level::Debug, &format!("job {id}: {name}: {error}"));
         }
-        self.refresh(numbers, input);
+        self.refresh(id, input);
         self.follow(id, &entry);
         let handlers = {
             let (open, stack) = (self.open.borrow(), self.stack.borrow());

@@ -147,6 +147,14 @@ impl Lend for Json {
         // value that lives as long as its object, of which this holds a reference.
         unsafe { Self::borrowed(sys::json_object_get(self.as_ptr(), key.as_ptr())) }
     }
+
+    fn integer(&self, key: &CStr) -> Option<i64> {
+        // SAFETY: as in `get`; the member is read at once.
+        unsafe {
+            let member = sys::json_object_get(self.as_ptr(), key.as_ptr()).as_ref()?;
+            (member.kind == sys::JSON_INTEGER).then(|| sys::json_integer_value(member))
+        }
+    }
 }
 
 /// A value within a [`Json`], which keeps it alive.
@@ -302,6 +310,21 @@ impl<'de> Deserializer<'de> for Node<'de> {
         }
     }
 
+    // As for a text, what is asked for must be there: the visitor of a map takes null too.
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.kind() {
+            sys::JSON_OBJECT => self.deserialize_any(visitor),
+            _ => Err(Error::custom("invalid type: expected a map")),
+        }
+    }
+
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.kind() {
+            sys::JSON_ARRAY => self.deserialize_any(visitor),
+            _ => Err(Error::custom("invalid type: expected a sequence")),
+        }
+    }
+
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         // Without a look at it: jobspecs and R are large, and most handlers don't ask for them.
         visitor.visit_unit()
@@ -309,7 +332,7 @@ impl<'de> Deserializer<'de> for Node<'de> {
 
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
-        unit_struct seq tuple tuple_struct map struct identifier
+        unit_struct tuple tuple_struct struct identifier
     }
 }
 

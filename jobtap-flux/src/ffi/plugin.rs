@@ -361,21 +361,6 @@ impl Flux for Plugin {
         unsafe { string(sys::flux_attr_get(self.h(), c_string(name).as_ptr())) }
     }
 
-    fn config(&self) -> Option<Value> {
-        let mut raw: *mut sys::RawJson = ptr::null_mut();
-        // SAFETY: the configuration is that of the handle, null takes no error text, and "o" lends its object.
-        let json = unsafe {
-            let conf = sys::flux_get_conf(self.h());
-            if conf.is_null()
-                || sys::flux_conf_unpack(conf, ptr::null_mut(), c"o".as_ptr(), &raw mut raw) < 0
-            {
-                return None;
-            }
-            Json::borrowed(raw)
-        };
-        crate::flux::Lend::read(&json?).ok()
-    }
-
     fn given(&self) -> Option<Value> {
         // SAFETY: the handle is valid, and the text is copied.
         let text = unsafe { string(sys::flux_plugin_get_conf(self.p())) };

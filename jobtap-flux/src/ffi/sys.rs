@@ -35,8 +35,6 @@ opaque! {
     MessageHandler
     /// `flux_kvs_txn_t`
     Transaction
-    /// `flux_conf_t`
-    Config
 }
 
 /// `json_t`. Its two members are public, and jansson's own inline functions use them.
@@ -183,13 +181,6 @@ unsafe extern "C" {
     // The broker
     pub(super) fn flux_log(h: *mut Broker, level: c_int, format: *const c_char, ...) -> c_int;
     pub(super) fn flux_attr_get(h: *mut Broker, name: *const c_char) -> *const c_char;
-    pub(super) fn flux_get_conf(h: *mut Broker) -> *const Config;
-    pub(super) fn flux_conf_unpack(
-        conf: *const Config,
-        error: *mut c_void,
-        format: *const c_char,
-        ...
-    ) -> c_int;
     pub(super) fn flux_get_reactor(h: *mut Broker) -> *mut Reactor;
     pub(super) fn flux_reactor_now(r: *mut Reactor) -> c_double;
     pub(super) fn flux_timer_watcher_create(

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::CStr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -58,6 +59,10 @@ impl Lend for Value {
     fn get(&self, key: &str) -> Option<Self> {
         Value::get(self, key).cloned()
     }
+
+    fn integer(&self, key: &CStr) -> Option<i64> {
+        Value::get(self, key.to_str().ok()?)?.as_i64()
+    }
 }
 
 fn number(job: JobId) -> u64 {
@@ -73,10 +78,6 @@ impl Flux for Rc<Double> {
 
     fn attribute(&self, name: &str) -> Option<String> {
         (name == "security.owner").then(|| "100".to_owned())
-    }
-
-    fn config(&self) -> Option<Value> {
-        None
     }
 
     fn given(&self) -> Option<Value> {

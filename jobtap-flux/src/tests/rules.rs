@@ -196,6 +196,10 @@ fn only_the_schemes_and_keys_that_are_handled_are_registered() {
     let all = topics(&[of::<Gates>()]);
     assert!(all.contains(&"job.dependency.gate".to_owned()), "{all:?}");
     assert!(all.contains(&"job.update.attributes.system.x".to_owned()), "{all:?}");
+    let all = topics(&[of::<First>()]);
+    // What is called for every pending job again and again is found first.
+    assert_eq!(all[..3], ["job.priority.get", "job.state.priority", "job.event.*"]);
+    assert_eq!(all.last().map(String::as_str), Some("conf.update"));
     let all = topics(&[of::<Watcher>()]);
     assert!(all.contains(&"job.state.run".to_owned()), "{all:?}");
     assert!(all.iter().all(|topic| !topic.starts_with("job.dependency")), "{all:?}");

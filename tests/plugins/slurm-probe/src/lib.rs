@@ -166,7 +166,7 @@ impl Checks {
     }
 }
 
-/// Panics at every tenth request of any name.
+/// Rewrites the long parts of a request, and panics at every tenth.
 #[derive(Debug, Default)]
 pub struct Tenth {
     seen: u64,
@@ -178,6 +178,10 @@ impl Tenth {
     fn submit(&mut self, mut desc: Descriptor<'_>) {
         self.seen += 1;
         desc.comment = Some(format!("request {}", self.seen));
+        if let Some(script) = &mut desc.script {
+            script.push_str("# seen\n");
+        }
+        desc.environment.set("SEEN", self.seen.to_string());
         assert!(!self.seen.is_multiple_of(10), "the tenth request");
     }
 }
