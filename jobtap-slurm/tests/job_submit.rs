@@ -71,7 +71,8 @@ impl Site {
         }
         let (id, state, queue) = (job.id().as_u64(), job.state(), job.jobspec().queue());
         let account = record.account.as_deref().unwrap_or_default();
-        desc.comment = Some(format!("{id} {state} {} {account}", queue.unwrap_or_default()));
+        let user = record.user_name.as_deref().unwrap_or_default();
+        desc.comment = Some(format!("{id} {state} {} {account} {user}", queue.unwrap_or_default()));
         Ok(())
     }
 }
@@ -287,12 +288,13 @@ fn a_change_of_a_job_comes_with_the_job() {
     let job = JobRecord {
         job_id: 12,
         job_state: 1,
+        user_id: 5,
         account: Some("gold".into()),
         partition: Some("batch".into()),
         ..JobRecord::default()
     };
     let changed = slurm.modify(job.clone(), JobDescriptor::default());
-    assert_eq!(changed.descriptor.comment.as_deref(), Some("12 RUN batch gold"));
+    assert_eq!(changed.descriptor.comment.as_deref(), Some("12 RUN batch gold user5"));
     let longer = JobDescriptor { time_limit: Some(9999), ..JobDescriptor::default() };
     let refused = slurm.modify(job, longer);
     assert_eq!(refused.decision.code, errno::ESLURM_INVALID_TIME_LIMIT.code());
