@@ -344,6 +344,38 @@ fn the_configuration_is_followed() {
     assert_eq!(errors.len(), 3);
 }
 
+#[derive(Debug, Default, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Agrees {
+    no: bool,
+}
+
+#[derive(Debug, Default)]
+struct Picky;
+
+#[jobtap_plugin(name = "picky")]
+impl Picky {
+    #[on("conf.update")]
+    fn update(&self, agrees: Conf<Agrees>) -> Result<(), ConfError> {
+        match agrees.no {
+            true => Err(ConfError::new("no")),
+            false => Ok(()),
+        }
+    }
+}
+
+#[test]
+fn a_configuration_that_one_plugin_refuses_reaches_no_other() {
+    let slurm = TestSlurm::new()
+        .plugin::<Limited>()
+        .plugin::<Picky>()
+        .config("[plugins.limited]\nminutes = 5")
+        .start()
+        .unwrap();
+    slurm.reconfigure("[plugins.limited]\nminutes = 6\n[plugins.picky]\nno = true");
+    assert_eq!(slurm.submit(named("plain")).descriptor.time_limit, Some(5));
+}
+
 #[test]
 fn a_refused_configuration_fails_the_start() {
     let start = |config: &str| {
@@ -394,7 +426,7 @@ impl Orders {
     fn priority(&self, job: &Job) -> Priority {
         match job.jobspec().name() {
             Some("first") => Priority::new(u32::MAX),
-            Some("none") => Priority::UNAVAILABLE,
+            Some("unknown") => Priority::UNAVAILABLE,
             // The change of `validate` is there.
             _ => Priority::new(job.jobspec().duration() as u32),
         }
@@ -437,7 +469,7 @@ fn a_priority_becomes_that_of_the_request() {
     let slurm = TestSlurm::new().plugin::<Orders>().start().unwrap();
     let priority = |desc| slurm.submit(desc).descriptor.priority;
     assert_eq!(priority(named("first")), Some(u32::MAX - 2));
-    assert_eq!(priority(named("none")), None);
+    assert_eq!(priority(named("unknown")), None);
     let held = JobDescriptor { priority: Some(0), ..named("plain") };
     assert_eq!(priority(held), Some(0));
     let slurm = TestSlurm::new().plugin::<OrdersLater>().start().unwrap();
