@@ -73,6 +73,82 @@ mod users {
     }
 
     #[test]
+    fn requests_of_a_user_are_asked_about_in_their_order() {
+        use jobtap_core::engine::{
+            Cred, Effect, Engine, HostCheck, Input, ReplyTo, Request, Requester, Setup, Submission,
+        };
+        use jobtap_core::host::{Registry, RemoteCall, RemoteSink, Ticks};
+        use jobtap_core::jobspec::JobspecBuilder;
+        use jobtap_core::resource::Idset;
+        use std::sync::Arc;
+
+        struct Nowhere;
+
+        impl RemoteSink for Nowhere {
+            fn send(&self, _: RemoteCall) {}
+        }
+
+        let setup = Setup {
+            owner: TestJob::OWNER,
+            resources: ResourceSet::single_host("host", Idset::from(0..=3)).unwrap(),
+            config: json!({}),
+            config_directory: None,
+            registry: Registry::builder().plugins([Sync::DESCRIPTOR]).build().unwrap(),
+            remote: Arc::new(Nowhere),
+            ticks: Ticks::default(),
+            host_check: HostCheck::default(),
+        };
+        let now = Timestamp::from_secs(1.7e9);
+        let mut engine = Engine::new(now, setup).unwrap();
+        engine.start(now);
+        let user = Uid::new(7);
+        let mut submit = |number| {
+            let jobspec = JobspecBuilder::new(["true"]).build().unwrap();
+            let signed = String::new();
+            let submission = Submission { jobspec, signed, urgency: 16, flags: 0 };
+            let cred = Cred { userid: user, owner: false };
+            let request = Request::Submit(Box::new(submission));
+            engine.handle(now, Input::Request { reply: ReplyTo(number), cred, request }).after
+        };
+        // The system is asked once, and nothing else happens meanwhile.
+        assert!(matches!(submit(1)[..], [Effect::LookUp { user: asked }] if asked == user));
+        assert!(submit(2).is_empty() && submit(3).is_empty());
+        let requester = Requester::default();
+        let effects = engine.handle(now, Input::Requester { user, requester });
+        let replies = effects.after.iter().filter_map(|effect| match effect {
+            Effect::Reply { to, result } => Some((to.0, result.is_ok())),
+            _ => None,
+        });
+        assert_eq!(replies.collect::<Vec<_>>(), [(1, true), (2, true), (3, true)]);
+    }
+
+    #[derive(Default)]
+    struct Unprioritized;
+
+    #[jobtap_plugin(name = "unprioritized")]
+    impl Unprioritized {
+        #[on("slurm.job_submit")]
+        fn submit(mut desc: Descriptor<'_>) {
+            desc.priority = match desc.priority {
+                Some(7) => Some(1_000_000),
+                _ => None,
+            };
+        }
+    }
+
+    #[test]
+    fn a_job_without_a_priority_has_the_default_urgency() {
+        let mut m = with::<Unprioritized>();
+        let mut urgency = |asked| {
+            let id = m.submit(TestJob::new().urgency(asked)).unwrap();
+            m.job(id).urgency().value()
+        };
+        assert_eq!((urgency(0), urgency(20)), (16, 16));
+        // A number of Slurm's that is no urgency leaves the urgency as it was asked for.
+        assert_eq!(urgency(7), 7);
+    }
+
+    #[test]
     fn a_change_is_about_a_job_of_its_user() {
         let m = TestManager::new().plugin::<ByUrgency>().plugin::<Sync>();
         let mut m = m.known_user(7, "ada", 100).start();

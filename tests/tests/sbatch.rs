@@ -142,11 +142,19 @@ fn dependencies_and_holds_are_those_of_the_manager() {
     };
     let held = wrap(&["--hold"]);
     assert_eq!(m.field(&held, "urgency"), "0");
+    let either = wrap(&["-d", &format!("after:{held}+600?afterok:{held}")]);
+    let delayed = wrap(&["-d", &format!("after:{held}+600")]);
+    let mixed = format!("afterok:{held},afterok:{held}?afterok:{held}");
+    let mixed = sbatch(&m, dir.path(), &["-d", &mixed, "--wrap", "true"]);
+    assert!(mixed.code == 1 && mixed.stderr.contains("both , and ?"), "{mixed:?}");
     let after = wrap(&["-d", &format!("afterok:{held}")]);
     assert_eq!(m.field(&after, "state"), "DEPEND");
     m.jobtap(&format!("job urgency {held} default")).ok();
     m.wait(&after, "clean");
     assert_eq!(m.field(&after, "result"), "COMPLETED");
+    m.wait(&either, "clean");
+    assert_eq!(m.field(&either, "result"), "COMPLETED");
+    assert_eq!(m.field(&delayed, "state"), "DEPEND");
     let later = wrap(&["--begin=now+1hour"]);
     assert_eq!(m.field(&later, "state"), "DEPEND");
 }

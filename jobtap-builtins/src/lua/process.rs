@@ -29,15 +29,22 @@ pub(super) struct Bounds {
     pub(super) output: usize,
 }
 
-/// The process groups of the commands that run now.
-static RUNNING: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+/// The commands of all scripts of this process.
+struct Commands {
+    /// The process groups of those that run now.
+    groups: BTreeSet<u32>,
+    /// No more are started.
+    ended: bool,
+}
 
-/// Kills the commands that scripts of this process run now, with all that they have started: for a program that
-/// ends while a script runs.
+static COMMANDS: Mutex<Commands> = Mutex::new(Commands { groups: BTreeSet::new(), ended: false });
+
+/// Kills the commands that scripts of this process run now, with all that they have started, and lets scripts
+/// start no more: for a program that ends while a script runs.
 pub fn kill_commands() {
-    for group in lock(&RUNNING).iter() {
-        kill(*group);
-    }
+    let mut commands = lock(&COMMANDS);
+    commands.ended = true;
+    commands.groups.iter().for_each(|group| kill(*group));
 }
 
 /// It fails if all of the group have exited.
@@ -60,22 +67,31 @@ pub(super) fn run(
     capture: bool,
     bounds: Bounds,
 ) -> io::Result<Finished> {
-    let mut child = Command::new("/bin/sh")
+    let mut shell = Command::new("/bin/sh");
+    shell
         .args(["-c", command])
         .stdin(if input.is_empty() { Stdio::null() } else { Stdio::piped() })
         .stdout(if capture { Stdio::piped() } else { Stdio::null() })
         // A group of its own, so that all that it starts can be killed with it.
-        .process_group(0)
-        .spawn()?;
+        .process_group(0);
+    let mut child = {
+        // Locked while it is started, so that none is missed by `kill_commands`.
+        let mut commands = lock(&COMMANDS);
+        if commands.ended {
+            return Err(io::Error::other("the program ends"));
+        }
+        let child = shell.spawn()?;
+        commands.groups.insert(child.id());
+        child
+    };
     let group = child.id();
-    lock(&RUNNING).insert(group);
     let result = finish(&mut child, input, bounds);
     if result.is_err() {
         kill(group);
         // The process itself was killed, so this doesn't take long.
         let _ = child.wait();
     }
-    lock(&RUNNING).remove(&group);
+    lock(&COMMANDS).groups.remove(&group);
     result
 }
 

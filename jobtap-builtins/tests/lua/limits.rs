@@ -114,6 +114,24 @@ fn a_script_that_waits_is_stopped() {
 }
 
 #[test]
+fn the_output_of_a_command_takes_a_quarter_of_the_memory() {
+    // Of 8 MiB.
+    for (bytes, said) in
+        [(2 << 20, "2097152"), ((2 << 20) + 1, "the command wrote too much output")]
+    {
+        let body = format!(
+            "local file, why = io.popen('head -c {bytes} /dev/zero')
+             local text, reason
+             if file then text, reason = file:read('*a') end
+             slurm.user_msg(tostring(why or reason or text and #text))
+             return 0"
+        );
+        let (verdict, _) = submit_with(small(), &body, JobDescriptor::default());
+        assert!(verdict.messages[0].ends_with(said), "{verdict:?}");
+    }
+}
+
+#[test]
 fn an_endless_loop_while_loading_is_refused() {
     let site = Site::with(small());
     assert_eq!(

@@ -68,3 +68,56 @@ impl Users {
         self.waiting.remove(&user).unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::{JobId, Urgency};
+
+    const ADA: Uid = Uid::new(7);
+
+    fn request(number: u64) -> Unasked {
+        Unasked {
+            topic: TopicId::SlurmJobModify,
+            reply: ReplyTo(number),
+            cred: Cred { userid: Uid::new(1), owner: true },
+            user: ADA,
+            descriptor: JobDescriptor::default(),
+            purpose: ChainPurpose::Urgency { id: JobId::new(number), urgency: Urgency::DEFAULT },
+        }
+    }
+
+    fn numbers(requests: &[Unasked]) -> Vec<u64> {
+        requests.iter().map(|request| request.reply.0).collect()
+    }
+
+    fn at(seconds: f64) -> Timestamp {
+        Timestamp::from_secs(seconds)
+    }
+
+    #[test]
+    fn requests_wait_in_their_order_for_one_answer() {
+        let mut users = Users::default();
+        assert_eq!(users.known(ADA, at(0.0)), None);
+        assert!(users.wait(request(1)));
+        assert!(!users.wait(request(2)));
+        assert!(!users.wait(request(3)));
+        let waited = users.learn(ADA, Requester::default(), at(1.0));
+        assert_eq!(numbers(&waited), [1, 2, 3]);
+        assert!(users.learn(ADA, Requester::default(), at(1.0)).is_empty());
+    }
+
+    #[test]
+    fn an_answer_holds_for_some_time() {
+        let ada = Requester { name: Some("ada".to_owned()), ..Requester::default() };
+        for (requester, seconds) in [(ada, KNOWN), (Requester::default(), UNKNOWN)] {
+            let mut users = Users::default();
+            users.learn(ADA, requester.clone(), at(100.0));
+            assert_eq!(users.known(ADA, at(100.0 + seconds - 0.1)), Some(requester));
+            assert_eq!(users.known(ADA, at(100.0 + seconds)), None);
+            // Later requests don't overtake one that waits.
+            assert!(users.wait(request(1)));
+            assert_eq!(users.known(ADA, at(100.0)), None);
+        }
+    }
+}

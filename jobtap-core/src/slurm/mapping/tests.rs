@@ -333,6 +333,20 @@ fn dependencies_that_slurm_lacks_stay() {
 }
 
 #[test]
+fn an_urgency_replaces_a_priority_that_is_one() {
+    let priority = |priority, urgency| {
+        let mut desc = JobDescriptor { priority, ..JobDescriptor::default() };
+        desc.set_urgency(urgency);
+        desc.priority
+    };
+    // 31 is the highest urgency; a higher number is one of Slurm's, which only another urgency replaces.
+    assert_eq!(priority(Some(31), Urgency::DEFAULT), None);
+    assert_eq!(priority(Some(32), Urgency::DEFAULT), Some(32));
+    assert_eq!(priority(Some(32), Urgency::EXPEDITE), Some(31));
+    assert_eq!(priority(None, Urgency::DEFAULT), None);
+}
+
+#[test]
 fn dependencies_read_as_they_were_written() {
     for dependency in
         ["after:5+10", "after:5+10:6", "afterok:5?afterany:6?after:7+1", "after:5?after:6"]
