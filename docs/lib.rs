@@ -48,6 +48,7 @@ chapters! {
     slurm = "slurm.md";
     slurm_lua = "slurm-lua.md";
     slurm_prep = "slurm-prep.md";
+    in_your_flux = "in-your-flux.md";
     in_your_slurm = "in-your-slurm.md";
     hosts_table = "hosts.md";
     from_c = "from-c.md";

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 const PACKAGES: &[&str] = &[
     "jobtap-builtins",
     "jobtap-core",
+    "jobtap-flux",
     "jobtap-macros",
     "jobtap-slurm",
     "jobtap-topics",

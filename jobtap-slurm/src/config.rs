@@ -70,7 +70,7 @@ impl Config {
         Ok(Self { whole, directory, request_timeout })
     }
 
-    /// The table of a plugin, empty if there is none.
+    /// The table of a plugin; an empty one if the file has no such table.
     pub(crate) fn plugin(&self, name: &str) -> Result<Value, String> {
         match self.whole.get("plugins").and_then(|plugins| plugins.get(name)) {
             None => Ok(Value::Object(Map::new())),

@@ -26,7 +26,7 @@ pub trait Daemon: Send + Sync + 'static {
     fn prepare_thread(&self);
 
     /// Tells slurmctld how the controller's prolog or epilog of a job has ended. Waits for slurmctld's locks, so
-    /// it is called from a thread that holds none and that nothing waits for.
+    /// it is called from a thread that holds no lock and that nothing waits for.
     fn controller_ended(&self, part: Part, job: u32, end: &PrepEnd);
 }
 

@@ -72,7 +72,10 @@ pub fn modify(
         return Decision::ACCEPTED;
     }
     let before: JobDescriptor = read(descriptor);
-    let record = record();
+    let mut record = record();
+    if record.user_name.is_none() {
+        record.user_name = surroundings.user_name(record.user_id);
+    }
     let job = record.job_id;
     let (partitions, record) = (surroundings.partitions(), Some(record));
     let request = Request { user, partitions, record, ..Request::default() };

@@ -125,7 +125,7 @@ pub fn on_node(plugins: &Plugins, part: Part, job: NodeJob) -> i32 {
     }
 }
 
-/// Tells slurmctld how its prologs and epilogs have ended, from a thread that holds none of its locks.
+/// Tells slurmctld how its prologs and epilogs have ended, from a thread that holds no lock of its.
 pub struct Controller {
     watch: Sender<Watch>,
     serial: AtomicU64,

@@ -71,7 +71,8 @@ impl Site {
         }
         let (id, state, queue) = (job.id().as_u64(), job.state(), job.jobspec().queue());
         let account = record.account.as_deref().unwrap_or_default();
-        desc.comment = Some(format!("{id} {state} {} {account}", queue.unwrap_or_default()));
+        let user = record.user_name.as_deref().unwrap_or_default();
+        desc.comment = Some(format!("{id} {state} {} {account} {user}", queue.unwrap_or_default()));
         Ok(())
     }
 }
@@ -287,12 +288,13 @@ fn a_change_of_a_job_comes_with_the_job() {
     let job = JobRecord {
         job_id: 12,
         job_state: 1,
+        user_id: 5,
         account: Some("gold".into()),
         partition: Some("batch".into()),
         ..JobRecord::default()
     };
     let changed = slurm.modify(job.clone(), JobDescriptor::default());
-    assert_eq!(changed.descriptor.comment.as_deref(), Some("12 RUN batch gold"));
+    assert_eq!(changed.descriptor.comment.as_deref(), Some("12 RUN batch gold user5"));
     let longer = JobDescriptor { time_limit: Some(9999), ..JobDescriptor::default() };
     let refused = slurm.modify(job, longer);
     assert_eq!(refused.decision.code, errno::ESLURM_INVALID_TIME_LIMIT.code());
@@ -340,6 +342,38 @@ fn the_configuration_is_followed() {
     assert_eq!(errors[0], format!("{unknown}{stays}"));
     assert_eq!(errors[1], format!("jobtap: limited: minutes: must not be 0{stays}"));
     assert_eq!(errors.len(), 3);
+}
+
+#[derive(Debug, Default, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Agrees {
+    no: bool,
+}
+
+#[derive(Debug, Default)]
+struct Picky;
+
+#[jobtap_plugin(name = "picky")]
+impl Picky {
+    #[on("conf.update")]
+    fn update(&self, agrees: Conf<Agrees>) -> Result<(), ConfError> {
+        match agrees.no {
+            true => Err(ConfError::new("no")),
+            false => Ok(()),
+        }
+    }
+}
+
+#[test]
+fn a_configuration_that_one_plugin_refuses_reaches_no_other() {
+    let slurm = TestSlurm::new()
+        .plugin::<Limited>()
+        .plugin::<Picky>()
+        .config("[plugins.limited]\nminutes = 5")
+        .start()
+        .unwrap();
+    slurm.reconfigure("[plugins.limited]\nminutes = 6\n[plugins.picky]\nno = true");
+    assert_eq!(slurm.submit(named("plain")).descriptor.time_limit, Some(5));
 }
 
 #[test]
@@ -392,7 +426,7 @@ impl Orders {
     fn priority(&self, job: &Job) -> Priority {
         match job.jobspec().name() {
             Some("first") => Priority::new(u32::MAX),
-            Some("none") => Priority::UNAVAILABLE,
+            Some("unknown") => Priority::UNAVAILABLE,
             // The change of `validate` is there.
             _ => Priority::new(job.jobspec().duration() as u32),
         }
@@ -435,7 +469,7 @@ fn a_priority_becomes_that_of_the_request() {
     let slurm = TestSlurm::new().plugin::<Orders>().start().unwrap();
     let priority = |desc| slurm.submit(desc).descriptor.priority;
     assert_eq!(priority(named("first")), Some(u32::MAX - 2));
-    assert_eq!(priority(named("none")), None);
+    assert_eq!(priority(named("unknown")), None);
     let held = JobDescriptor { priority: Some(0), ..named("plain") };
     assert_eq!(priority(held), Some(0));
     let slurm = TestSlurm::new().plugin::<OrdersLater>().start().unwrap();

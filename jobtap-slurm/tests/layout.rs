@@ -1,4 +1,4 @@
-//! What the build script finds in headers, with headers that are none of Slurm's.
+//! What the build script finds in headers, with headers of the test's own.
 
 #![allow(clippy::unwrap_used)]
 

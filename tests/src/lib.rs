@@ -3,6 +3,7 @@
 //! The tests use real processes, sockets and files. Each manager has a state directory of its own and is
 //! ended by its process id. [`leftovers`] removes what a test leaves behind.
 
+pub mod flux;
 pub mod leftovers;
 pub mod site;
 pub mod slurm;

@@ -41,8 +41,7 @@ impl Site {
     #[track_caller]
     pub fn with_plugins() -> Self {
         let site = Self::new();
-        site.write("deadline/Cargo.toml", &cargo_toml("deadline"));
-        site.copy("examples/deadline/src/lib.rs", "deadline/src/lib.rs");
+        site.plugin("deadline");
         site.write("crates/probe-0.1.0/Cargo.toml", &cargo_toml("probe"));
         site.copy("tests/plugins/probe/src/lib.rs", "crates/probe-0.1.0/src/lib.rs");
         // Without the crate's other plugin: these tests are about crates of one plugin.
@@ -56,6 +55,13 @@ impl Site {
             site.write(&file, r#"{"files":{},"package":null}"#);
         }
         site
+    }
+
+    /// Copies a plugin from the examples into a directory of its own.
+    #[track_caller]
+    pub fn plugin(&self, name: &str) {
+        self.write(&format!("{name}/Cargo.toml"), &cargo_toml(name));
+        self.copy(&format!("examples/{name}/src/lib.rs"), &format!("{name}/src/lib.rs"));
     }
 
     /// Returns the path of a file of the site.
@@ -96,7 +102,14 @@ impl Site {
     /// Runs `jobtap build` with the shared cache and without the network; words are split at blanks.
     #[track_caller]
     pub fn build(&self, words: &str) -> Output {
+        self.build_with(words, &[])
+    }
+
+    /// As [`build`](Self::build), with these variables of the environment.
+    #[track_caller]
+    pub fn build_with(&self, words: &str, variables: &[(&str, &Path)]) -> Output {
         let mut command = self.command();
+        command.envs(variables.iter().copied());
         command.env("JOBTAP_BUILD_CACHE", cache()).env("CARGO_NET_OFFLINE", "true");
         run(command.arg("build").args(words.split_whitespace()))
     }

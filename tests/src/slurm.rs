@@ -15,6 +15,8 @@ const MUNGED: &str = "/usr/sbin/munged";
 const SLURMCTLD: &str = "/usr/sbin/slurmctld";
 const SLURMD: &str = "/usr/sbin/slurmd";
 const SBATCH: &str = "/usr/bin/sbatch";
+/// Of Debian's libslurm-dev.
+const HEADER: &str = "/usr/include/slurm/slurm.h";
 
 /// A running slurmctld that ends with this value.
 pub struct Slurm {
@@ -34,6 +36,29 @@ impl Slurm {
     /// Whether that for nodes is there too.
     pub fn has_nodes() -> bool {
         Self::is_installed() && Path::new(SLURMD).exists()
+    }
+
+    /// The part of Slurm that is missing for plugins in Rust, for the line with which a test says that it is
+    /// skipped.
+    pub fn missing_for_plugins() -> Option<&'static str> {
+        if !Self::has_nodes() {
+            Some("slurmctld, slurmd, sbatch or munged")
+        } else if !Path::new(HEADER).exists() {
+            Some("slurm/slurm.h: install libslurm-dev")
+        } else if Self::source().is_none() {
+            Some("src/slurmctld/slurmctld.h: run .ci/slurm-source, or set SLURM_SOURCE_DIR")
+        } else {
+            None
+        }
+    }
+
+    /// The source of Slurm: `SLURM_SOURCE_DIR`, or what `.ci/slurm-source` has put beside the build.
+    pub fn source() -> Option<PathBuf> {
+        let named = std::env::var_os("SLURM_SOURCE_DIR").map(PathBuf::from);
+        let beside = target().join("slurm-source");
+        let fetched = fs::read_dir(beside).into_iter().flatten().flatten();
+        let all = named.into_iter().chain(fetched.map(|entry| entry.path()));
+        all.into_iter().find(|root| root.join("src/slurmctld/slurmctld.h").exists())
     }
 
     /// Starts one whose `job_submit.lua` is made by `script` of the directory in which it will lie.
@@ -163,6 +188,13 @@ impl Slurm {
         let program = Path::new("/usr/bin").join(program);
         run(Command::new(program).args(words).env("SLURM_CONF", config).current_dir("/"))
     }
+}
+
+/// The directory for what is built, which outlives the tests.
+fn target() -> PathBuf {
+    // The tests' own binary is in `TARGET/PROFILE/deps`.
+    let exe = std::env::current_exe().unwrap_or_default();
+    exe.ancestors().nth(3).unwrap_or(Path::new("")).to_owned()
 }
 
 #[track_caller]

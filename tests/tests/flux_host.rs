@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -20,14 +20,7 @@ const LONGEST: &str = "240";
 
 /// Returns the `flux` command, or says that the test is skipped.
 fn flux() -> Option<PathBuf> {
-    let named =
-        std::env::var_os("JOBTAP_FLUX_PREFIX").map(|prefix| Path::new(&prefix).join("bin/flux"));
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = named.or_else(|| {
-        std::env::split_paths(&path)
-            .map(|directory| directory.join("flux"))
-            .find(|file| file.is_file())
-    });
+    let found = jobtap_tests::flux::flux();
     if found.is_none() {
         println!("skipped: there is no Flux; set JOBTAP_FLUX_PREFIX");
     }

@@ -115,8 +115,8 @@ impl Daemon for Loader {
             PrepEnd::Failed(_) => (FAILED, false),
             PrepEnd::TimedOut => (libc::SIGKILL, true),
         };
-        // SAFETY: slurmctld's own function. It takes locks, of which this thread, that of `prep::Controller`, holds
-        // none.
+        // SAFETY: slurmctld's own function, of this type. It takes slurmctld's locks, and this thread, that of
+        // `prep::Controller`, holds no lock.
         unsafe { ended(status, job, timed_out) };
     }
 }

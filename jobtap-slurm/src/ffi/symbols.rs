@@ -73,7 +73,7 @@ functions! {
     epilog_ended = c"prep_epilog_slurmctld_callback": unsafe extern "C" fn(c_int, u32, bool);
 }
 
-/// The daemon's `slurm_conf`; null where there is none.
+/// The daemon's `slurm_conf`; null in a program without one.
 pub(super) fn slurm_conf() -> *const u8 {
     symbol!(c"slurm_conf") as *const u8
 }

@@ -25,7 +25,7 @@ const FIXED: &[&str] = &["argc", "argv", "spank_job_env", "spank_job_env_size", 
 /// Writes the fields in which `after` differs from `before`, which was read from the structure, and no other.
 ///
 /// Returns the names of changed fields that are not written: this version of Slurm has no such field, or
-/// it is none that a plugin changes.
+/// a plugin can't change it.
 ///
 /// # Errors
 /// [`WriteError`]. The fields before that one are written.

@@ -94,7 +94,8 @@ enum Message {
     Stop,
 }
 
-/// Takes the answer to what the thread was asked. A value that is dropped unused tells that there is none.
+/// Takes the answer to what the thread was asked. A value that is dropped unused tells that no answer will
+/// come.
 struct Reply<T>(Box<dyn FnOnce(Option<T>) + Send>, bool);
 
 impl<T> Reply<T> {

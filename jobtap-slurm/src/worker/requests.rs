@@ -151,7 +151,8 @@ impl Core {
         }
     }
 
-    /// Notes a priority. Without work that sets it later, a priority that isn't known is none.
+    /// Notes a priority. The request goes on without a priority that isn't known and that no work will
+    /// set.
     fn take_outcome(&mut self, key: RequestKey, priority: Priority) {
         let Some(chain) = self.chains.get_mut(&key) else { return };
         match priority {
@@ -188,7 +189,7 @@ impl Core {
         (!topic.is_state_topic()).then_some(error)
     }
 
-    /// Goes on with the next topic of a submission. Returns false if there is none.
+    /// Goes on with the next topic of a submission. Returns false after the last.
     fn begin_next_topic(&mut self, key: RequestKey) -> bool {
         let Some(topic) = self.chains.get(&key).and_then(|chain| after(chain.topic)) else {
             return false;

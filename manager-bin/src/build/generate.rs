@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value, value};
 
 use super::error::BuildError;
-use super::host::Host;
 use super::manifest::PluginEntry;
 use super::plan::Plan;
 use super::requirement;
@@ -228,8 +227,10 @@ fn cargo_toml(plan: &Plan, links: &mut BTreeMap<String, PathBuf>) -> String {
         }
         Some(host) => {
             let path = Value::from(place(host.adapter()));
-            let features = Array::from_iter([Host::BINDING]).into();
-            let linked = InlineTable::from_iter([("path", path), ("features", features)]);
+            let mut linked = InlineTable::from_iter([("path", path)]);
+            if !host.features().is_empty() {
+                linked.insert("features", Array::from_iter(host.features().iter().copied()).into());
+            }
             dependencies.insert(host.adapter(), value(linked));
         }
     }

@@ -45,8 +45,15 @@ impl Host {
         }
     }
 
-    /// The feature of the adapter that binds it to the host's functions.
-    pub(super) const BINDING: &'static str = "binding";
+    /// The features of the adapter that bind it to the host.
+    pub(super) fn features(self) -> &'static [&'static str] {
+        match self {
+            // Flux's functions are found when it loads the file.
+            Host::Flux => &[],
+            // Needs the headers of the Slurm that the file is built for.
+            Host::SlurmJobSubmit | Host::SlurmPrep => &["binding"],
+        }
+    }
 
     /// What the name of a file begins with. Slurm looks for its plugins by such names.
     fn prefix(self) -> &'static str {

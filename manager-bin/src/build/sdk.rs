@@ -17,6 +17,7 @@ static PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sdk.lz4"));
 const PACKAGES: &[&str] = &[
     "jobtap-builtins",
     "jobtap-core",
+    "jobtap-flux",
     "jobtap-macros",
     "jobtap-slurm",
     "jobtap-topics",
@@ -27,6 +28,7 @@ const PACKAGES: &[&str] = &[
 pub(super) const CRATES: &[&str] = &[
     "jobtap-builtins",
     "jobtap-core",
+    "jobtap-flux",
     "jobtap-macros",
     "jobtap-manager",
     "jobtap-slurm",

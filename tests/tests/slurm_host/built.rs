@@ -9,30 +9,6 @@ use jobtap_tests::slurm::Slurm;
 use jobtap_tests::{run, temporary, workspace};
 use tempfile::TempDir;
 
-/// Where Debian's libslurm-dev and the source of Slurm are.
-const HEADER: &str = "/usr/include/slurm/slurm.h";
-
-/// The part of Slurm that is missing, for the line with which a test says that it is skipped.
-pub(crate) fn missing() -> Option<&'static str> {
-    if !Slurm::has_nodes() {
-        Some("slurmctld, slurmd, sbatch or munged")
-    } else if !Path::new(HEADER).exists() {
-        Some("slurm/slurm.h: install libslurm-dev")
-    } else if source().is_none() {
-        Some("src/slurmctld/slurmctld.h: run .ci/slurm-source, or set SLURM_SOURCE_DIR")
-    } else {
-        None
-    }
-}
-
-/// The source of Slurm: `SLURM_SOURCE_DIR`, or what `.ci/slurm-source` has put beside the build.
-fn source() -> Option<PathBuf> {
-    let named = std::env::var_os("SLURM_SOURCE_DIR").map(PathBuf::from);
-    let fetched = fs::read_dir(target().join("slurm-source")).into_iter().flatten().flatten();
-    let all = named.into_iter().chain(fetched.map(|entry| entry.path()));
-    all.into_iter().find(|root| root.join("src/slurmctld/slurmctld.h").exists())
-}
-
 /// The directory for what is built, which outlives the tests.
 fn target() -> PathBuf {
     let exe = std::env::current_exe().unwrap();
@@ -86,7 +62,7 @@ fn build(macro_name: &str, file: &str, plugins: &[&str]) -> Built {
     let built = run(Command::new(env!("CARGO"))
         .args(["build", "--offline", "--quiet"])
         .env("CARGO_TARGET_DIR", &target)
-        .env("SLURM_SOURCE_DIR", source().unwrap())
+        .env("SLURM_SOURCE_DIR", Slurm::source().unwrap())
         .current_dir(wrapper.path()));
     built.ok();
     let path = wrapper.path().join(format!("{file}.so"));

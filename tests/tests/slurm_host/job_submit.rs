@@ -96,6 +96,27 @@ fn requests_are_accepted_refused_rewritten() {
 }
 
 #[test]
+fn a_script_and_a_file_follow_each_other() {
+    needs_slurm!();
+    let built = job_submit(&["limits", "second"]);
+    let script = "function slurm_job_submit(desc, parts, uid)\n\
+                  slurm.log_user('from lua')\n desc.name = 'ten'\n return slurm.SUCCESS\nend\n\
+                  function slurm_job_modify() return slurm.SUCCESS end\n";
+    let slurm = Slurm::start_with("JobSubmitPlugins=lua,site", |etc| {
+        built.put(etc);
+        fs::write(etc.join("job_submit.lua"), script).unwrap();
+    });
+    let submitted = submit(&slurm, "plain", &["-t", "5"]);
+    submitted.says(0, "sbatch: from lua");
+    assert_eq!(field(&slurm, &id(submitted), "Comment"), "second saw 7");
+    submit(&slurm, "plain", &["-t", "9999"]).says(
+        1,
+        "sbatch: error: from lua\nsbatch: error: at most 1440 minutes\nsbatch: error: Batch job \
+         submission failed: Requested time limit is invalid (missing or exceeds some limit)",
+    );
+}
+
+#[test]
 fn the_environment_reaches_the_job() {
     needs_slurm!();
     let built = job_submit(&["limits"]);

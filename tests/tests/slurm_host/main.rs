@@ -4,7 +4,7 @@
 /// Ends a test where Slurm is missing, and says so.
 macro_rules! needs_slurm {
     () => {
-        if let Some(missing) = crate::built::missing() {
+        if let Some(missing) = jobtap_tests::slurm::Slurm::missing_for_plugins() {
             eprintln!("skipped: there is no {missing}");
             return;
         }

@@ -120,6 +120,11 @@ fn failures_have_slurms_consequences() {
         assert!(site.node().contains("idle"), "{}", site.node());
         site.slurm.client("scancel", &[&job]).ok();
     }
+    // One with a user who waits for it ends.
+    let directory = site.directory("fail-prepare").display().to_string();
+    let waited = site.slurm.client("srun", &["-D", &directory, "true"]);
+    assert_ne!(waited.code, 0, "{waited:?}");
+    assert!(waited.stderr.contains("PrologSlurmctld failed, job killed"), "{waited:?}");
     // The controller's epilog: nothing but a line in the log.
     let job = site.submit("fail-account");
     site.waits_for(&job, "JobState=COMPLETED");

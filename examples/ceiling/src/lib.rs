@@ -1,9 +1,9 @@
-//! `limits`: refuses jobs that ask for more than the site allows, and says how much that is.
+//! `ceiling`: refuses jobs that ask for more than the site allows, and says how much that is.
 //!
 //! It decides by the request alone, so it also runs inside Flux and, as a job_submit plugin, inside Slurm.
 //!
 //! ```toml
-//! [plugins.limits]
+//! [plugins.ceiling]
 //! max-tasks = 1024
 //! max-duration = "1d"
 //! ```
@@ -27,12 +27,12 @@ impl Default for Settings {
 
 /// See the crate's documentation.
 #[derive(Debug)]
-pub struct Limits {
+pub struct Ceiling {
     settings: Settings,
 }
 
-#[jobtap_plugin(name = "limits")]
-impl Limits {
+#[jobtap_plugin(name = "ceiling")]
+impl Ceiling {
     #[init]
     fn new(settings: Conf<Settings>) -> Self {
         Self { settings: settings.into_inner() }
@@ -45,13 +45,13 @@ impl Limits {
         let tasks = job.jobspec().counts().ntasks;
         if tasks > *max_tasks {
             return Err(Reject::new(format!(
-                "limits: {tasks} tasks, at most {max_tasks} are allowed"
+                "ceiling: {tasks} tasks, at most {max_tasks} are allowed"
             )));
         }
         let duration = job.jobspec().duration();
         if duration > max_duration.as_secs() {
             return Err(Reject::new(format!(
-                "limits: a time limit of {duration} s, at most {} s are allowed",
+                "ceiling: a time limit of {duration} s, at most {} s are allowed",
                 max_duration.as_secs()
             )));
         }
@@ -67,8 +67,8 @@ mod tests {
     use super::*;
 
     fn refusal(job: TestJob) -> Option<String> {
-        let config = json!({"plugins": {"limits": {"max-tasks": 4, "max-duration": "10m"}}});
-        let mut m = TestManager::new().config(config).plugin::<Limits>().cores(8).start();
+        let config = json!({"plugins": {"ceiling": {"max-tasks": 4, "max-duration": "10m"}}});
+        let mut m = TestManager::new().config(config).plugin::<Ceiling>().cores(8).start();
         m.submit(job).err()
     }
 
@@ -80,9 +80,9 @@ mod tests {
     #[test]
     fn a_refusal_names_what_was_asked_for_and_the_limit() {
         let text = refusal(TestJob::new().ntasks(5));
-        assert_eq!(text.as_deref(), Some("limits: 5 tasks, at most 4 are allowed"));
+        assert_eq!(text.as_deref(), Some("ceiling: 5 tasks, at most 4 are allowed"));
         let text = refusal(TestJob::new().duration(601.0));
-        let expected = "limits: a time limit of 601 s, at most 600 s are allowed";
+        let expected = "ceiling: a time limit of 601 s, at most 600 s are allowed";
         assert_eq!(text.as_deref(), Some(expected));
     }
 }
