@@ -305,6 +305,9 @@ ask hosted.later
 id=$(flux submit --setattr=hosted.prolog='exit 3' $TEST=0.01s true)
 flux job wait-event $id clean >/dev/null; names $id; flux job eventlog $id | grep exception
 id=$(flux submit -n100 true); flux job wait-event -t 5 $id priority >/dev/null
+# A timer that fires before Flux has stored the submission.
+id=$(flux submit --dependency=hold:0 --dependency=soon:x $TEST=0.01s true)
+flux job wait-event -t 20 $id clean >/dev/null && echo in time
 id=$(flux submit --urgency=hold --setattr=hosted.color=blue $TEST=0.01s true)
 flux update $id hosted.color=red; flux update $id hosted.color=green && flux job eventlog $id | grep jobspec-update
 flux jobs -a --json | grep -o '"note": *"noted"'
@@ -326,7 +329,7 @@ flux dmesg | grep hosted | grep -v registered
         .has("alloc prolog-start exception epilog-start prolog-finish epilog-finish free clean \n");
     printed.has("type=\"prolog\" severity=0 note=\"prolog: exit code 3\"");
     printed.has("attributes.system.hosted.color=\"green\"").has("\"noted\"");
-    printed.has("canceled\n").has_no("dropped");
+    printed.has("in time\n").has("canceled\n").has_no("dropped");
 }
 
 #[test]
@@ -429,8 +432,9 @@ flux jobtap load ./one.so
 flux jobtap query one.so
 kept=$(flux submit --setattr=hosted.gate=keep $TEST=0.01s true)
 slow=$(flux submit --setattr=hosted.prolog='sleep 9871' $TEST=0.01s true)
-held=$(flux submit --dependency=hold:1 $TEST=0.01s true)
 for id in $kept $slow; do flux job wait-event -t 10 $id prolog-start >/dev/null; done
+held=$(flux submit --dependency=hold:8 $TEST=0.01s true)
+flux job wait-event -t 10 $held validate >/dev/null
 flux jobtap remove one.so
 flux job wait-event -t 10 $kept clean >/dev/null; flux job eventlog $kept | grep -o 'note=.*' | head -1
 flux job wait-event -t 10 $slow clean >/dev/null; flux job eventlog $slow | grep -o 'note=.*' | head -1
@@ -438,7 +442,7 @@ pgrep -x -f 'sleep 9871' || echo killed
 flux job wait-event -t 10 $held dependency-add >/dev/null; names $held
 ask hosted.later
 flux jobtap load ./two.so
-flux job wait-event -t 10 $held clean >/dev/null; names $held
+flux job wait-event -t 30 $held clean >/dev/null; names $held
 ask hosted.later
 for i in $(seq 5); do flux jobtap remove two.so; flux jobtap load ./two.so; done
 flux jobs -no '{priority}' | sort | uniq -c

@@ -53,17 +53,30 @@ impl<F: Flux> Adapter<F> {
             return;
         }
         // Counted as a callback, since calls of Flux below come back here.
-        self.depth.set(1);
+        let nested = self.nested();
         loop {
             let next = self.put_off.borrow_mut().pop_front();
             let Some((origin, queued)) = next else { break };
             self.carry_out_one(origin, queued);
         }
-        self.depth.set(0);
+        drop(nested);
         self.store_data();
     }
 
+    /// Carries out what was asked for on a job while it was held.
+    pub(super) fn release(&self, id: JobId) {
+        let held = self.open.borrow_mut().held.remove(&id).unwrap_or_default();
+        for (origin, queued) in held {
+            self.carry_out_one(origin, queued);
+        }
+    }
+
     fn carry_out_one(&self, origin: &'static str, queued: Queued) {
+        if let Some(id) = changed_job(&queued.command)
+            && let Some(held) = self.open.borrow_mut().held.get_mut(&id)
+        {
+            return held.push((origin, queued));
+        }
         let Queued { plugin, command } = queued;
         let checked = HostKind::Flux
             .check_call(&command)
@@ -453,6 +466,27 @@ impl<F: Flux> Adapter<F> {
             true => self.resume(plugin, work),
             false => self.open.borrow_mut().at_end.entry(job).or_default().push((plugin, work)),
         }
+    }
+}
+
+/// The job that a command changes by an event.
+fn changed_job(command: &Command) -> Option<JobId> {
+    match command {
+        Command::AddDependency { job, .. }
+        | Command::RemoveDependency { job, .. }
+        | Command::StartProlog { job, .. }
+        | Command::FinishProlog { job, .. }
+        | Command::StartEpilog { job, .. }
+        | Command::FinishEpilog { job, .. }
+        | Command::Raise { job, .. }
+        | Command::EndWithEpilog { job, .. }
+        | Command::Reprioritize { job, .. }
+        | Command::UpdateJobspec { job, .. }
+        | Command::PostEvent { job, .. }
+        | Command::SetUrgency { job, .. }
+        | Command::Memo { job, .. }
+        | Command::SetFlag { job, .. } => Some(*job),
+        _ => None,
     }
 }
 

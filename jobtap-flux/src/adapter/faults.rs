@@ -92,7 +92,7 @@ impl<F: Flux> Adapter<F> {
     /// A removal closes what the plugins have open. At the end of the job manager all stays open, and is taken
     /// up at the next start; Flux has no jobs then, so that no call about one would succeed.
     pub fn unload(&self) {
-        self.depth.set(self.depth.get() + 1);
+        let nested = self.nested();
         let seen = self.open.borrow().seen;
         let is_removal = seen.is_none_or(|id| {
             let active = self.mirror.borrow().ids();
@@ -116,7 +116,7 @@ impl<F: Flux> Adapter<F> {
             // Its thread stays behind if a handler blocks it, and so does the file.
             runtime.stop();
         }
-        self.depth.set(self.depth.get() - 1);
+        drop(nested);
         self.store_all_data();
         for plugin in plugins {
             let name = std::sync::Arc::clone(plugin.name());

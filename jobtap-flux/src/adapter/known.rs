@@ -132,7 +132,10 @@ impl<F: Flux> Adapter<F> {
         let mirrored = mirror.job(id).map_or(State::New, Job::state);
         let state = input.integer(c"state").and_then(|state| u64::try_from(state).ok());
         let state = state.and_then(State::from_value).unwrap_or(mirrored);
+        // See `hold`.
+        let is_held = state == State::New && mirrored == State::Depend;
         if state != mirrored
+            && !is_held
             && let Ok(numbers) = input.read::<Numbers>()
         {
             mirror.refresh(id, numbers.now());
@@ -144,6 +147,21 @@ impl<F: Flux> Adapter<F> {
             mirror.set_resources(id, resources);
         }
         state
+    }
+
+    /// A job was accepted, and stays in NEW until Flux has stored its submission.
+    ///
+    /// Our engine puts such a job into DEPEND at once, and plugins rely on it: a timer that was set in
+    /// `job.dependency.*` finds an active job. Here it may fire before. So plugins see the job in DEPEND, and
+    /// what they ask for is carried out when it is: Flux refuses a fatal exception in NEW, for example.
+    pub(super) fn hold(&self, id: JobId) {
+        self.open.borrow_mut().held.insert(id, Vec::new());
+        let mut mirror = self.mirror.borrow_mut();
+        if let Some(job) = mirror.job(id) {
+            let now =
+                JobNow { state: State::Depend, urgency: job.urgency(), priority: job.priority() };
+            mirror.refresh(id, now);
+        }
     }
 
     /// Adds a job that existed before the plugins were loaded.

@@ -111,6 +111,8 @@ struct Open {
     at_end: FxHashMap<JobId, Vec<(PluginKey, RemoteWork)>>,
     /// Requests that are answered later.
     requests: FxHashMap<ReplyTo, Request>,
+    /// What was asked for on jobs that are accepted, and whose submission Flux has not stored yet.
+    held: FxHashMap<JobId, Vec<(&'static str, Queued)>>,
     /// Epilogs that are started once the job is in CLEANUP.
     epilogs: FxHashMap<JobId, Vec<(PluginKey, String)>>,
     /// The times of each plugin's panics within the last period.
@@ -132,6 +134,19 @@ struct Left {
     kind: Perilog,
     what: String,
     plugin: String,
+}
+
+/// A callback that is on the machine's stack. Also one that a panic leaves is counted out.
+struct Nested<'a, F: Flux>(&'a Adapter<F>);
+
+impl<F: Flux> Drop for Nested<'_, F> {
+    fn drop(&mut self) {
+        let depth = self.0.depth.get() - 1;
+        self.0.depth.set(depth);
+        if depth == 0 {
+            self.0.answers.borrow_mut().clear();
+        }
+    }
 }
 
 impl<F: Flux> fmt::Debug for Adapter<F> {
@@ -182,6 +197,12 @@ impl<F: Flux> Adapter<F> {
             Ok(resources) => self.instance.borrow_mut().resources = Rc::new(resources),
             Err(error) => self.log(Level::Warning, &format!("resource.R: {error}")),
         }
+    }
+
+    /// Counts a callback for as long as the result lives.
+    fn nested(&self) -> Nested<'_, F> {
+        self.depth.set(self.depth.get() + 1);
+        Nested(self)
     }
 
     fn log(&self, level: Level, text: &str) {

@@ -12,9 +12,9 @@ use crate::flux::{Errno, Flux};
 impl<F: Flux> Adapter<F> {
     /// A request to `job-manager.PLUGIN.METHOD`. Flux has checked that its sender may use the service.
     pub fn request(&self, to: ReplyTo, topic: &str, cred: Cred, payload: Value, streaming: bool) {
-        self.depth.set(self.depth.get() + 1);
+        let nested = self.nested();
         self.serve(topic, ServiceRequest { cred, payload, to, streaming, taken: false.into() });
-        self.depth.set(self.depth.get() - 1);
+        drop(nested);
         self.settle();
     }
 

@@ -74,9 +74,9 @@ impl<'t> JobTopic<'t> {
 impl<F: Flux> Adapter<F> {
     /// Handles a callback of Flux.
     pub fn call(&self, topic: &str, input: Option<&F::Json>) -> Answer {
-        self.depth.set(self.depth.get() + 1);
+        let nested = self.nested();
         let answer = self.route(topic, input);
-        self.depth.set(self.depth.get() - 1);
+        drop(nested);
         self.settle();
         answer
     }
@@ -145,6 +145,7 @@ impl<F: Flux> Adapter<F> {
         let answer = self.call_plain(topic, Subject::Mirrored(id), input);
         match topic {
             _ if is_introduced => self.take_up(id, state),
+            TopicId::JobNew => self.hold(id),
             // The job may wait for long: give the memory back in which handlers have read it.
             TopicId::JobStateDepend
             | TopicId::JobStateSched
@@ -270,6 +271,9 @@ impl<F: Flux> Adapter<F> {
                 _ => open.removals.remove(&dependency),
             };
         }
+        if entry.name == "validate" {
+            self.release(id);
+        }
         if self.state(id) == Some(State::Cleanup) {
             self.start_waiting_epilogs(id);
         }
@@ -294,6 +298,7 @@ impl<F: Flux> Adapter<F> {
         let mut open = self.open.borrow_mut();
         open.subscribers.remove(&id);
         open.left.remove(&id);
+        open.held.remove(&id);
         open.epilogs.remove(&id);
         open.additions.retain(|(job, _)| *job != id);
         open.removals.retain(|(job, _)| *job != id);

@@ -715,3 +715,74 @@ fn timers_fire_in_their_order_and_only_when_due() {
     assert_eq!(kit.take(), [r#"post 1 memo {"after":20.0}"#, r#"post 1 memo {"after":30.0}"#]);
     assert_eq!(kit.flux.timer.get(), None);
 }
+
+#[test]
+fn a_defect_that_unwinds_through_the_adapter_leaves_it_working() {
+    let kit = Kit::new(&[of::<Counts>()]);
+    kit.submit(1);
+    kit.adapter.committed(Ok(()));
+    kit.take();
+    *kit.flux.hook.borrow_mut() =
+        Some(Box::new(|call| assert!(!call.starts_with("lookup"), "a defect")));
+    let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        kit.call("job.state.priority", 9, State::Priority, json!({}));
+    }));
+    assert!(unwound.is_err());
+    kit.flux.hook.borrow_mut().take();
+    kit.take();
+    assert_eq!(kit.call("job.state.priority", 1, State::Priority, json!({})).priority, Some(2));
+    assert!(kit.take().iter().any(|call| call.starts_with("commit ")), "data is stored again");
+}
+
+#[derive(Default)]
+struct Early;
+
+#[jobtap_plugin(name = "early", load = "by-name")]
+impl Early {
+    #[on("job.dependency.early")]
+    fn dependency(
+        &self,
+        job: &Job,
+        remote: Remote<Self>,
+        cx: Cx<'_, JobDependency>,
+    ) -> Result<(), Reject> {
+        cx.dependency_add("early").or_reject()?;
+        let id = job.id();
+        remote.at(cx.now() + 1.0, move |_, cx| match cx.active_job(id) {
+            Err(error) => cx.log(Level::Error, error.to_string()),
+            Ok(job) => match job.dependency("early") {
+                Some(dependency) => cx.dependency_remove(dependency),
+                None => cx.log(Level::Error, "no dependency"),
+            },
+        });
+        Ok(())
+    }
+
+    #[on("job.state.depend")]
+    fn depend(&self, job: &Job, prev: PrevState, cx: Cx<'_, JobStateDepend>) {
+        cx.log(Level::Info, format!("{:?} after {:?}", job.state(), prev.0));
+    }
+}
+
+#[test]
+fn what_comes_before_a_submission_is_stored_waits_for_it() {
+    let kit = Kit::new(&[of::<Early>()]);
+    kit.call("job.create", 1, State::New, json!({}));
+    let dependency = json!({"dependency": {"scheme": "early", "value": ""}});
+    kit.call("job.dependency.early", 1, State::New, dependency);
+    kit.event(1, "dependency-add", State::New, json!({"description": "early"}));
+    kit.call("job.new", 1, State::New, json!({}));
+    kit.adapter.wake();
+    kit.take();
+    // The timer fires before Flux has stored the submission: the job is still in NEW.
+    kit.flux.now.set(1002.0);
+    kit.adapter.timer();
+    assert_eq!((kit.take(), kit.log()), (vec![], vec![]));
+    // Another event meanwhile changes nothing about that.
+    kit.event(1, "memo", State::New, json!({"a": 1}));
+    assert_eq!(kit.take(), [""; 0]);
+    kit.event(1, "validate", State::Depend, json!({}));
+    assert_eq!(kit.take(), ["dependency_remove 1 early"]);
+    kit.call("job.state.depend", 1, State::Depend, json!({"prev_state": 1}));
+    assert_eq!(kit.log(), ["info: early: Depend after Some(New)"]);
+}
