@@ -28,6 +28,8 @@
 //! - `async` handlers begin at once and not after their events are durable, which Flux tells no plugin.
 //!   `job.validate` can't be `async`.
 //! - Data of plugins is stored some milliseconds after the events of the callback: see `adapter/data.rs`.
+//! - A job that is accepted is shown in DEPEND, though Flux keeps it in NEW until its submission is stored.
+//!   What timers and other jobs' handlers ask for on it is carried out then.
 //! - The text of a refusal is cut by Flux at 159 bytes.
 //! - Annotations can be changed for the job of the callback only, and are lost at a restart, as Flux's are.
 //! - A job's submit flags are known after a restart only. Resources can't be retained, and nothing can be
