@@ -7,7 +7,7 @@ use jobtap_core::host::{CALL_OFFERS, HostKind, Offer, Offers, SERVICE_OFFERS, TO
 /// The hosts beside our manager, with their columns' heads.
 const HOSTS: [(HostKind, &str); 3] = [
     (HostKind::Flux, "Flux"),
-    (HostKind::SlurmJobSubmit, "Slurm, job_submit"),
+    (HostKind::SlurmSubmit, "Slurm, job_submit"),
     (HostKind::SlurmPrep, "Slurm, PrEp"),
 ];
 
@@ -55,7 +55,7 @@ pub fn chapter() -> String {
         if differs {
             let offers = Offers {
                 flux: waits(HostKind::Flux),
-                submit: waits(HostKind::SlurmJobSubmit),
+                submit: waits(HostKind::SlurmSubmit),
                 prep: waits(HostKind::SlurmPrep),
             };
             notes.row(&mut topics, &format!("`{}`, `async fn`", row.id.name()), offers);

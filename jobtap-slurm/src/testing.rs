@@ -253,7 +253,7 @@ impl TestSlurmBuilder {
             ..Recorder::default()
         });
         let daemon: Arc<dyn Daemon> = recorder.clone();
-        let kind = if self.prep { HostKind::SlurmPrep } else { HostKind::SlurmJobSubmit };
+        let kind = if self.prep { HostKind::SlurmPrep } else { HostKind::SlurmSubmit };
         let plugins = Plugins::start(kind, Arc::clone(&daemon), self.plugins)?;
         let controller = Controller::start(daemon).map_err(other)?;
         Ok(TestSlurm { recorder, plugins, controller, partitions: self.partitions })

@@ -20,7 +20,7 @@ pub enum HostKind {
     /// The job manager of a Flux instance, which loads a jobtap plugin.
     Flux,
     /// Slurm's slurmctld, which loads a job_submit plugin.
-    SlurmJobSubmit,
+    SlurmSubmit,
     /// Slurm's slurmctld and slurmd, which load a PrEp plugin.
     SlurmPrep,
 }
@@ -54,14 +54,14 @@ impl Offer {
 impl HostKind {
     /// Every host, our manager first.
     pub const ALL: [HostKind; 4] =
-        [HostKind::Jobtap, HostKind::Flux, HostKind::SlurmJobSubmit, HostKind::SlurmPrep];
+        [HostKind::Jobtap, HostKind::Flux, HostKind::SlurmSubmit, HostKind::SlurmPrep];
 
     /// The name by which `jobtap build --host` knows it.
     pub const fn name(self) -> &'static str {
         match self {
             HostKind::Jobtap => "jobtap",
             HostKind::Flux => "flux",
-            HostKind::SlurmJobSubmit => "slurm-job-submit",
+            HostKind::SlurmSubmit => "slurm-job-submit",
             HostKind::SlurmPrep => "slurm-prep",
         }
     }
@@ -124,7 +124,7 @@ impl fmt::Display for HostKind {
         f.write_str(match self {
             HostKind::Jobtap => "jobtap's manager",
             HostKind::Flux => "Flux",
-            HostKind::SlurmJobSubmit => "Slurm's job_submit",
+            HostKind::SlurmSubmit => "Slurm's job_submit",
             HostKind::SlurmPrep => "Slurm's PrEp",
         })
     }
@@ -135,7 +135,7 @@ impl fmt::Display for HostKind {
 pub struct Offers {
     /// [`HostKind::Flux`].
     pub flux: Offer,
-    /// [`HostKind::SlurmJobSubmit`].
+    /// [`HostKind::SlurmSubmit`].
     pub submit: Offer,
     /// [`HostKind::SlurmPrep`].
     pub prep: Offer,
@@ -147,7 +147,7 @@ impl Offers {
         match host {
             HostKind::Jobtap => Offer::Full,
             HostKind::Flux => self.flux,
-            HostKind::SlurmJobSubmit => self.submit,
+            HostKind::SlurmSubmit => self.submit,
             HostKind::SlurmPrep => self.prep,
         }
     }

@@ -1,7 +1,7 @@
 //! How a host outside of the engine makes a [`Job`].
 //!
 //! A job manager of another kind knows the jobs itself. What it lends a handler is made of these parts.
-//! The costly ones can be [`Lent::Later`]: they are read when a handler asks for them, and most handlers
+//! The costly ones can be [`Lent::Lazy`]: they are read when a handler asks for them, and most handlers
 //! don't.
 
 use std::fmt;
@@ -21,13 +21,13 @@ pub enum Lent<T> {
     /// The value.
     Now(T),
     /// How to read it.
-    Later(Box<dyn FnOnce() -> T + Send>),
+    Lazy(Box<dyn FnOnce() -> T + Send>),
 }
 
 impl<T> Lent<T> {
     /// A value that is read on its first use.
     pub fn later(read: impl FnOnce() -> T + Send + 'static) -> Self {
-        Lent::Later(Box::new(read))
+        Lent::Lazy(Box::new(read))
     }
 }
 
@@ -47,7 +47,7 @@ impl<T: fmt::Debug> fmt::Debug for Lent<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Lent::Now(value) => value.fmt(f),
-            Lent::Later(_) => f.write_str("Later"),
+            Lent::Lazy(_) => f.write_str("Lazy"),
         }
     }
 }
@@ -184,7 +184,7 @@ pub(crate) fn lent<T: 'static, U: crate::job::Blank>(
             *unread = part(value);
             unread
         }
-        Lent::Later(read) => Unread::later(move || part(read())),
+        Lent::Lazy(read) => Unread::later(move || part(read())),
     }
 }
 

@@ -97,7 +97,7 @@ fn init(kind: HostKind, names: &[&str]) -> c_int {
 
 /// `init` of a job_submit plugin. Not 0 ends slurmctld's start.
 pub fn init_job_submit(names: &[&str]) -> c_int {
-    init(HostKind::SlurmJobSubmit, names)
+    init(HostKind::SlurmSubmit, names)
 }
 
 /// `init` of a PrEp plugin. Not 0 ends the daemon's start.

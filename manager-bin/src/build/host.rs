@@ -32,7 +32,7 @@ impl Host {
     pub fn kind(self) -> HostKind {
         match self {
             Host::Flux => HostKind::Flux,
-            Host::SlurmJobSubmit => HostKind::SlurmJobSubmit,
+            Host::SlurmJobSubmit => HostKind::SlurmSubmit,
             Host::SlurmPrep => HostKind::SlurmPrep,
         }
     }
