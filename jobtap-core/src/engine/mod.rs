@@ -165,7 +165,7 @@ impl Engine {
             Input::Exec(event) => exec::report(core, event),
             Input::Timer(id) => self.fire(id),
             Input::Remote(call) => remote::receive(core, call),
-            Input::Requester { user, requester } => slurm::identified(core, user, requester),
+            Input::Requester { user, requester } => slurm::begin::identified(core, user, requester),
             Input::Abandoned(reply) => {
                 core.plugins.abandon(reply);
                 core.waiters.abandon(reply);
@@ -224,7 +224,7 @@ impl Engine {
                 }
                 Work::Chain(key) => {
                     if let Some(chain) = chains::run(core, key) {
-                        slurm::finish(core, *chain);
+                        slurm::finish::finish(core, *chain);
                     }
                 }
                 Work::Commands(commands) => commands::carry_out_next(core, commands),

@@ -1,6 +1,6 @@
 //! Why a call of a handler can't have an effect, as far as types don't rule it out.
 
-use super::offers::HostKind;
+use super::kind::HostKind;
 use crate::job::{JobId, State};
 
 /// Why a call of a handler was refused. Nothing was queued then.

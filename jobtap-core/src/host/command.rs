@@ -3,8 +3,6 @@
 
 use std::any::Any;
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_util::future::AbortHandle;
@@ -20,6 +18,7 @@ use super::prep::PrepFailure;
 use super::process::ProcessCommand;
 use super::service::{ReplyTo, ServiceError};
 use super::slurm::{RequestAnswer, RequestKey, RequestWork};
+use super::task::Task;
 use crate::job::{JobId, Signal, Timestamp, Urgency};
 use crate::jobspec::Dependency;
 use crate::resource::Idset;
@@ -395,15 +394,6 @@ pub(crate) fn work_description(
     match dependency {
         None => format!("{plugin}.{method}"),
         Some(Dependency { scheme, value, .. }) => format!("{plugin}.{method}={scheme}:{value}"),
-    }
-}
-
-/// A future that the host runs for a plugin.
-pub struct Task(pub Pin<Box<dyn Future<Output = ()> + Send>>);
-
-impl fmt::Debug for Task {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Task")
     }
 }
 

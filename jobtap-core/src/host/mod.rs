@@ -27,6 +27,7 @@ pub(crate) mod event_name;
 pub(crate) mod exception;
 pub(crate) mod failure;
 mod is_error;
+mod kind;
 mod meter;
 mod offers;
 mod order;
@@ -40,6 +41,7 @@ mod remote;
 pub(crate) mod service;
 pub(crate) mod slurm;
 mod stack;
+pub(crate) mod task;
 pub(crate) mod update;
 
 #[cfg(feature = "linkme")]
@@ -50,7 +52,7 @@ pub use backend::{JOBTAP_PLUGINS_V1, JOBTAP_SCHEDULERS_V1};
 pub use backend::{Linked, LinkedScheduler};
 pub use blocking::{BlockingCommand, BlockingWork};
 pub use callback::{Args, Detail, Host};
-pub use command::{Command, JobWork, LaterCall, RemoteWork, Task, TimerKey, WorkKind};
+pub use command::{Command, JobWork, LaterCall, RemoteWork, TimerKey, WorkKind};
 pub use descriptor::{
     AsyncPolicy, HandlerEntry, HandlerFn, InitArgs, IntroductionOrder, Load, OnRestart,
     PluginDescriptor,
@@ -58,10 +60,11 @@ pub use descriptor::{
 pub use failure::{Failure, panic_text};
 pub use futures_util::future::AbortHandle;
 pub use is_error::IsError;
+pub use kind::HostKind;
 pub use meter::{BUCKETS, HandlerStats, SAMPLE, Ticks};
 pub use offers::{
-    CALL_OFFERS, CallOffers, HostKind, Offer, Offers, SERVICE_OFFERS, TOPIC_OFFERS, TopicOffers,
-    call_name, topic_named,
+    CALL_OFFERS, CallOffers, Offer, Offers, SERVICE_OFFERS, TOPIC_OFFERS, TopicOffers, call_name,
+    topic_named,
 };
 pub use order::{Placement, arrange};
 pub use outcome::{Decisions, Outcome};
@@ -73,6 +76,7 @@ pub use remote::{PluginKey, RemoteCall, RemoteHandle, RemoteSink};
 pub use service::{ReplyTo, Role, ServiceRequest};
 pub use slurm::{RequestAnswer, RequestKey, RequestWork, SlurmRequest};
 pub use stack::{BoundHandler, CallResult, Fault, Handlers, LoadedPlugin, Stack};
+pub use task::Task;
 pub use update::UpdateDecision;
 
 // Public as items of `plugin`.

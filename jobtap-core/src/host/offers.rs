@@ -5,25 +5,11 @@
 //! so that `jobtap build --host` can refuse a plugin before it compiles it, a host's adapter refuses the same,
 //! and the guide shows the same table.
 
-use std::fmt;
-
 use super::call_error::CallError;
 use super::command::Command;
 use super::descriptor::HandlerEntry;
+use super::kind::HostKind;
 use crate::topic::TopicId;
-
-/// A program in which plugins run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum HostKind {
-    /// Our manager, and the test kit.
-    Jobtap,
-    /// The job manager of a Flux instance, which loads a jobtap plugin.
-    Flux,
-    /// Slurm's slurmctld, which loads a job_submit plugin.
-    SlurmSubmit,
-    /// Slurm's slurmctld and slurmd, which load a PrEp plugin.
-    SlurmPrep,
-}
 
 /// Whether a host serves a topic or a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,25 +38,6 @@ impl Offer {
 }
 
 impl HostKind {
-    /// Every host, our manager first.
-    pub const ALL: [HostKind; 4] =
-        [HostKind::Jobtap, HostKind::Flux, HostKind::SlurmSubmit, HostKind::SlurmPrep];
-
-    /// The name by which `jobtap build --host` knows it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            HostKind::Jobtap => "jobtap",
-            HostKind::Flux => "flux",
-            HostKind::SlurmSubmit => "slurm-job-submit",
-            HostKind::SlurmPrep => "slurm-prep",
-        }
-    }
-
-    /// The host of a name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|host| host.name() == name)
-    }
-
     /// Whether the host calls handlers of a topic. Topics of authors' own are served everywhere: plugins call
     /// them on each other.
     pub fn topic(self, id: TopicId) -> Offer {
@@ -116,17 +83,6 @@ impl HostKind {
     pub fn call_named(self, name: &str) -> Offer {
         let row = CALL_OFFERS.iter().find(|row| row.name == name);
         row.map_or(Offer::Full, |row| row.offers.of(self))
-    }
-}
-
-impl fmt::Display for HostKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            HostKind::Jobtap => "jobtap's manager",
-            HostKind::Flux => "Flux",
-            HostKind::SlurmSubmit => "Slurm's job_submit",
-            HostKind::SlurmPrep => "Slurm's PrEp",
-        })
     }
 }
 

@@ -9,7 +9,7 @@ use std::fmt;
 
 use futures_util::future::AbortHandle;
 
-use super::command::Task;
+use super::task::Task;
 use crate::job::Uid;
 use crate::slurm::{JobDescriptor, JobRecord, Partition, SlurmError};
 

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value, value};
 
 use super::error::BuildError;
+use super::host::Host;
 use super::manifest::PluginEntry;
 use super::plan::Plan;
 use super::requirement;
@@ -174,8 +175,30 @@ pub(super) fn write_if_changed(file: &Path, bytes: &[u8]) -> Result<(), BuildErr
     files::write_whole(file, bytes, Access::Kept).map_err(BuildError::file(file))
 }
 
+/// The source of a crate for another host. `order` are the plugins in the order in which they are called.
+pub(super) fn library(host: Host, plan: &Plan, order: &[String]) -> String {
+    let mut text = format!("//! Plugins for {}, made by `jobtap build`.\n\n", host.kind());
+    for name in uses(plan) {
+        let _ = writeln!(text, "use {name} as _;");
+    }
+    let _ = writeln!(
+        text,
+        "\n/// What the file was made of: `jobtap plugin available FILE` finds it here.\n\
+         #[used]\nstatic COMPOSITION: &str = include_str!(\"../{COMPOSITION}\");\n"
+    );
+    let (name, order) = (format!("{:?}", plan.manifest.manager.name), format!("{order:?}"));
+    let _ = match host {
+        Host::Flux => writeln!(text, "jobtap_flux::export!({order});"),
+        Host::SlurmJobSubmit => {
+            writeln!(text, "jobtap_slurm::export_job_submit!({name}, {order});")
+        }
+        Host::SlurmPrep => writeln!(text, "jobtap_slurm::export_prep!({name}, {order});"),
+    };
+    text
+}
+
 /// The crates with plugins, as Rust names them.
-pub(super) fn uses(plan: &Plan) -> Vec<String> {
+fn uses(plan: &Plan) -> Vec<String> {
     let mut uses: Vec<String> =
         plan.manifest.plugins.iter().map(|plugin| plugin.library()).collect();
     if !plan.builtins.is_empty() {

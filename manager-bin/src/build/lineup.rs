@@ -53,9 +53,6 @@ impl Lineup {
             members.push(Member { name: entry.name.clone(), plugins, schedulers });
         }
         distinct(&members)?;
-        if let Some(host) = plan.manifest.manager.host {
-            host.check(&members)?;
-        }
         let order = order(plan, &members)?;
         let config = config(plan, &members)?;
         Ok(Self { members, order, config })

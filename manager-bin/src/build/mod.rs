@@ -14,6 +14,7 @@ mod error;
 mod explain;
 mod generate;
 mod host;
+mod host_gaps;
 mod lineup;
 pub(crate) mod linked;
 mod manifest;

@@ -12,6 +12,7 @@ use super::composition::{Composition, CrateInfo};
 use super::error::BuildError;
 use super::generate::{self, COMPOSITION, Generated};
 use super::host::Host;
+use super::host_gaps;
 use super::lineup::Lineup;
 use super::manifest::Manifest;
 use super::plan::Plan;
@@ -237,12 +238,14 @@ pub(super) fn prepare(manifest: &Manifest, options: &Options) -> Result<Prepared
         vendor::apply(&mut cargo, vendor)?;
     }
     let lineup = Lineup::new(&plan, &resolved)?;
+    if let Some(host) = host {
+        host_gaps::check(host, &lineup.members)?;
+    }
     let composition = compose(&plan, &resolved, &lineup, &rustc, target)?;
     let text = composition.to_text()?;
     generate::write_if_changed(&cargo.directory.join(COMPOSITION), text.as_bytes())?;
     if let Some(host) = host {
-        let name = &manifest.manager.name;
-        let text = host.library(name, &generate::uses(&plan), &lineup.required());
+        let text = generate::library(host, &plan, &lineup.required());
         generate::write_if_changed(&library, text.as_bytes())?;
         generated.files.insert(LIBRARY.into(), text.into_bytes());
     }

@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use super::message::CliError;
-use super::session;
-use super::usage::Family;
+use super::common::message::CliError;
+use super::common::session;
+use super::common::usage::Family;
 use crate::bench::{BenchError, memory, restart, throughput};
 
 const COMMAND: &str = "bench";

@@ -4,10 +4,10 @@ use std::process::ExitCode;
 
 use jobtap_core::job::{JobId, State, StateSet};
 
-use super::ids::show_id;
-use super::message::{CliError, Prog, plural};
-use super::session;
-use super::usage::Family;
+use super::common::ids::show_id;
+use super::common::message::{CliError, Prog, plural};
+use super::common::session;
+use super::common::usage::Family;
 use crate::client::Client;
 use crate::rpc::services::job_manager::{ALL_USERS, Matched, Raise, RaiseAll};
 use crate::users::Users;

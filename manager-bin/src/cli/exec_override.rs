@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use jobtap_core::job::JobId;
 
-use super::session;
-use super::usage::Family;
+use super::common::session;
+use super::common::usage::Family;
 use crate::rpc::services::job_exec::Override;
 
 const COMMAND: &str = "job-exec-override";

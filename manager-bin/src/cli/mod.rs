@@ -34,11 +34,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-// A command names what it uses as `crate::cli::session`, wherever that lies below.
-use common::{
-    escapes, format, ids, ids::IdStyle, message, optional_values, progress, session, usage,
-    usage::Family, when,
-};
+use common::{ids::IdStyle, optional_values, session, usage, usage::Family};
 use instance::{attr, audit, config, dmesg, env, fsck, module, shutdown, uptime, uri, version};
 use jobtap_core::job::JobId;
 use sets::{hostlist, rset};

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::message::{CliError, Prog};
-use super::session;
+use super::common::message::{CliError, Prog};
+use super::common::session;
 use crate::build;
 
 /// Arguments of `new`.

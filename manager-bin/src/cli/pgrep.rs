@@ -6,16 +6,16 @@ use std::process::ExitCode;
 use jobtap_core::job::JobId;
 use regex::Regex;
 
-use super::format::{RenderOptions, render};
-use super::ids::show_id;
+use super::common::format::{RenderOptions, render};
+use super::common::ids::show_id;
+use super::common::message::{CliError, Prog, Streams, plural};
+use super::common::session;
+use super::common::usage::Family;
 use super::job::EventStream;
 use super::jobs::fetch::fetch;
 use super::jobs::options::{FORMATS as JOB_FORMATS, JobsArgs, Setting};
 use super::jobs::row::JobRow;
 use super::jobs::template;
-use super::message::{CliError, Prog, Streams, plural};
-use super::session;
-use super::usage::Family;
 use crate::client::Client;
 use crate::rpc::services::job_manager::Raise;
 

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use jobtap_core::job::JobId;
 use serde_json::{Map, Value};
 
-use super::message::CliError;
-use super::session;
-use super::usage::Family;
+use super::common::message::CliError;
+use super::common::session;
+use super::common::usage::Family;
 use crate::client::RpcError;
 use crate::daemon::config::{merge, nest};
 use crate::rpc::errno::ENOENT;

@@ -6,15 +6,15 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use super::attr;
-use super::format::{RenderOptions, Template, render};
-use super::ids::Target;
+use super::common::format::{RenderOptions, Template, render};
+use super::common::ids::Target;
+use super::common::message::{CliError, Streams};
+use super::common::session;
+use super::common::usage::Family;
+use super::instance::attr;
 use super::jobs::fetch::{JobSource, fetch};
 use super::jobs::options::{FORMATS, JobsArgs, Setting};
 use super::jobs::row::JobRow;
-use super::message::{CliError, Streams};
-use super::session;
-use super::usage::Family;
 use crate::client::Client;
 use crate::rpc::services::job_list::{ALL, ListId};
 use crate::rpc::services::job_manager::GetUptime;

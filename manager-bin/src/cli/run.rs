@@ -4,16 +4,16 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use super::ids::Target;
-use super::ids::show_id;
+use super::common::ids::Target;
+use super::common::ids::show_id;
+use super::common::message::CliError;
+use super::common::session;
+use super::common::usage::Family;
 use super::job::{AttachOptions, Interrupt, Output, attach, tasks};
-use super::message::CliError;
-use super::session;
 use super::submit::args::SubmitArgs;
 use super::submit::caller::Caller;
 use super::submit::values::is_task_set;
 use super::submit::{list_plugins, print_jobspec, submission};
-use super::usage::Family;
 use crate::client::Client;
 use crate::rpc::services::ingest::{SentJobspec, Submitted};
 

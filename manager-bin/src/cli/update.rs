@@ -8,10 +8,10 @@ use jobtap_core::job::{Fsd, JobId};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::ids::show_id;
-use super::message::{CliError, Prog};
-use super::session;
-use super::usage::Family;
+use super::common::ids::show_id;
+use super::common::message::{CliError, Prog};
+use super::common::session;
+use super::common::usage::Family;
 use crate::client::Client;
 use crate::rpc::services::job_info::Lookup;
 use crate::rpc::services::job_manager::Update;

@@ -6,15 +6,15 @@ use jobtap_core::job::JobId;
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-use super::ids::Target;
+use super::common::ids::Target;
+use super::common::message::CliError;
+use super::common::progress::{Kind, ProgressArgs};
+use super::common::session;
+use super::common::usage::Family;
 use super::jobs::options::{FORMATS, JobsArgs, Setting};
 use super::jobs::query::Query;
-use super::message::CliError;
-use super::progress::{Kind, ProgressArgs};
-use super::session;
 use super::submit::log::Sinks;
 use super::submit::wait::{Wait, wait_for};
-use super::usage::Family;
 use crate::client::Client;
 
 const COMMAND: &str = "watch";

@@ -189,7 +189,7 @@ fn a_binary_contains_its_manifest_and_can_be_compared() {
         assert!(changed.stdout.lines().any(|said| said == line), "{line}: {changed:?}");
     }
     let none = site.build("--from-binary deadline/src/lib.rs -f other.toml");
-    assert!(none.stderr.contains("no manager made by `jobtap build`"), "{none:?}");
+    assert!(none.stderr.contains("`jobtap build` has not made this file"), "{none:?}");
 }
 
 #[test]

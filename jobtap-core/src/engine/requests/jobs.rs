@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::slurm;
+use super::slurm::begin;
 use crate::engine::api::{Cred, Exception, ReplyTo, RequestError};
 use crate::engine::core::Core;
 use crate::engine::jobs::{Record, annotations};
@@ -171,7 +171,7 @@ fn check_memo(
 pub(super) fn set_urgency(core: &mut Core, reply: ReplyTo, cred: Cred, id: JobId, value: i64) {
     match check_urgency(core, cred, id, value) {
         Ok(urgency) if core.plugins.stack.handles(TopicId::SlurmJobModify) => {
-            slurm::begin_urgency(core, reply, cred, id, urgency);
+            begin::begin_urgency(core, reply, cred, id, urgency);
         }
         Ok(urgency) => {
             let done = post_urgency(core, cred, id, urgency);

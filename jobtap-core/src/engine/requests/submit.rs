@@ -3,8 +3,9 @@
 
 use serde_json::{Value, json};
 
+use super::ingest;
 use super::ingest::Submitter;
-use super::{ingest, slurm};
+use super::slurm::begin;
 use crate::engine::agenda::{Cause, Frame, Purpose, Subject, SubmissionStep, Work};
 use crate::engine::api::{Cred, ReplyTo, RequestError, Submission, Write};
 use crate::engine::core::Core;
@@ -33,7 +34,7 @@ pub(super) fn submit(core: &mut Core, reply: ReplyTo, cred: Cred, submission: Su
     match check_options(cred, &submission) {
         Err(error) => core.reply(reply, Err(error)),
         Ok(options) if core.plugins.stack.handles(TopicId::SlurmJobSubmit) => {
-            slurm::begin_submit(core, reply, cred, Box::new(submission), options);
+            begin::begin_submit(core, reply, cred, Box::new(submission), options);
         }
         Ok((urgency, flags)) => {
             let checked = Checked { submission, urgency, flags, new_environment: false };

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::slurm;
+use super::slurm::begin;
 use crate::engine::agenda::{Frame, JobspecUpdate, Purpose, Subject, UpdateStage};
 use crate::engine::api::{Cred, ReplyTo, RequestError};
 use crate::engine::core::Core;
@@ -31,7 +31,7 @@ pub(super) fn update(
     match check_access(core, cred, id, &updates) {
         Err(error) => core.reply(reply, Err(error)),
         Ok(()) if core.plugins.stack.handles(TopicId::SlurmJobModify) => {
-            slurm::begin_update(core, reply, cred, id, updates);
+            begin::begin_update(core, reply, cred, id, updates);
         }
         Ok(()) => ask_plugins(core, (reply, Vec::new()), cred, id, (updates, Map::new())),
     }

@@ -6,7 +6,7 @@ use jobtap_core::host::PluginDescriptor;
 
 use super::{MANIFEST, no_manifest, parse_plugin};
 use crate::build::{self, BuildError, Manifest, linked};
-use crate::cli::message::CliError;
+use crate::cli::common::message::CliError;
 use crate::files::{self, Access};
 
 /// The crate that contains the builtin plugins.

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use super::{ProcessArgs, SourceArgs, read};
 use crate::build::{self, Composition, Explained};
-use crate::cli::message::CliError;
-use crate::cli::session;
+use crate::cli::common::message::CliError;
+use crate::cli::common::session;
 
 /// Options and arguments of `build diff`.
 #[derive(Debug, clap::Args)]

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::build::{self, BuildError, Host, Manifest, Options, PluginEntry};
-use crate::cli::message::{CliError, Prog};
-use crate::cli::session;
+use crate::cli::common::message::{CliError, Prog};
+use crate::cli::common::session;
 use crate::files::{self, Access};
 
 /// The default name of a manifest.

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use super::replace::Defined;
-use crate::cli::message::{CliError, system_text};
+use crate::cli::common::message::{CliError, system_text};
 
 /// Reads the inputs as a JSON array and prints the values of the expression, in which `x` is the input.
 const PROGRAM: &str = "\

@@ -11,14 +11,14 @@ use std::process::ExitCode;
 
 use self::inputs::Inputs;
 use self::replace::{Fields, ReplaceError};
-use super::escapes::unescaped;
-use super::message::CliError;
-use super::session;
+use super::common::escapes::unescaped;
+use super::common::message::CliError;
+use super::common::session;
+use super::common::usage::Family;
 use super::submit::args::{CopyArgs, SubmitArgs};
 use super::submit::caller::Caller;
 use super::submit::wait::Wait;
 use super::submit::{Submission, list_plugins, submissions, submit_all};
-use super::usage::Family;
 
 const COMMAND: &str = "bulksubmit";
 

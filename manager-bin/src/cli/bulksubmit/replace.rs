@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::cli::format::{FieldValue, formatted};
+use crate::cli::common::format::{FieldValue, formatted};
 
 /// The values of `--define` by name, then by input.
 pub(super) type Defined = BTreeMap<String, BTreeMap<String, String>>;

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use jobtap_core::job::{Encoding, JobId, JobIdError};
 
-use crate::cli::message::CliError;
+use crate::cli::common::message::CliError;
 
 /// Whether ids are shown with `ƒ` or with its ASCII substitute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

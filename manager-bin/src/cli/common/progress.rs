@@ -11,10 +11,10 @@ use jobtap_core::eventlog::EventEntry;
 use jobtap_core::job::JobId;
 use tokio::task::JoinHandle;
 
-use crate::cli::ids::IdStyle;
+use crate::cli::common::ids::IdStyle;
+use crate::cli::common::message::{CliError, Prog};
+use crate::cli::common::session;
 use crate::cli::job::integer;
-use crate::cli::message::{CliError, Prog};
-use crate::cli::session;
 
 /// The interval at which the bar is drawn again, so that its clock runs.
 const REDRAW: Duration = Duration::from_millis(250);

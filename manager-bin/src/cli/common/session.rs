@@ -5,8 +5,8 @@ use std::future::Future;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use crate::cli::message::{CliError, Prog};
-use crate::cli::usage::Family;
+use crate::cli::common::message::{CliError, Prog};
+use crate::cli::common::usage::Family;
 use crate::client::{Client, ClientError, RpcError};
 use crate::shown;
 

@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use crate::cli::message::CliError;
-use crate::cli::session;
-use crate::cli::usage::Family;
+use crate::cli::common::message::CliError;
+use crate::cli::common::session;
+use crate::cli::common::usage::Family;
 use crate::client::Client;
 use crate::rpc::services::attr::{Get, List, Set};
 

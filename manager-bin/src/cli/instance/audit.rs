@@ -8,10 +8,10 @@ use jiff::tz::TimeZone;
 use jobtap_core::eventlog::{EventEntry, decode_log};
 use jobtap_core::job::{Fsd, Timestamp};
 
+use crate::cli::common::message::CliError;
+use crate::cli::common::session;
+use crate::cli::common::usage::Family;
 use crate::cli::job::FormatArgs;
-use crate::cli::message::CliError;
-use crate::cli::session;
-use crate::cli::usage::Family;
 use crate::client::{Client, RpcError};
 use crate::daemon::AUDIT_LOG as KEY;
 use crate::rpc::errno::ENOENT;

@@ -7,9 +7,9 @@ use std::process::ExitCode;
 use jobtap_core::job::Fsd;
 use serde_json::Value;
 
-use crate::cli::message::CliError;
-use crate::cli::session;
-use crate::cli::usage::Family;
+use crate::cli::common::message::CliError;
+use crate::cli::common::session;
+use crate::cli::common::usage::Family;
 use crate::client::Client;
 use crate::daemon::config;
 use crate::rpc::service::Service;

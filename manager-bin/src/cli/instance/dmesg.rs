@@ -7,10 +7,10 @@ use jobtap_core::eventlog::EventEntry;
 use jobtap_core::eventlog::format::{EntryFormat, Formatter, TimeFormat};
 use jobtap_core::job::Timestamp;
 
+use crate::cli::common::message::CliError;
+use crate::cli::common::session;
+use crate::cli::common::usage::Family;
 use crate::cli::job::{LocalZone, color_wanted, local_zone};
-use crate::cli::message::CliError;
-use crate::cli::session;
-use crate::cli::usage::Family;
 use crate::client::Client;
 use crate::rpc::services::log::{Clear, Dmesg, Line};
 use crate::shown;

@@ -5,9 +5,9 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use crate::cli::message::{CliError, system_text};
-use crate::cli::session;
-use crate::cli::usage::Family;
+use crate::cli::common::message::{CliError, system_text};
+use crate::cli::common::session;
+use crate::cli::common::usage::Family;
 use crate::client::Client;
 use crate::rpc::uri;
 

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::cli::message::CliError;
-use crate::cli::session;
-use crate::cli::usage::Family;
+use crate::cli::common::message::CliError;
+use crate::cli::common::session;
+use crate::cli::common::usage::Family;
 use crate::daemon::statedir::StateDir;
 use crate::store;
 

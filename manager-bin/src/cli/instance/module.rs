@@ -7,10 +7,10 @@ use std::time::Duration;
 use rustix::process::{Pid, test_kill_process};
 use serde_json::Value;
 
-use crate::cli::message::CliError;
+use crate::cli::common::message::CliError;
+use crate::cli::common::session;
+use crate::cli::common::usage::Family;
 use crate::cli::plugin::{self, Among, explain};
-use crate::cli::session;
-use crate::cli::usage::Family;
 use crate::client::Client;
 use crate::rpc::errno::ENOENT;
 use crate::rpc::services::job_manager::{GetStats, GetUptime, Restart};

@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use crate::cli::message::CliError;
-use crate::cli::session;
-use crate::cli::uri;
-use crate::cli::usage::Family;
+use crate::cli::common::message::CliError;
+use crate::cli::common::session;
+use crate::cli::common::usage::Family;
+use crate::cli::instance::uri;
 use crate::client::Client;
 use crate::rpc::services::attr::Shutdown;
 use crate::rpc::services::log::{Dmesg, Line};

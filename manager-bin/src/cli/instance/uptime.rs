@@ -7,9 +7,9 @@ use jiff::tz::TimeZone;
 use jobtap_core::job::{Fsd, Timestamp};
 use jobtap_core::resource::Idset;
 
-use crate::cli::message::CliError;
-use crate::cli::session;
-use crate::cli::usage::Family;
+use crate::cli::common::message::CliError;
+use crate::cli::common::session;
+use crate::cli::common::usage::Family;
 use crate::client::Client;
 use crate::rpc::services::attr;
 use crate::rpc::services::job_manager::{GetUptime, Uptime};

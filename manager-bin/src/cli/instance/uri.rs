@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use jobtap_core::job::JobId;
 use serde_json::Value;
 
-use crate::cli::attr;
+use crate::cli::common::message::CliError;
+use crate::cli::common::session;
+use crate::cli::common::usage::Family;
+use crate::cli::instance::attr;
 use crate::cli::job::EventStream;
-use crate::cli::message::CliError;
-use crate::cli::session;
-use crate::cli::usage::Family;
 use crate::client::{Client, RpcError};
 use crate::exec::SHEPHERD_ARGUMENT;
 use crate::rpc::errno::ENOENT;

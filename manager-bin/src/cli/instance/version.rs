@@ -5,8 +5,9 @@ use std::process::ExitCode;
 use std::sync::OnceLock;
 
 use crate::build;
-use crate::cli::usage::Family;
-use crate::cli::{attr, session};
+use crate::cli::common::session;
+use crate::cli::common::usage::Family;
+use crate::cli::instance::attr;
 use crate::client::Client;
 use crate::rpc::uri;
 

@@ -4,7 +4,7 @@
 use jobtap_core::job::{Signal, State, StateSet, signal_text};
 
 use super::print_message;
-use crate::cli::message::CliError;
+use crate::cli::common::message::CliError;
 use crate::client::Client;
 use crate::rpc::services::job_manager::{ALL_USERS, KillAll, Matched, RaiseAll};
 use crate::users::Users;

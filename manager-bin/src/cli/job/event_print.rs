@@ -10,8 +10,8 @@ use jobtap_core::eventlog::format::{EntryFormat, Formatter, TimeFormat};
 use jobtap_core::job::Timestamp;
 use serde_json::Value;
 
-use crate::cli::message::CliError;
-use crate::cli::session;
+use crate::cli::common::message::CliError;
+use crate::cli::common::session;
 use crate::shown;
 
 /// The options for the format of printed events.

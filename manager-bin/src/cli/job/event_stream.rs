@@ -3,7 +3,7 @@
 use jobtap_core::eventlog::EventEntry;
 use jobtap_core::job::JobId;
 
-use crate::cli::message::CliError;
+use crate::cli::common::message::CliError;
 use crate::client::{Client, Responses, RpcError};
 use crate::rpc::errno::{ENOENT, EPROTO};
 use crate::rpc::services::job_info::Watch;

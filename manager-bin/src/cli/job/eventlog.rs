@@ -4,8 +4,8 @@ use jobtap_core::eventlog::decode_log;
 
 use super::event_print::FormatArgs;
 use super::event_stream::{EventStream, not_found, path_key};
-use crate::cli::ids::Target;
-use crate::cli::message::CliError;
+use crate::cli::common::ids::Target;
+use crate::cli::common::message::CliError;
 use crate::client::Client;
 use crate::rpc::services::job_info::Lookup;
 

@@ -4,9 +4,9 @@ use std::io::BufRead;
 
 use jobtap_core::job::{Encoding, JobId};
 
-use crate::cli::ids::show_id;
-use crate::cli::message::CliError;
-use crate::cli::session;
+use crate::cli::common::ids::show_id;
+use crate::cli::common::message::CliError;
+use crate::cli::common::session;
 
 /// Options and arguments of `job id`.
 #[derive(Debug, clap::Args)]

@@ -1,8 +1,8 @@
 //! `job info`: prints the value of one of a job's keys in the store.
 
-use crate::cli::ids::Target;
-use crate::cli::message::CliError;
-use crate::cli::session;
+use crate::cli::common::ids::Target;
+use crate::cli::common::message::CliError;
+use crate::cli::common::session;
 use crate::client::Client;
 use crate::rpc::services::job_info::Lookup;
 use base64::Engine as _;

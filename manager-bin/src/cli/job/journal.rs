@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::cli::message::CliError;
-use crate::cli::session;
+use crate::cli::common::message::CliError;
+use crate::cli::common::session;
 use crate::client::Client;
 use crate::rpc::services::job_manager::EventsJournal;
 

@@ -3,7 +3,7 @@
 use jobtap_core::job::Signal;
 
 use super::{any_failed, print_message};
-use crate::cli::message::CliError;
+use crate::cli::common::message::CliError;
 use crate::client::Client;
 use crate::rpc::services::job_manager::Kill;
 

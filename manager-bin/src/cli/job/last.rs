@@ -1,9 +1,9 @@
 //! `job last`: prints the ids of the user's most recent jobs, the newest first. The builtin plugin `.history`
 //! records them.
 
-use crate::cli::ids::show_id;
-use crate::cli::message::CliError;
-use crate::cli::session;
+use crate::cli::common::ids::show_id;
+use crate::cli::common::message::CliError;
+use crate::cli::common::session;
 use crate::client::Client;
 use crate::rpc::services::plugin::History;
 

@@ -7,9 +7,9 @@ use jobtap_core::job::{State, StateSet};
 use serde_json::Value;
 
 use super::event_stream::EventStream;
-use crate::cli::ids::Target;
-use crate::cli::message::CliError;
-use crate::cli::session;
+use crate::cli::common::ids::Target;
+use crate::cli::common::message::CliError;
+use crate::cli::common::session;
 use crate::client::Client;
 use crate::rpc::errno::strerror;
 use crate::rpc::services::job_list::{ALL, Constraint, GetStats, List, ListId};

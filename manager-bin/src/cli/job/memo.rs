@@ -4,8 +4,8 @@ use std::io::Read;
 
 use serde_json::{Map, Value};
 
-use crate::cli::ids::Target;
-use crate::cli::message::CliError;
+use crate::cli::common::ids::Target;
+use crate::cli::common::message::CliError;
 use crate::client::Client;
 use crate::daemon::config::{merge, nest};
 use crate::rpc::services::job_manager::Memo;

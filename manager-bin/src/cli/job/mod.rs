@@ -33,9 +33,9 @@ pub(super) use status::{Finish, exit_code_of};
 
 use std::process::ExitCode;
 
-use super::message::CliError;
-use super::session;
-use super::usage::Family;
+use super::common::message::CliError;
+use super::common::session;
+use super::common::usage::Family;
 
 /// The name of this command in messages.
 const COMMAND: &str = "job";

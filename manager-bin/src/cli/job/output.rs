@@ -7,8 +7,8 @@ use base64::prelude::BASE64_STANDARD;
 use jobtap_core::eventlog::EventEntry;
 
 use super::event_stream::{integer, text};
-use crate::cli::message::CliError;
-use crate::cli::session;
+use crate::cli::common::message::CliError;
+use crate::cli::common::session;
 use crate::shown;
 
 /// How output is shown.

@@ -2,9 +2,9 @@
 
 use jobtap_core::job::Fsd;
 
-use crate::cli::ids::Target;
-use crate::cli::message::CliError;
-use crate::cli::session;
+use crate::cli::common::ids::Target;
+use crate::cli::common::message::CliError;
+use crate::cli::common::session;
 use crate::client::{Client, RpcError};
 use crate::rpc::services::job_list::GetStats;
 use crate::rpc::services::job_manager::{Purge, PurgeId};

@@ -1,8 +1,8 @@
 //! `job raise`: raises an exception on jobs.
 
 use super::{any_failed, print_message};
-use crate::cli::ids::Target;
-use crate::cli::message::CliError;
+use crate::cli::common::ids::Target;
+use crate::cli::common::message::CliError;
 use crate::client::Client;
 use crate::rpc::services::job_manager::Raise;
 

@@ -7,9 +7,9 @@ use serde_json::json;
 
 use super::event_stream::{EventStream, integer, text};
 use super::print_message;
-use crate::cli::ids::Target;
-use crate::cli::message::CliError;
-use crate::cli::session;
+use crate::cli::common::ids::Target;
+use crate::cli::common::message::CliError;
+use crate::cli::common::session;
 use crate::client::Client;
 use crate::rpc::errno::ENOENT;
 

@@ -6,9 +6,9 @@ use jobtap_core::job::Flags;
 use serde_json::Value;
 
 use super::COMMAND;
-use crate::cli::ids::show_id;
-use crate::cli::message::{CliError, system_text};
-use crate::cli::session;
+use crate::cli::common::ids::show_id;
+use crate::cli::common::message::{CliError, system_text};
+use crate::cli::common::session;
 use crate::client::Client;
 use crate::rpc::services::ingest::{Submit, Submitted};
 

@@ -4,9 +4,9 @@ use jobtap_core::eventlog::decode_log;
 use jobtap_core::job::{JobId, TaskMap};
 use jobtap_core::resource::ResourceSet;
 
-use crate::cli::ids::Target;
-use crate::cli::message::CliError;
-use crate::cli::session;
+use crate::cli::common::ids::Target;
+use crate::cli::common::message::CliError;
+use crate::cli::common::session;
 use crate::client::{Client, RpcError};
 use crate::rpc::errno::EPERM;
 use crate::rpc::services::job_info::Lookup;

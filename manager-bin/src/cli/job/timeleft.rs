@@ -3,11 +3,11 @@
 use jobtap_core::job::{Fsd, State};
 use serde_json::Value;
 
-use crate::cli::ids::Target;
-use crate::cli::message::CliError;
+use crate::cli::common::ids::Target;
+use crate::cli::common::message::CliError;
+use crate::cli::common::session;
+use crate::cli::common::when::now;
 use crate::cli::resource::resources;
-use crate::cli::session;
-use crate::cli::when::now;
 use crate::client::Client;
 use crate::rpc::services::job_list::ListId;
 use crate::rpc::services::resource::GetSchedStatus;

@@ -3,9 +3,9 @@
 use jobtap_core::job::Urgency;
 
 use super::COMMAND;
-use crate::cli::ids::Target;
-use crate::cli::message::CliError;
-use crate::cli::session;
+use crate::cli::common::ids::Target;
+use crate::cli::common::message::CliError;
+use crate::cli::common::session;
 use crate::client::Client;
 use crate::rpc::services::job_manager::SetUrgency;
 

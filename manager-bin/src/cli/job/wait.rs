@@ -1,9 +1,9 @@
 //! `job wait`: waits until jobs are inactive that were submitted with the flag `waitable`.
 
 use super::any_failed;
-use crate::cli::ids::{Target, show_id};
-use crate::cli::message::CliError;
-use crate::cli::session;
+use crate::cli::common::ids::{Target, show_id};
+use crate::cli::common::message::CliError;
+use crate::cli::common::session;
 use crate::client::Client;
 use crate::rpc::errno::ECHILD;
 use crate::rpc::services::job_manager::Wait;

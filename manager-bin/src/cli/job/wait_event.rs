@@ -7,8 +7,8 @@ use jobtap_core::job::Fsd;
 
 use super::event_print::FormatArgs;
 use super::event_stream::{EventStream, has_context, not_found, path_key};
-use crate::cli::ids::Target;
-use crate::cli::message::CliError;
+use crate::cli::common::ids::Target;
+use crate::cli::common::message::CliError;
 use crate::client::{Client, RpcError};
 
 /// Options and arguments of `job wait-event`.

@@ -1,8 +1,8 @@
 //! `job why`: prints the reasons why a job is pending. Flux has no such command.
 
-use crate::cli::ids::{IdStyle, Target};
-use crate::cli::message::CliError;
-use crate::cli::session;
+use crate::cli::common::ids::{IdStyle, Target};
+use crate::cli::common::message::CliError;
+use crate::cli::common::session;
 use crate::client::Client;
 use crate::rpc::services::job_manager::{Reason, Reasons, Why};
 use crate::shown;

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::options::{COMMAND, JobsArgs, Setting};
 use super::query::Query;
 use super::row::{DisplayContext, JobRow};
-use crate::cli::message::{CliError, Streams};
+use crate::cli::common::message::{CliError, Streams};
 use crate::client::{Client, RpcError};
 use crate::rpc::errno::ENOENT;
 use crate::rpc::service::Service;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::fetch::JobSource;
 use super::options::{JobsArgs, Setting};
 use super::row::JobRow;
-use crate::cli::format::Template;
+use crate::cli::common::format::Template;
 use crate::cli::resource::resources;
 use crate::rpc::services::job_list::{GetStats, Tally};
 use crate::rpc::services::resource::{GetSchedStatus, SchedStatus};

@@ -21,10 +21,10 @@ use self::options::{COMMAND, FORMATS, JobsArgs, Setting};
 use self::recursive::Recursion;
 use self::row::JobRow;
 use self::table::{sort, table_text};
-use crate::cli::format::{FormatError, Template};
-use crate::cli::message::{CliError, Streams};
-use crate::cli::session;
-use crate::cli::usage::Family;
+use crate::cli::common::format::{FormatError, Template};
+use crate::cli::common::message::{CliError, Streams};
+use crate::cli::common::session;
+use crate::cli::common::usage::Family;
 use crate::client::Client;
 use crate::shown;
 

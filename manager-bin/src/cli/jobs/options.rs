@@ -6,10 +6,10 @@ use std::io::{self, IsTerminal};
 use jiff::tz::TimeZone;
 
 use super::row::DisplayContext;
-use crate::cli::format::named::NamedFormats;
-use crate::cli::ids::{IdStyle, Target};
-use crate::cli::message::{CliError, Prog};
-use crate::cli::when;
+use crate::cli::common::format::named::NamedFormats;
+use crate::cli::common::ids::{IdStyle, Target};
+use crate::cli::common::message::{CliError, Prog};
+use crate::cli::common::when;
 use crate::users::Users;
 
 /// The name of this command in messages.

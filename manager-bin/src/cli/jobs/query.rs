@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 
 use super::options::JobsArgs;
 use super::row::DisplayContext;
-use crate::cli::message::CliError;
-use crate::cli::when::parse_when;
+use crate::cli::common::message::CliError;
+use crate::cli::common::when::parse_when;
 use crate::rpc::services::job_list::{ALL, Constraint, List};
 
 /// A request to `job-list.list` without its limit.

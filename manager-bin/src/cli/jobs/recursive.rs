@@ -10,8 +10,8 @@ use super::instance::add_instances;
 use super::options::{JobsArgs, Setting};
 use super::row::JobRow;
 use super::table::{sort, table_text};
-use crate::cli::format::Template;
-use crate::cli::message::{CliError, Streams};
+use crate::cli::common::format::Template;
+use crate::cli::common::message::{CliError, Streams};
 
 /// The future of an asynchronous function that calls itself: boxed, since its size would be infinite.
 type Recursive<'f, T> = Pin<Box<dyn Future<Output = Result<T, CliError>> + 'f>>;

@@ -2,8 +2,8 @@
 
 use super::options::{Color, JobsArgs, Setting};
 use super::row::JobRow;
-use crate::cli::format::{RenderOptions, Template, parse_sort_keys, render, sort_rows};
-use crate::cli::message::CliError;
+use crate::cli::common::format::{RenderOptions, Template, parse_sort_keys, render, sort_rows};
+use crate::cli::common::message::CliError;
 
 /// Sorts jobs by the keys of `--sort`, or else by those of the format.
 pub(super) fn sort(

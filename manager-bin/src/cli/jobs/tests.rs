@@ -9,7 +9,7 @@ use super::execute;
 use super::fetch::JobSource;
 use super::options::{JobsArgs, Setting};
 use super::row::tests::{active, display_context, job};
-use crate::cli::message::{CliError, Prog, Streams};
+use crate::cli::common::message::{CliError, Prog, Streams};
 use crate::client::RpcError;
 use crate::rpc::errno::{EINVAL, ENOENT};
 use crate::rpc::service;

@@ -4,8 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::archive;
-use crate::cli::message::{CliError, Prog, plural};
-use crate::cli::session;
+use crate::cli::common::message::{CliError, Prog, plural};
+use crate::cli::common::session;
 use crate::client::Client;
 use crate::daemon::statedir::StateDir;
 use crate::files::TemporaryDir;

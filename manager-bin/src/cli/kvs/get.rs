@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::key_error;
-use crate::cli::message::CliError;
-use crate::cli::session;
+use crate::cli::common::message::CliError;
+use crate::cli::common::session;
 use crate::client::{Client, RpcError};
 use crate::rpc::errno::EPROTO;
 use crate::rpc::services::kvs::{Found, Lookup, Watch};

@@ -1,8 +1,8 @@
 //! `kvs ls` and `kvs dir`: list the directories of the tree of keys.
 
 use super::{get, key_error};
-use crate::cli::message::CliError;
-use crate::cli::session;
+use crate::cli::common::message::CliError;
+use crate::cli::common::session;
 use crate::client::{Client, RpcError};
 use crate::rpc::errno::{EISDIR, ENOTDIR};
 use crate::rpc::services::kvs::List;

@@ -7,9 +7,9 @@ mod list;
 use std::process::ExitCode;
 
 pub(crate) use self::archive::DumpArgs;
-use super::message::CliError;
-use super::session;
-use super::usage::Family;
+use super::common::message::CliError;
+use super::common::session;
+use super::common::usage::Family;
 use crate::client::RpcError;
 use crate::rpc::errno::{EISDIR, ENOENT, ENOTDIR};
 

@@ -12,9 +12,9 @@ use jobtap_core::sched::SchedulerDescriptor;
 use serde_json::{Value, json};
 
 use crate::build::{Composition, PluginInfo, linked, own};
-use crate::cli::format::columns::{Column, Side, table};
-use crate::cli::message::CliError;
-use crate::cli::session;
+use crate::cli::common::format::columns::{Column, Side, table};
+use crate::cli::common::message::CliError;
+use crate::cli::common::session;
 
 /// Options of `plugin available`.
 #[derive(Debug, clap::Args)]

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::cli::message::CliError;
-use crate::cli::session;
+use crate::cli::common::message::CliError;
+use crate::cli::common::session;
 use crate::client::Client;
 
 /// Options and arguments of `plugin call`.

@@ -2,9 +2,9 @@
 //! schema of a plugin's configuration.
 
 use super::unknown::{Among, explain};
-use crate::cli::format::columns::{Column, Side, table};
-use crate::cli::message::CliError;
-use crate::cli::session;
+use crate::cli::common::format::columns::{Column, Side, table};
+use crate::cli::common::message::CliError;
+use crate::cli::common::session;
 use crate::client::Client;
 use crate::rpc::services::plugin::{GetSchema, Jobtap, Loaded, Query};
 

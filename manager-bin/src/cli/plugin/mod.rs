@@ -10,9 +10,9 @@ use std::process::ExitCode;
 
 use serde_json::{Map, Value};
 
-use super::message::CliError;
-use super::session;
-use super::usage::Family;
+use super::common::message::CliError;
+use super::common::session;
+use super::common::usage::Family;
 use crate::client::Client;
 use crate::daemon::config::{merge, nest};
 use crate::rpc::services::plugin::{Jobtap, Reload};

@@ -1,9 +1,9 @@
 //! `plugin stats`: prints how often handlers were called, their errors and panics, and how long they took.
 
 use super::unknown::{Among, explain};
-use crate::cli::format::columns::{Column, Side, table};
-use crate::cli::message::CliError;
-use crate::cli::session;
+use crate::cli::common::format::columns::{Column, Side, table};
+use crate::cli::common::message::CliError;
+use crate::cli::common::session;
 use crate::client::Client;
 use crate::rpc::services::plugin::{Bucket, GetStats, Handler, Stats};
 

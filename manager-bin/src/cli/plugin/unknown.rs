@@ -2,7 +2,7 @@
 
 use jobtap_core::suggest::nearest;
 
-use crate::cli::message::CliError;
+use crate::cli::common::message::CliError;
 use crate::client::{Client, RpcError};
 use crate::rpc::errno::ENOENT;
 use crate::rpc::services::plugin::{Jobtap, Plugins};

@@ -2,7 +2,7 @@
 
 use super::QueueName;
 use super::status::{Shown, names, show};
-use crate::cli::message::CliError;
+use crate::cli::common::message::CliError;
 use crate::client::Client;
 use crate::rpc::services::queue::{Enable, Start};
 

@@ -6,10 +6,10 @@ use jiff::tz::TimeZone;
 
 use super::COMMAND;
 use super::row::QueueRow;
-use crate::cli::format::named::NamedFormats;
-use crate::cli::format::{RenderOptions, Template, render, sort_rows};
-use crate::cli::message::{CliError, Prog};
-use crate::cli::session;
+use crate::cli::common::format::named::NamedFormats;
+use crate::cli::common::format::{RenderOptions, Template, render, sort_rows};
+use crate::cli::common::message::{CliError, Prog};
+use crate::cli::common::session;
 use crate::client::Client;
 use crate::rpc::services::queue::{GetOverview, Overview};
 

@@ -8,9 +8,9 @@ mod wait;
 
 use std::process::ExitCode;
 
-use super::message::CliError;
-use super::session;
-use super::usage::Family;
+use super::common::message::CliError;
+use super::common::session;
+use super::common::usage::Family;
 
 const COMMAND: &str = "queue";
 

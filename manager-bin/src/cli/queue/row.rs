@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::cli::format::{FieldValue, Row};
+use crate::cli::common::format::{FieldValue, Row};
 use crate::rpc::services::queue::{Queue, Size};
 
 /// A listed queue.

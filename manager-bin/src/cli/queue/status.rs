@@ -1,8 +1,8 @@
 //! `queue status`, and the lines about the state of queues that other subcommands print as well.
 
 use super::QueueName;
-use crate::cli::message::CliError;
-use crate::cli::session;
+use crate::cli::common::message::CliError;
+use crate::cli::common::session;
 use crate::client::Client;
 use crate::rpc::service::Service;
 use crate::rpc::services::queue::{AllocQuery, Counts, GetStatus, List, Status};

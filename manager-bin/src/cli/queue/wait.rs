@@ -2,8 +2,8 @@
 
 use jobtap_core::job::Fsd;
 
-use crate::cli::message::CliError;
-use crate::cli::session;
+use crate::cli::common::message::CliError;
+use crate::cli::common::session;
 use crate::client::{Client, RpcError};
 use crate::rpc::services::queue::{Drain, Idle, Pending};
 

@@ -9,9 +9,9 @@ use jobtap_core::resource::{Idset, ResourceSet};
 use super::list::resources;
 use super::refused;
 use super::selection::included;
+use crate::cli::common::message::CliError;
 use crate::cli::job::FormatArgs;
 use crate::cli::job::has_context;
-use crate::cli::message::CliError;
 use crate::client::Client;
 use crate::rpc::services::resource::{GetStatus, Journal};
 

@@ -10,10 +10,10 @@ use super::listing::{EmptyArgs, Listing, ListingArgs};
 use super::refused;
 use super::selection::{NodeArgs, Queues};
 use super::unavailable::Maintenance;
-use crate::cli::format::{FieldValue, Row};
-use crate::cli::message::CliError;
-use crate::cli::session;
-use crate::cli::when::now;
+use crate::cli::common::format::{FieldValue, Row};
+use crate::cli::common::message::CliError;
+use crate::cli::common::session;
+use crate::cli::common::when::now;
 use crate::client::Client;
 use crate::rpc::services::resource::{GetSchedStatus, GetStatus};
 

@@ -2,10 +2,10 @@
 
 use jiff::tz::TimeZone;
 
-use crate::cli::format::named::NamedFormats;
-use crate::cli::format::{RenderOptions, Row, Template, render, sort_rows};
-use crate::cli::message::{CliError, Prog};
-use crate::cli::session;
+use crate::cli::common::format::named::NamedFormats;
+use crate::cli::common::format::{RenderOptions, Row, Template, render, sort_rows};
+use crate::cli::common::message::{CliError, Prog};
+use crate::cli::common::session;
 
 /// The options for the format of a listing.
 #[derive(Debug, clap::Args)]

@@ -4,10 +4,10 @@ use jiff::tz::TimeZone;
 
 use super::drain::joined;
 use super::refused;
-use crate::cli::format::columns::{Column, Side, table};
-use crate::cli::message::CliError;
-use crate::cli::session;
-use crate::cli::when::{self, parse_when};
+use crate::cli::common::format::columns::{Column, Side, table};
+use crate::cli::common::message::CliError;
+use crate::cli::common::session;
+use crate::cli::common::when::{self, parse_when};
 use crate::client::Client;
 use crate::rpc::services::resource::{AddMaintenance, GetStatus, Maintenance, RemoveMaintenance};
 

@@ -17,9 +17,9 @@ pub(super) use list::resources;
 pub(super) use listing::ListingArgs;
 pub(super) use selection::included;
 
-use super::message::CliError;
-use super::session;
-use super::usage::Family;
+use super::common::message::CliError;
+use super::common::session;
+use super::common::usage::Family;
 use crate::rpc::RpcError;
 
 /// The name of this command in messages.

@@ -2,7 +2,7 @@
 
 use super::drain::joined;
 use super::refused;
-use crate::cli::message::CliError;
+use crate::cli::common::message::CliError;
 use crate::client::Client;
 use crate::rpc::services::resource::{Offline, Online};
 

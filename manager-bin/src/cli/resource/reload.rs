@@ -6,7 +6,7 @@ use jobtap_core::resource::ResourceSet;
 use serde_json::Value;
 
 use super::refused;
-use crate::cli::message::{CliError, system_text};
+use crate::cli::common::message::{CliError, system_text};
 use crate::client::Client;
 use crate::rpc::services::resource::Reload;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jobtap_core::resource::{Constraint, Hostlist, Idset, ResourceSet};
 use serde_json::{Value, json};
 
-use crate::cli::message::CliError;
+use crate::cli::common::message::CliError;
 use crate::client::Client;
 use crate::rpc::services::config::Get;
 

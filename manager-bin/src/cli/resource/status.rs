@@ -10,9 +10,9 @@ use super::listing::{EmptyArgs, Listing, ListingArgs, is_utf8};
 use super::refused;
 use super::selection::{NodeArgs, Queues};
 use super::unavailable::{Maintenance, Unavailable, all_ranks, drained};
-use crate::cli::format::{FieldValue, Row};
-use crate::cli::message::CliError;
-use crate::cli::when::now;
+use crate::cli::common::format::{FieldValue, Row};
+use crate::cli::common::message::CliError;
+use crate::cli::common::when::now;
 use crate::client::Client;
 use crate::rpc::services::resource::GetStatus;
 
@@ -386,7 +386,7 @@ mod tests {
     use jobtap_core::resource::{Children, Hostlist};
 
     use super::*;
-    use crate::cli::format::{RenderOptions, render};
+    use crate::cli::common::format::{RenderOptions, render};
 
     /// Four nodes: 0 is free, 1 to 3 are drained, and 3 still runs a job.
     fn nodes() -> Nodes {

@@ -7,9 +7,9 @@ use jobtap_core::job::JobId;
 use jobtap_core::resource::{Hostlist, Idset, ResourceSet};
 use serde_json::Value;
 
-use crate::cli::message::CliError;
-use crate::cli::session;
-use crate::cli::usage::Family;
+use crate::cli::common::message::CliError;
+use crate::cli::common::session;
+use crate::cli::common::usage::Family;
 use crate::client::{Client, RpcError};
 use crate::rpc::errno::ENOENT;
 use crate::rpc::services::attr::Get;

@@ -7,9 +7,9 @@ use std::process::ExitCode;
 use jobtap_core::resource::{Constraint, Hostlist, Idset, ResourceSet};
 use serde_json::{Deserializer, Value, json};
 
-use crate::cli::message::CliError;
-use crate::cli::session;
-use crate::cli::usage::Family;
+use crate::cli::common::message::CliError;
+use crate::cli::common::session;
+use crate::cli::common::usage::Family;
 use crate::daemon::config::Source;
 use crate::daemon::resources;
 

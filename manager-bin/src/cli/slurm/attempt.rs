@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 
-use crate::cli::message::{CliError, system_text};
+use crate::cli::common::message::{CliError, system_text};
 use crate::cli::sbatch;
 
 /// Options and arguments of `slurm try`.

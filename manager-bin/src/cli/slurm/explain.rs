@@ -11,7 +11,7 @@ use jobtap_core::slurm::{
 use jobtap_core::suggest::nearest;
 
 use super::uses::{File, Object, Place, Places, Uses, files, module_path};
-use crate::cli::message::{CliError, plural, system_text};
+use crate::cli::common::message::{CliError, plural, system_text};
 
 /// Options and arguments of `slurm explain`.
 #[derive(Debug, clap::Args)]

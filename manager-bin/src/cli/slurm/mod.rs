@@ -9,9 +9,9 @@ use std::process::ExitCode;
 use jobtap_builtins::lua::kill_commands;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::cli::message::CliError;
-use crate::cli::session;
-use crate::cli::usage::Family;
+use crate::cli::common::message::CliError;
+use crate::cli::common::session;
+use crate::cli::common::usage::Family;
 use crate::users;
 
 const COMMAND: &str = "slurm";

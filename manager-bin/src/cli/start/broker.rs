@@ -3,7 +3,7 @@
 
 use jobtap_core::job::Fsd;
 
-use crate::cli::message::CliError;
+use crate::cli::common::message::CliError;
 
 /// The options that require `--test-size`.
 #[derive(Debug, Default, clap::Args)]

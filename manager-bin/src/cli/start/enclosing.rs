@@ -12,9 +12,9 @@ use jobtap_core::resource::ResourceSet;
 use serde_json::Map;
 use tokio::sync::watch;
 
-use crate::cli::ids::show_id;
+use crate::cli::common::ids::show_id;
+use crate::cli::common::message::CliError;
 use crate::cli::job::EventStream;
-use crate::cli::message::CliError;
 use crate::client::{Client, ClientError, RpcError};
 use crate::rpc::services::attr::Get as Attribute;
 use crate::rpc::services::config::Get;

@@ -4,7 +4,7 @@ use jobtap_core::jobspec::{JobspecError, ShapeError};
 use jobtap_core::resource::QueryError;
 use thiserror::Error;
 
-use crate::cli::message::system_text;
+use crate::cli::common::message::system_text;
 use crate::rpc::errno::EINVAL;
 
 /// The reason why the options don't make a jobspec. Its text is printed after `PROG-COMMAND: ERROR: `.

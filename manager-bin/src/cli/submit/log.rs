@@ -6,8 +6,8 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use super::error::ArgError;
-use crate::cli::message::CliError;
-use crate::cli::session;
+use crate::cli::common::message::CliError;
+use crate::cli::common::session;
 
 /// The names of the log files of a job.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

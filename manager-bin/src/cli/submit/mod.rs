@@ -23,11 +23,11 @@ use self::error::ArgError;
 use self::log::{LogFiles, LogNames, Sinks};
 use self::values::substitute_cc;
 use self::wait::{Wait, wait_for};
-use crate::cli::ids::show_id;
-use crate::cli::message::CliError;
-use crate::cli::progress::{Kind, ProgressArgs};
-use crate::cli::session;
-use crate::cli::usage::Family;
+use crate::cli::common::ids::show_id;
+use crate::cli::common::message::CliError;
+use crate::cli::common::progress::{Kind, ProgressArgs};
+use crate::cli::common::session;
+use crate::cli::common::usage::Family;
 use crate::client::{Client, RpcError};
 use crate::rpc::services::ingest::{Submit, Submitted};
 

@@ -6,7 +6,7 @@ use jobtap_core::jobspec::Dependency;
 use serde_json::{Value, json};
 
 use super::error::ArgError;
-use crate::cli::when::parse_when;
+use crate::cli::common::when::parse_when;
 
 /// Parses a count. A negative count becomes 0, since the builder's error for 0 is that of Flux for both.
 ///

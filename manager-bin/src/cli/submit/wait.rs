@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use super::args::CopyArgs;
 use super::log::Sinks;
-use crate::cli::ids::show_id;
+use crate::cli::common::ids::show_id;
+use crate::cli::common::message::CliError;
+use crate::cli::common::progress::Progress;
 use crate::cli::job::{EventStream, Finish, Output, exit_code_of, show_exception};
-use crate::cli::message::CliError;
-use crate::cli::progress::Progress;
 use crate::client::Client;
 use crate::rpc::errno::ENOENT;
 

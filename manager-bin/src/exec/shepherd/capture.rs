@@ -13,7 +13,8 @@ use tokio::task::AbortHandle;
 
 use super::lines::LineBuffer;
 use super::message::Message;
-use super::taskio::{Capture, Target, lock, plain};
+use super::system_error::plain;
+use super::taskio::{Capture, Target, lock};
 
 /// The number of bytes read at once: the size of a pipe.
 const CHUNK: usize = 64 * 1024;

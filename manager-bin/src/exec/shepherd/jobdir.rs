@@ -15,7 +15,7 @@ use std::thread::Builder;
 use jobtap_core::job::{Encoding, JobId};
 use serde_json::Value;
 
-use super::taskio::plain;
+use super::system_error::plain;
 use crate::exec::StartJob;
 use crate::exec::protocol::decode_data;
 use crate::files::{self, Dir, Found, Kind};

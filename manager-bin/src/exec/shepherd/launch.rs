@@ -21,7 +21,8 @@ use super::placement::task_map;
 use super::reap::kill_group;
 use super::spawn::{Launcher, SpawnError, Spawned};
 use super::state::Shepherd;
-use super::taskio::{JobIo, plain};
+use super::system_error::plain;
+use super::taskio::JobIo;
 use crate::exec::protocol::{ShepherdMessage, decode_data};
 use crate::exec::{SHEPHERD_LOST, StartJob};
 

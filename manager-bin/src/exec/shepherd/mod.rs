@@ -34,6 +34,7 @@ mod reap;
 mod spawn;
 mod state;
 mod sweep;
+mod system_error;
 mod taskio;
 mod template;
 mod token;

@@ -7,7 +7,7 @@ use jobtap_core::job::TaskMap;
 use jobtap_core::resource::{Hostlist, ResourceSet};
 use serde_json::Value;
 
-use super::taskio::plain;
+use super::system_error::plain;
 use crate::exec::StartJob;
 
 /// The place of a task within its job.

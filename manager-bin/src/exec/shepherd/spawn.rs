@@ -10,7 +10,8 @@ use rustix::io::Errno;
 use rustix::process::Pid;
 
 use super::placement::place;
-use super::taskio::{Capture, JobIo, TaskFiles, TaskIo, plain};
+use super::system_error::plain;
+use super::taskio::{Capture, JobIo, TaskFiles, TaskIo};
 use super::template::{f58_for, render};
 use super::token;
 use crate::exec::StartJob;

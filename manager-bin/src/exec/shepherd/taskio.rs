@@ -16,6 +16,7 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use super::options::{Input, IoOptions, Stream};
 use super::output::OutputLog;
+use super::system_error::plain;
 use super::template::{is_per_task, render};
 use crate::exec::StartJob;
 use crate::open_files::OpenFiles;
@@ -193,15 +194,6 @@ impl JobIo {
 
 fn cannot_open(what: &str, path: &Path, error: &io::Error) -> String {
     format!("cannot open {what} file {}: {}", path.display(), plain(error))
-}
-
-/// The text of a system error without its number.
-pub(super) fn plain(error: &io::Error) -> String {
-    let text = error.to_string();
-    match text.split_once(" (os error") {
-        Some((words, _)) => words.to_owned(),
-        None => text,
-    }
 }
 
 fn open_shared(

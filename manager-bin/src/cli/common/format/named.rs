@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::cli::message::CliError;
+use crate::cli::common::message::CliError;
 
 /// An output format with a name and a description.
 #[derive(Debug, Clone, PartialEq, Eq)]

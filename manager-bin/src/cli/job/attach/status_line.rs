@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use jobtap_core::eventlog::EventEntry;
 
+use crate::cli::common::message::Prog;
 use crate::cli::job::COMMAND;
 use crate::cli::job::event_stream::integer;
-use crate::cli::message::Prog;
 
 /// After this time the line is shown even without `--show-status`.
 const DELAY: Duration = Duration::from_secs(2);

@@ -6,7 +6,7 @@ use jobtap_core::job::{Encoding, JobResult, State};
 use serde_json::Value;
 
 use super::{JobRow, result_emoji, state_emoji};
-use crate::cli::format::{FieldValue, Row};
+use crate::cli::common::format::{FieldValue, Row};
 
 /// Field names and headings. Annotations aren't listed, since plugins and users choose their names.
 const HEADINGS: &[(&str, &str)] = &[

@@ -12,8 +12,8 @@ use jobtap_core::job::{JobId, JobResult, State, WaitStatus};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::cli::format::fsd;
-use crate::cli::ids::IdStyle;
+use crate::cli::common::format::fsd;
+use crate::cli::common::ids::IdStyle;
 use crate::users::Users;
 
 /// The time, time zone, id style and users on which the displayed values of a job depend.

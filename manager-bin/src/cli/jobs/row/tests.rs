@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{DisplayContext, JobRow};
-use crate::cli::format::{RenderOptions, Row, Template, render};
-use crate::cli::ids::IdStyle;
+use crate::cli::common::format::{RenderOptions, Row, Template, render};
+use crate::cli::common::ids::IdStyle;
 use crate::cli::jobs::options::Setting;
 use crate::users::Users;
 

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 pub(crate) use self::resources::PerResourceArgs;
 
-use crate::cli::progress::ProgressArgs;
+use crate::cli::common::progress::ProgressArgs;
 use crate::cli::submit::caller::Caller;
 use crate::cli::submit::env;
 use crate::cli::submit::env::EnvRules;

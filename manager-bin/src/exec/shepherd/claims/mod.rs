@@ -18,7 +18,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Builder;
 
 use self::log::ClaimLog;
-use super::taskio::plain;
+use super::system_error::plain;
 use jobtap_core::job::JobId;
 
 /// The most jobs that are claimed with one sync; it bounds the length of a line of the file.

@@ -1,0 +1,168 @@
+//! How plugins are asked about a request.
+
+use serde_json::{Map, Value};
+
+use super::{changed, fields, from_fields};
+use crate::engine::agenda::{Chain, ChainPurpose, Progress};
+use crate::engine::api::{Cred, Effect, ReplyTo, Requester, Submission};
+use crate::engine::core::Core;
+use crate::engine::dispatch::chains;
+use crate::engine::requests::users::Unasked;
+use crate::host::{Handlers, SlurmRequest};
+use crate::job::{Flags, JobId, Uid, Urgency};
+use crate::jobspec::Jobspec;
+use crate::slurm::{
+    INFINITE, JobDescriptor, NO_VAL, NO_VAL16, USE_DEFAULT_ACCT, USE_DEFAULT_PART, USE_DEFAULT_QOS,
+    USE_DEFAULT_WCKEY,
+};
+use crate::topic::TopicId;
+
+/// Asks the plugins about a submission.
+pub(crate) fn begin_submit(
+    core: &mut Core,
+    reply: ReplyTo,
+    cred: Cred,
+    submission: Box<Submission>,
+    (urgency, flags): (Urgency, Flags),
+) {
+    let mut descriptor = describe(&submission.jobspec, cred.userid);
+    descriptor.set_urgency(urgency);
+    let purpose = ChainPurpose::Submit { submission, urgency, flags };
+    let (topic, user) = (TopicId::SlurmJobSubmit, cred.userid);
+    begin(core, Unasked { topic, reply, cred, user, descriptor, purpose });
+}
+
+/// Asks the plugins about a change of a jobspec.
+pub(crate) fn begin_update(
+    core: &mut Core,
+    reply: ReplyTo,
+    cred: Cred,
+    id: JobId,
+    updates: Map<String, Value>,
+) {
+    match changed(core, id, &updates) {
+        Ok((old, new)) => {
+            let described = |jobspec: &Jobspec| JobDescriptor::from_jobspec(jobspec.value());
+            let mut descriptor = differing(&described(&old), &described(&new));
+            if new.duration() == 0.0 && old.duration() != 0.0 {
+                // To ask for no time limit is more than to ask for nothing.
+                descriptor.time_limit = Some(INFINITE);
+            }
+            let purpose = ChainPurpose::Update { id, updates };
+            begin_modify(core, (reply, cred), id, descriptor, purpose);
+        }
+        Err(error) => core.reply(reply, Err(error)),
+    }
+}
+
+/// Asks the plugins about a change of the urgency.
+pub(crate) fn begin_urgency(
+    core: &mut Core,
+    reply: ReplyTo,
+    cred: Cred,
+    id: JobId,
+    urgency: Urgency,
+) {
+    let priority = Some(urgency.value().into());
+    let descriptor = JobDescriptor { priority, ..unchanged() };
+    let purpose = ChainPurpose::Urgency { id, urgency };
+    begin_modify(core, (reply, cred), id, descriptor, purpose);
+}
+
+/// The user in the description of a change is that of the job, whoever asks for it.
+fn begin_modify(
+    core: &mut Core,
+    (reply, cred): (ReplyTo, Cred),
+    id: JobId,
+    descriptor: JobDescriptor,
+    purpose: ChainPurpose,
+) {
+    let user = core.job(id).map_or(cred.userid, |job| job.userid());
+    let left_open = [
+        (descriptor.account.is_none(), USE_DEFAULT_ACCT),
+        (descriptor.partition.is_none(), USE_DEFAULT_PART),
+        (descriptor.qos.is_none(), USE_DEFAULT_QOS),
+        (descriptor.wckey.is_none(), USE_DEFAULT_WCKEY),
+    ];
+    let flags = left_open.iter().filter(|(is_open, _)| *is_open).map(|(_, flag)| flag);
+    let bitflags = flags.fold(descriptor.bitflags, |all, flag| all | flag);
+    let descriptor = JobDescriptor { user_id: user.as_u32(), bitflags, ..descriptor };
+    begin(core, Unasked { topic: TopicId::SlurmJobModify, reply, cred, user, descriptor, purpose });
+}
+
+/// The description of a change that asks for nothing. Numbers that have no unset value in a submission have one
+/// here, as in Slurm.
+fn unchanged() -> JobDescriptor {
+    JobDescriptor {
+        contiguous: NO_VAL16,
+        group_id: NO_VAL,
+        het_job_offset: Some(0),
+        mail_type: NO_VAL16,
+        ..JobDescriptor::default()
+    }
+}
+
+/// Asks the plugins at once, or when it is known who the user is.
+fn begin(core: &mut Core, request: Unasked) {
+    let user = request.user;
+    match core.submissions.users.known(user, core.clock.now) {
+        Some(requester) => ask(core, request, &requester),
+        None => {
+            if core.submissions.users.wait(request) {
+                core.effects.after.push(Effect::LookUp { user });
+            }
+        }
+    }
+}
+
+/// Asks the plugins about the requests that have waited for what the system knows of their user.
+pub(crate) fn identified(core: &mut Core, user: Uid, requester: Requester) {
+    let waiting = core.submissions.users.learn(user, requester.clone(), core.clock.now);
+    // The agenda is a stack: the first request is pushed last.
+    for request in waiting.into_iter().rev() {
+        ask(core, request, &requester);
+    }
+}
+
+fn ask(core: &mut Core, request: Unasked, requester: &Requester) {
+    let Unasked { topic, reply, cred, user: _, mut descriptor, purpose } = request;
+    descriptor.user_name.clone_from(&requester.name);
+    if topic == TopicId::SlurmJobSubmit {
+        descriptor.group_id = requester.group.unwrap_or(0);
+    }
+    descriptor.alloc_node.clone_from(&requester.host);
+    let handlers = core.plugins.stack.handlers(topic).map(Handlers::clone).unwrap_or_default();
+    let before = Box::new(descriptor.clone());
+    let request = SlurmRequest::new(core.plugins.next_request(), cred.userid, descriptor);
+    let progress = Progress::default();
+    let (awaited, abort, messages, refusal) = Default::default();
+    let chain = Chain {
+        topic,
+        reply,
+        cred,
+        request,
+        before,
+        handlers,
+        progress,
+        awaited,
+        abort,
+        messages,
+        refusal,
+        purpose,
+    };
+    chains::begin(core, chain);
+}
+
+/// Describes a jobspec of this user.
+fn describe(jobspec: &Jobspec, user: Uid) -> JobDescriptor {
+    JobDescriptor { user_id: user.as_u32(), ..JobDescriptor::from_jobspec(jobspec.value()) }
+}
+
+/// What differs of the second description, with all else unset: what the user wants to change.
+fn differing(old: &JobDescriptor, new: &JobDescriptor) -> JobDescriptor {
+    let old = fields(old);
+    let differ = fields(new).into_iter().filter(|(name, value)| old.get(name) != Some(value));
+    let mut all = fields(&unchanged());
+    all.extend(differ);
+    from_fields(all)
+}

@@ -1,0 +1,145 @@
+//! How a request goes on that plugins have decided on.
+
+use serde_json::{Map, Value};
+
+use super::{changed, fields, from_fields, invalid};
+use crate::engine::agenda::{Chain, ChainPurpose};
+use crate::engine::api::{HostCheck, Level, RequestError, Submission};
+use crate::engine::core::Core;
+use crate::engine::requests::ingest::Submitter;
+use crate::engine::requests::submit::Checked;
+use crate::engine::requests::{jobs, submit, update};
+use crate::job::{Flags, JobId, Urgency};
+use crate::jobspec::{Jobspec, path};
+use crate::slurm::{JobDescriptor, apply_changes, updates_between};
+
+/// Goes on with a request that all plugins have accepted, or refuses it.
+pub(crate) fn finish(core: &mut Core, chain: Chain) {
+    let Chain { reply, cred, request, before, messages, refusal, purpose, .. } = chain;
+    if let Some(error) = refusal {
+        return core.reply_with(reply, messages, Err(error));
+    }
+    let after = request.descriptor.into_inner();
+    let changes = (after != *before).then_some((&*before, &after));
+    let refused = match purpose {
+        ChainPurpose::Submit { submission, urgency, flags } => {
+            let check = &core.submissions.host_check;
+            match rewrite_submission(changes, *submission, (urgency, flags), check) {
+                Ok(rewritten) => {
+                    let submitter = Submitter { reply, messages };
+                    return submit::admit(core, submitter, cred, rewritten);
+                }
+                Err(error) => error,
+            }
+        }
+        ChainPurpose::Update { id, updates } => match rewrite_updates(core, changes, id, updates) {
+            Ok((updates, added)) => {
+                return update::ask_plugins(core, (reply, messages), cred, id, (updates, added));
+            }
+            Err(error) => error,
+        },
+        ChainPurpose::Urgency { id, urgency } => {
+            let urgency = rewrite_urgency(core, changes, id, urgency);
+            let done = jobs::post_urgency(core, cred, id, urgency);
+            return core.reply_with(reply, messages, done);
+        }
+    };
+    core.reply_with(reply, messages, Err(refused));
+}
+
+/// What plugins have made of a request: the description before and after.
+type Changes<'a> = Option<(&'a JobDescriptor, &'a JobDescriptor)>;
+
+/// Brings what plugins have changed into a submission.
+fn rewrite_submission(
+    changes: Changes<'_>,
+    submission: Submission,
+    (urgency, flags): (Urgency, Flags),
+    host_check: &HostCheck,
+) -> Result<Checked, RequestError> {
+    let mut checked = Checked { submission, urgency, flags, new_environment: false };
+    if let Some((before, after)) = changes {
+        let jobspec = &mut checked.submission.jobspec;
+        *jobspec = rewrite(jobspec, before, after)?;
+        host_check.check(jobspec).map_err(invalid)?;
+        checked.new_environment = after.environment != before.environment;
+        checked.urgency = new_urgency(before, after, urgency);
+    }
+    Ok(checked)
+}
+
+/// The urgency that the plugins have chosen by the priority.
+fn new_urgency(before: &JobDescriptor, after: &JobDescriptor, urgency: Urgency) -> Urgency {
+    match after.priority {
+        _ if after.priority == before.priority => urgency,
+        None => Urgency::DEFAULT,
+        // Slurm's priorities go further than urgencies; such a number is kept in the jobspec.
+        Some(_) => after.urgency().unwrap_or(urgency),
+    }
+}
+
+/// The new values that the user wants, with what plugins have changed of them; and new values that the plugins
+/// have added.
+type Updates = (Map<String, Value>, Map<String, Value>);
+
+fn rewrite_updates(
+    core: &Core,
+    changes: Changes<'_>,
+    id: JobId,
+    mut updates: Map<String, Value>,
+) -> Result<Updates, RequestError> {
+    let Some((before, after)) = changes else { return Ok((updates, Map::new())) };
+    let (_, new) = changed(core, id, &updates)?;
+    // The plugins saw only what the user wants to change, and a jobspec is made of all.
+    let whole = JobDescriptor::from_jobspec(new.value());
+    let rewritten = rewrite(&new, &whole, &overlaid(&whole, before, after))?;
+    for (path, value) in &mut updates {
+        *value = path::get(rewritten.value(), path).cloned().unwrap_or_default();
+    }
+    let wanted = |path: &str| updates.keys().any(|wanted| is_within(path, wanted));
+    let differences = updates_between(new.value(), rewritten.value());
+    let added = differences.into_iter().filter(|(path, _)| !wanted(path)).collect();
+    Ok((updates, added))
+}
+
+/// Whether a path is this one or leads further into it.
+fn is_within(path: &str, outer: &str) -> bool {
+    path.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// Only the priority is what such a request is about.
+fn rewrite_urgency(core: &mut Core, changes: Changes<'_>, id: JobId, urgency: Urgency) -> Urgency {
+    let Some((before, after)) = changes else { return urgency };
+    let others = JobDescriptor { priority: before.priority, ..after.clone() };
+    if others != *before {
+        let text = format!(
+            "job {id}: slurm.job_modify: a request about the urgency can change the priority only; the \
+             other changes of plugins are dropped"
+        );
+        core.log(Level::Warning, text);
+    }
+    new_urgency(before, after, urgency)
+}
+
+/// Brings the changes of a description into the jobspec.
+fn rewrite(
+    jobspec: &Jobspec,
+    before: &JobDescriptor,
+    after: &JobDescriptor,
+) -> Result<Jobspec, RequestError> {
+    let invalid =
+        |error| invalid(format!("what plugins have made of the request is no valid job: {error}"));
+    let document = apply_changes(before, after, jobspec.value()).map_err(invalid)?;
+    match jobspec.is_validated() {
+        true => Jobspec::from_value(document).map_err(invalid),
+        false => Ok(Jobspec::unvalidated(document)),
+    }
+}
+
+/// A description with the changes that were made to another one.
+fn overlaid(whole: &JobDescriptor, before: &JobDescriptor, after: &JobDescriptor) -> JobDescriptor {
+    let (mut whole, before) = (fields(whole), fields(before));
+    let changed = |(name, value): &(String, Value)| before.get(name) != Some(value);
+    whole.extend(fields(after).into_iter().filter(changed));
+    from_fields(whole)
+}
