@@ -245,10 +245,10 @@ impl TestSlurmBuilder {
     /// As the daemon would refuse to start.
     pub fn start(self) -> Result<TestSlurm, LoadError> {
         let other = |error: std::io::Error| LoadError::Config(error.to_string());
-        let directory = scratch().map_err(other)?;
-        fs::write(directory.join(FILE), &self.config).map_err(other)?;
+        let scratch = Scratch::new().map_err(other)?;
+        fs::write(scratch.0.join(FILE), &self.config).map_err(other)?;
         let recorder = Arc::new(Recorder {
-            directory,
+            directory: scratch.0.clone(),
             prep_timeout: self.prep_timeout,
             ..Recorder::default()
         });
@@ -256,18 +256,36 @@ impl TestSlurmBuilder {
         let kind = if self.prep { HostKind::SlurmPrep } else { HostKind::SlurmSubmit };
         let plugins = Plugins::start(kind, Arc::clone(&daemon), self.plugins)?;
         let controller = Controller::start(daemon).map_err(other)?;
-        Ok(TestSlurm { recorder, plugins, controller, partitions: self.partitions })
+        Ok(TestSlurm {
+            recorder,
+            plugins,
+            controller,
+            partitions: self.partitions,
+            _scratch: scratch,
+        })
     }
 }
 
-/// A directory that no other has.
-fn scratch() -> std::io::Result<PathBuf> {
-    static NEXT: AtomicI64 = AtomicI64::new(0);
-    let next = NEXT.fetch_add(1, Ordering::Relaxed);
-    let name = format!("jobtap-slurm-{}-{next}", std::process::id());
-    let directory = std::env::temp_dir().join(name);
-    fs::create_dir_all(&directory)?;
-    Ok(directory)
+/// A directory that no other has, removed with this value. The recorder only knows its path, since the plugins'
+/// thread may keep the recorder for longer than the test lasts.
+#[derive(Debug)]
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> std::io::Result<Self> {
+        static NEXT: AtomicI64 = AtomicI64::new(0);
+        let next = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("jobtap-slurm-{}-{next}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        fs::create_dir(&directory)?;
+        Ok(Self(directory))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
 }
 
 /// What became of a request.
@@ -288,6 +306,7 @@ pub struct TestSlurm {
     plugins: Plugins,
     controller: Controller,
     partitions: Vec<Partition>,
+    _scratch: Scratch,
 }
 
 impl TestSlurm {
