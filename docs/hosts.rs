@@ -89,23 +89,8 @@ pub fn chapter() -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::path::Path;
-
-    use super::*;
-
     #[test]
     fn the_chapter_agrees_with_the_code() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/hosts.md");
-        if std::env::var_os("UPDATE_DOCS").is_some() {
-            fs::write(path, chapter()).unwrap();
-            return;
-        }
-        let found = fs::read_to_string(path).unwrap_or_default();
-        assert!(
-            found == chapter(),
-            "docs/src/hosts.md differs from the code: `UPDATE_DOCS=1 cargo test -p jobtap-guide` writes it \
-             again; read the difference before you commit it"
-        );
+        crate::generated::agrees("hosts.md", &super::chapter());
     }
 }

@@ -5,6 +5,8 @@
 
 #[cfg(test)]
 mod c_interface;
+#[cfg(test)]
+mod generated;
 pub mod hosts;
 #[cfg(test)]
 mod misuse;

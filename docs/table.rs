@@ -216,17 +216,7 @@ mod tests {
     #[test]
     fn the_chapter_agrees_with_the_code() {
         let wanted = chapter(&read("jobtap-topics/src/lib.rs"));
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/topics-table.md");
-        if std::env::var_os("UPDATE_DOCS").is_some() {
-            fs::write(path, wanted).unwrap();
-            return;
-        }
-        let found = fs::read_to_string(path).unwrap_or_default();
-        assert!(
-            found == wanted,
-            "docs/src/topics-table.md differs from the code: `UPDATE_DOCS=1 cargo test -p \
-             jobtap-guide` writes it again; read the difference before you commit it"
-        );
+        crate::generated::agrees("topics-table.md", &wanted);
     }
 
     #[test]
