@@ -128,7 +128,7 @@ impl Core {
 
 /// Runs a future on this thread.
 pub(super) fn spawn(task: Task) {
-    // Its panics are caught by the SDK, which tells whoever waits for it.
+    // The SDK catches a panic of the work, and the future that waits for the result gets an error.
     drop(tokio::spawn(task.0));
 }
 

@@ -82,7 +82,7 @@ impl Host {
         })
     }
 
-    /// The name of the generated crate. It is none that a plugin's crate is likely to have.
+    /// The name of the generated crate. It ends in the host's name, so that it differs from the plugins' crates.
     pub(super) fn crate_name(self, name: &str) -> String {
         format!("{name}-in-{}", self.kind().name())
     }

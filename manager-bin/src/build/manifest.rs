@@ -50,7 +50,7 @@ pub struct ManagerTable {
     pub name: String,
     /// The binary's version.
     pub version: String,
-    /// The host that loads the plugins; `None` is a manager of one's own.
+    /// The host that loads the plugins; `None` builds a custom manager.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<Host>,
     /// The checkout of jobtap to build with; `None` is the SDK that the building program carries.
@@ -215,7 +215,7 @@ impl Manifest {
 }
 
 impl Manifest {
-    /// Refuses what only a manager of one's own has.
+    /// Refuses settings that only a custom manager can have.
     fn check_host(&self, host: Host) -> Result<(), BuildError> {
         let kind = host.kind();
         if self.manager.static_link == Some(true) {

@@ -69,7 +69,7 @@ pub(crate) fn begin_urgency(
     begin_modify(core, (reply, cred), id, descriptor, purpose);
 }
 
-/// The user in the description of a change is that of the job, whoever asks for it.
+/// The description of a change names the job's owner as its user, also when another user requests the change.
 fn begin_modify(
     core: &mut Core,
     (reply, cred): (ReplyTo, Cred),
