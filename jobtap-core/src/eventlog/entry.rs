@@ -160,7 +160,18 @@ impl EventEntry {
     /// the line couldn't be decoded again.
     #[must_use]
     pub fn encode(&self) -> String {
-        format!("{self}\n")
+        let mut line = self.to_json();
+        line.push('\n');
+        line
+    }
+
+    /// The entry as JSON.
+    pub(crate) fn to_json(&self) -> String {
+        // Long enough for most events, so that one allocation does.
+        let mut json = Vec::with_capacity(160);
+        // It cannot fail: the fields are a number, a text and JSON.
+        let _ = serde_json::to_writer(&mut json, self);
+        String::from_utf8(json).unwrap_or_default()
     }
 
     /// Decodes one line, with or without its newline.
@@ -202,8 +213,7 @@ impl Raised<'_> {
 
 impl fmt::Display for EventEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let json = serde_json::to_string(self).map_err(|_| fmt::Error)?;
-        f.write_str(&json)
+        f.write_str(&self.to_json())
     }
 }
 

@@ -5,6 +5,7 @@
 //! its text and the few facts that scheduling needs in every turn; the JSON value is parsed again when
 //! it is used.
 
+use super::environment::{self, Environment};
 use super::validate::validate;
 use super::{Counts, Dependency, JobspecError, path};
 use elsa::sync::FrozenMap;
@@ -71,9 +72,12 @@ impl Jobspec {
     /// [`JobspecError`] if the text isn't JSON or isn't a jobspec of version 1. The message names the
     /// place.
     pub fn parse(text: &str) -> Result<Self, JobspecError> {
-        let value =
-            serde_json::from_str(text).map_err(|error| JobspecError::Json(error.to_string()))?;
-        Self::from_value(value)
+        let (value, environment) =
+            environment::split(text).map_err(|error| JobspecError::Json(error.to_string()))?;
+        let counts = validate(&value)?;
+        let environment = environment.map(Box::new);
+        let document = Document { environment, ..Document::new(value, counts, true) };
+        Ok(Self { document: Arc::new(document) })
     }
 
     /// Validates a jobspec.
@@ -189,15 +193,21 @@ impl Jobspec {
         let key = path::attribute_key(key);
         match self.document.on_loan() {
             Some(lent) => lent.part(&key),
-            None => path::get(self.value(), &key),
+            None if environment::concerns(&key) => path::get(self.value(), &key),
+            None => path::get(self.document.parsed(), &key),
         }
     }
 
     fn system(&self, key: &str) -> Option<&Value> {
         match self.document.on_loan() {
             Some(lent) => lent.part(&format!("attributes.system.{key}")),
-            None => self.value().get("attributes")?.get("system")?.get(key),
+            None => self.document.parsed().get("attributes")?.get("system")?.get(key),
         }
+    }
+
+    /// What a simulated execution is asked for: `attributes.system.exec.test`.
+    pub(crate) fn simulation(&self) -> Option<&Value> {
+        self.document.facts().simulation.as_deref()
     }
 
     /// The name of the job, if the submitter gave one.
@@ -218,7 +228,7 @@ impl Jobspec {
 
     /// The command of every task, word by word.
     pub fn command(&self) -> impl Iterator<Item = &str> {
-        let command = self.value().pointer("/tasks/0/command").and_then(Value::as_array);
+        let command = self.document.parsed().pointer("/tasks/0/command").and_then(Value::as_array);
         command.into_iter().flatten().filter_map(Value::as_str)
     }
 
@@ -245,7 +255,10 @@ impl Jobspec {
     /// The tasks' environment. A variable whose value is `null` is removed from it.
     #[must_use]
     pub fn environment(&self) -> Option<&Map<String, Value>> {
-        self.system("environment")?.as_object()
+        match &self.document.environment {
+            Some(environment) => environment.variables().as_object(),
+            None => self.system("environment")?.as_object(),
+        }
     }
 
     /// The constraint object (RFC 31) that nodes must match.
@@ -282,16 +295,21 @@ impl Jobspec {
     /// environment is large and may contain secrets.
     #[must_use]
     pub fn redacted(&self) -> Self {
-        if self.system("environment").is_none() {
+        if self.document.environment.is_none() && self.system("environment").is_none() {
             return self.clone();
         }
         let validated = self.is_validated();
-        Self::without_environment(self.value().clone(), self.counts(), validated)
+        Self::without_environment(self.document.parsed().clone(), self.counts(), validated)
     }
 
     /// Like [`redacted`](Self::redacted), but consumes the jobspec and so avoids a copy.
     pub(crate) fn into_redacted(self) -> Self {
         match Arc::try_unwrap(self.document) {
+            Ok(document) if document.environment.is_some() => {
+                let text = OnceLock::new();
+                let document = Document { environment: None, text, ..document };
+                Self { document: Arc::new(document) }
+            }
             Ok(document) => {
                 let validated = document.validated;
                 let (value, counts) = document.into_parts();
@@ -386,7 +404,10 @@ impl Serialize for Jobspec {
 struct Document {
     text: OnceLock<Box<str>>,
     facts: OnceLock<Facts>,
+    /// Without the environment if that is kept apart.
     value: OnceLock<Box<Value>>,
+    /// The environment of a document that was just submitted. Boxed, since no other document has it.
+    environment: Option<Box<Environment>>,
     /// How to read the value, if a host lends it. Boxed, since only few documents are lent.
     lent: Option<Box<Lent>>,
     validated: bool,
@@ -428,6 +449,7 @@ struct Facts {
     duration: f64,
     queue: Option<Box<str>>,
     constraints: Option<Box<Value>>,
+    simulation: Option<Box<Value>>,
 }
 
 impl Facts {
@@ -439,6 +461,7 @@ impl Facts {
             duration: positive(duration),
             queue: system("queue").and_then(Value::as_str).map(Into::into),
             constraints: system("constraints").cloned().map(Box::new),
+            simulation: system("exec").and_then(|exec| exec.get("test")).cloned().map(Box::new),
         }
     }
 }
@@ -447,7 +470,8 @@ impl Document {
     /// A document with this value and its counts.
     fn new(value: Value, counts: Counts, validated: bool) -> Self {
         let facts = Facts::of(&value, counts).into();
-        Self { text: OnceLock::new(), facts, value: Box::new(value).into(), lent: None, validated }
+        let (text, value) = (OnceLock::new(), Box::new(value).into());
+        Self { text, facts, value, environment: None, lent: None, validated }
     }
 
     /// A document that a host lends.
@@ -455,17 +479,25 @@ impl Document {
         let lent = Lent { source: Mutex::new(source), parts: FrozenMap::new() };
         let lent = Some(Box::new(lent));
         let (text, facts, value) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Self { text, facts, value, lent, validated: false }
+        Self { text, facts, value, environment: None, lent, validated: false }
     }
 
     /// A document that is parsed on first use.
     fn unread(text: Box<str>) -> Self {
         let (facts, value) = (OnceLock::new(), OnceLock::new());
-        Self { text: text.into(), facts, value, lent: None, validated: false }
+        Self { text: text.into(), facts, value, environment: None, lent: None, validated: false }
     }
 
-    /// The JSON value; parses the text on first use.
+    /// The whole JSON value.
     fn value(&self) -> &Value {
+        match &self.environment {
+            Some(environment) => environment.document(self.parsed()),
+            None => self.parsed(),
+        }
+    }
+
+    /// The JSON value, without the environment if that is kept apart; parses the text on first use.
+    fn parsed(&self) -> &Value {
         self.value.get_or_init(|| {
             if let Some(lent) = &self.lent {
                 return Box::new(lent.whole());
@@ -478,13 +510,13 @@ impl Document {
 
     /// The text; written on first use.
     fn text(&self) -> &str {
-        self.text.get_or_init(|| self.value().to_string().into())
+        self.text.get_or_init(|| serde_json::to_string(self.value()).unwrap_or_default().into())
     }
 
     /// The facts for scheduling; derives them on first use.
     fn facts(&self) -> &Facts {
         self.facts.get_or_init(|| {
-            let value = self.value();
+            let value = self.parsed();
             Facts::of(value, Counts::of(value).unwrap_or_default())
         })
     }
@@ -534,8 +566,9 @@ impl Document {
     /// Drops the JSON value and keeps the text and the facts.
     fn close(&mut self) {
         let _ = (self.text(), self.facts());
-        // It was read.
+        // What was lent was read, and the text contains the environment.
         self.lent = None;
+        self.environment = None;
         self.value.take();
     }
 
@@ -545,6 +578,7 @@ impl Document {
             text: Box::<str>::from(self.text()).into(),
             facts: self.facts().clone().into(),
             value: OnceLock::new(),
+            environment: None,
             lent: None,
             validated: self.validated,
         }

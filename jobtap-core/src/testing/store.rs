@@ -26,7 +26,7 @@ impl MemoryStore {
                     lines.push(line);
                 }
                 Write::Put { id, key, value } => {
-                    self.values.insert((id, key), value);
+                    self.values.insert((id, key.into_owned()), value);
                 }
                 Write::Accepted { .. } => {}
                 Write::Inactive { id, summary } => {

@@ -1,5 +1,6 @@
 //! What the engine wants to be stored, answered, started and logged.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -43,7 +44,7 @@ pub enum Write {
         /// The job.
         id: JobId,
         /// Key below the job's directory: `J`, `jobspec`, `R`, `data.<plugin>`.
-        key: String,
+        key: Cow<'static, str>,
         /// The text.
         value: String,
     },

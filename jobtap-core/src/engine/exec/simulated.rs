@@ -52,7 +52,7 @@ impl Script {
     /// # Errors
     /// A value has the wrong type.
     fn read(jobspec: &Jobspec) -> Result<(Self, Option<String>), String> {
-        let Some(value) = jobspec.attribute("exec.test") else {
+        let Some(value) = jobspec.simulation() else {
             return Ok((Self::default(), None));
         };
         // serde would accept an array as well.

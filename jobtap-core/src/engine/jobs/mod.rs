@@ -26,6 +26,7 @@ pub(super) mod summary;
 mod transitions;
 pub(super) mod waiters;
 
+use std::borrow::Cow;
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -320,7 +321,7 @@ impl Jobs {
         &mut self,
         effects: &mut Effects,
         id: JobId,
-        key: impl Into<String>,
+        key: impl Into<Cow<'static, str>>,
         value: String,
     ) {
         let write = Write::Put { id, key: key.into(), value };

@@ -129,7 +129,7 @@ pub(super) fn nodes(store: &dyn Store, engine: &mut Engine, log: &Log) -> Result
 pub(super) fn instance_data(store: &dyn Store, engine: &mut Engine) -> Result<(), StoreError> {
     for key in store.list(INSTANCE_DATA)? {
         if let (Some(plugin), Some(value)) =
-            (key.as_str().strip_prefix(INSTANCE_DATA), store.get(&key)?)
+            (key.name().strip_prefix(INSTANCE_DATA), store.get(&key)?)
         {
             engine.restore_instance_data(plugin, &String::from_utf8_lossy(&value));
         }
@@ -140,7 +140,7 @@ pub(super) fn instance_data(store: &dyn Store, engine: &mut Engine) -> Result<()
 /// Restores the resources that plugins retain.
 pub(super) fn kept(store: &dyn Store, engine: &mut Engine, log: &Log) -> Result<(), StoreError> {
     for key in store.list(RETAINED)? {
-        let (Some(of), Some(text)) = (key.as_str().strip_prefix(RETAINED), store.get(&key)?) else {
+        let (Some(of), Some(text)) = (key.name().strip_prefix(RETAINED), store.get(&key)?) else {
             continue;
         };
         if let Err(reason) = engine.restore_retained(of, &String::from_utf8_lossy(&text)) {
