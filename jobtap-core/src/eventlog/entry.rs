@@ -160,18 +160,16 @@ impl EventEntry {
     /// the line couldn't be decoded again.
     #[must_use]
     pub fn encode(&self) -> String {
-        let mut line = self.to_json();
-        line.push('\n');
-        line
+        let mut line = Vec::new();
+        self.encode_to(&mut line);
+        String::from_utf8(line).unwrap_or_default()
     }
 
-    /// The entry as JSON.
-    pub(crate) fn to_json(&self) -> String {
-        // Long enough for most events, so that one allocation does.
-        let mut json = Vec::with_capacity(160);
+    /// Adds the line of the entry to others; see [`encode`](Self::encode).
+    pub(crate) fn encode_to(&self, lines: &mut Vec<u8>) {
         // It cannot fail: the fields are a number, a text and JSON.
-        let _ = serde_json::to_writer(&mut json, self);
-        String::from_utf8(json).unwrap_or_default()
+        let _ = serde_json::to_writer(&mut *lines, self);
+        lines.push(b'\n');
     }
 
     /// Decodes one line, with or without its newline.
@@ -213,7 +211,7 @@ impl Raised<'_> {
 
 impl fmt::Display for EventEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.to_json())
+        f.write_str(self.encode().trim_end())
     }
 }
 

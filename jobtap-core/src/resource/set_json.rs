@@ -88,10 +88,9 @@ impl Serialize for RLite<'_> {
             children: Ids<'r>,
         }
         let groups = self.0.map.groups().into_iter();
-        serializer.collect_seq(groups.map(|(ranks, children)| Entry {
-            rank: Text(ranks),
-            children: Ids(children),
-        }))
+        serializer.collect_seq(
+            groups.map(|(ranks, children)| Entry { rank: Text(ranks), children: Ids(children) }),
+        )
     }
 }
 

@@ -103,7 +103,8 @@ impl Offline {
 
     /// Commits everything, with what an orderly shutdown writes.
     pub(super) fn end(mut self) -> Result<(), BenchError> {
-        let effects = Effects { writes: vec![self.engine.checkpoint()], ..Effects::default() };
+        let writes = vec![self.engine.checkpoint()].into();
+        let effects = Effects { writes, ..Effects::default() };
         self.take(effects)?;
         self.commit()
     }
@@ -127,7 +128,7 @@ impl Offline {
             return Err(error.into());
         }
         if self.store.is_some() {
-            for write in effects.writes {
+            for write in effects.writes.into_list() {
                 store_ops(write, &mut self.pending)?;
             }
             if self.pending.len() >= GROUP {

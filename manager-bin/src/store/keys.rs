@@ -328,7 +328,7 @@ mod tests {
         #[test]
         fn a_key_is_its_text(text in "(job\\.)?(\\PC{0,60}|([0-9a-f]{4}\\.){0,5}[a-zA-Z.]{0,9})") {
             if let Ok(key) = text.parse::<Key>() {
-                prop_assert_eq!(key.to_string(), &text);
+                prop_assert_eq!(key.to_string(), text);
                 let again = match key.job_id() {
                     Some(id) => Key::job(id, key.name()),
                     None => Key::instance(key.name()),

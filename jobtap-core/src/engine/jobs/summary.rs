@@ -138,7 +138,7 @@ impl Members {
 
     fn event(&mut self, key: &str, entry: Option<&EventEntry>) {
         if let Some(entry) = entry {
-            self.add(key, &entry.to_json());
+            self.add(key, entry.encode().trim_end());
         }
     }
 

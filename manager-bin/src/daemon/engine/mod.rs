@@ -259,12 +259,13 @@ fn one_turn(
 
 impl Turn {
     /// Adds effects of the engine. Its log lines are written at once.
-    pub(super) fn add(&mut self, mut effects: Effects, log: &Log) {
+    pub(super) fn add(&mut self, effects: Effects, log: &Log) {
         log.write_all(effects.log);
         // Most turns add once: then the writes are taken over and not copied.
+        let mut writes = effects.writes.into_list();
         match self.writes.is_empty() {
-            true => self.writes = effects.writes,
-            false => self.writes.append(&mut effects.writes),
+            true => self.writes = writes,
+            false => self.writes.append(&mut writes),
         }
         if !effects.after.is_empty() {
             self.after.push(After::Effects(effects.after));

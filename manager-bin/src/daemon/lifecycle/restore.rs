@@ -287,7 +287,7 @@ mod tests {
         assert!(!output.exists());
         assert_eq!(store.job_ids().unwrap(), [2]);
         let lost = store.list(Key::LOST_JOB).unwrap();
-        let names: Vec<&str> = lost.iter().map(Key::as_str).collect();
+        let names: Vec<String> = lost.iter().map(Key::to_string).collect();
         let kept = ["eventlog", "guest.output", "jobspec"];
         assert_eq!(names, kept.map(|name| format!("job-lost+found.job.ƒ2.{name}")));
         let lines = log.lines();

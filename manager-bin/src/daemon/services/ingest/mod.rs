@@ -10,7 +10,6 @@ use base64::prelude::BASE64_STANDARD;
 use jobtap_core::engine::{Cred, Request, Submission};
 use jobtap_core::job::{Flags, Uid, Urgency};
 use jobtap_core::jobspec::{Jobspec, JobspecError};
-use serde_json::Value;
 
 use super::{Context, Handle, PendingResponse};
 use crate::daemon::Parts;
@@ -105,7 +104,12 @@ fn managers_words(error: &JobspecError) -> String {
 /// The token that Flux makes of an unsigned jobspec: header, jobspec, and mechanism `none`.
 pub(crate) fn wrap(jobspec: &str, userid: Uid) -> String {
     let header = format!("version\0i1\0userid\0i{}\0mechanism\0snone\0", userid.as_u32());
-    format!("{}.{}.none", BASE64_STANDARD.encode(header), BASE64_STANDARD.encode(jobspec))
+    let mut token = String::with_capacity((header.len() + jobspec.len()) * 4 / 3 + 16);
+    BASE64_STANDARD.encode_string(header, &mut token);
+    token.push('.');
+    BASE64_STANDARD.encode_string(jobspec, &mut token);
+    token.push_str(".none");
+    token
 }
 
 /// The jobspec in a token; `None` if the text is no token.
@@ -148,8 +152,8 @@ fn signer(header: &[u8]) -> Option<Uid> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::json;
     use serde_json::value::to_raw_value;
+    use serde_json::{Value, json};
 
     use super::*;
 
