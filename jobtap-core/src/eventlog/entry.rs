@@ -10,6 +10,7 @@ use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
+use super::Context;
 use crate::job::Timestamp;
 
 /// The names of the events of RFC 21.
@@ -64,9 +65,9 @@ pub struct EventEntry {
     /// The name, such as `submit`.
     #[serde(deserialize_with = "event_name")]
     pub name: Cow<'static, str>,
-    /// The context: a JSON object that keeps its order of keys.
+    /// The context.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
-    pub context: Option<Map<String, Value>>,
+    pub context: Option<Context>,
 }
 
 /// Reads the name of an event. Known names are not allocated, since millions of events have them.
@@ -92,8 +93,8 @@ fn event_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Cow<'static,
 /// Reads a context. Refuses `null`, which `Option` would read as an absent context.
 fn present<'de, D: Deserializer<'de>>(
     deserializer: D,
-) -> Result<Option<Map<String, Value>>, D::Error> {
-    Map::deserialize(deserializer).map(Some)
+) -> Result<Option<Context>, D::Error> {
+    Context::deserialize(deserializer).map(Some)
 }
 
 impl EventEntry {
@@ -103,7 +104,7 @@ impl EventEntry {
         name: impl Into<Cow<'static, str>>,
         context: Option<Map<String, Value>>,
     ) -> Self {
-        Self { timestamp, name: name.into(), context }
+        Self { timestamp, name: name.into(), context: context.map(Context::from) }
     }
 
     /// Checks the time and the name, for new events that clients or plugins post.

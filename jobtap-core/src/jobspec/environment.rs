@@ -8,7 +8,6 @@ use std::sync::OnceLock;
 
 use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use serde_json::value::RawValue;
 use serde_json::{Map, Number, Value};
 
 /// Where it stands in the document.
@@ -16,54 +15,42 @@ const PATH: [&str; 3] = ["attributes", "system", "environment"];
 /// The same with periods.
 const DOTTED: &str = "attributes.system.environment";
 
-/// An environment whose variables are texts or null.
-pub(super) struct Environment {
-    text: Box<RawValue>,
-    /// Its place among the members of `attributes.system`.
-    index: usize,
-    variables: OnceLock<Value>,
+/// A document with an environment, of which no part was asked for yet that only the whole of it has.
+pub(super) struct WithEnvironment {
+    text: Box<str>,
     document: OnceLock<Box<Value>>,
 }
 
-/// Parses a jobspec, and takes its environment out of it. A malformed environment stays, for the validation to refuse
-/// it.
+/// Parses a jobspec without its environment. The second value has the whole; it is `None` if there is no
+/// environment, or a malformed one, which stays for the validation to refuse it.
 ///
 /// # Errors
 /// The text isn't JSON.
-pub(super) fn split(text: &str) -> serde_json::Result<(Value, Option<Environment>)> {
-    let mut found = None;
+pub(super) fn split(text: &str) -> serde_json::Result<(Value, Option<WithEnvironment>)> {
+    let mut left_out = false;
     let mut parser = serde_json::Deserializer::from_str(text);
-    let value = Level { path: &PATH, found: &mut found }.deserialize(&mut parser)?;
-    parser.end()?;
-    match found {
-        None => Ok((value, None)),
-        Some((index, raw)) if Variables::deserialize(raw).is_ok() => {
-            let (variables, document) = (OnceLock::new(), OnceLock::new());
-            let environment = Environment { text: raw.to_owned(), index, variables, document };
-            Ok((value, Some(environment)))
+    let parsed = Level { path: &PATH, left_out: &mut left_out }.deserialize(&mut parser);
+    match parsed.and_then(|value| parser.end().map(|()| value)) {
+        Ok(value) if left_out => {
+            Ok((value, Some(WithEnvironment { text: text.into(), document: OnceLock::new() })))
         }
-        Some(_) => Ok((serde_json::from_str(text)?, None)),
+        Ok(value) => Ok((value, None)),
+        // Of a variable that is no text, or of what isn't JSON: the parser has words for that.
+        Err(_) => Ok((serde_json::from_str(text)?, None)),
     }
 }
 
-impl Environment {
-    /// The variables, as an object.
-    pub(super) fn variables(&self) -> &Value {
-        // It was checked to be an object.
-        self.variables.get_or_init(|| serde_json::from_str(self.text.get()).unwrap_or_default())
+impl WithEnvironment {
+    /// The whole document.
+    pub(super) fn document(&self) -> &Value {
+        // It was parsed before, but for the environment, which is JSON too.
+        self.document.get_or_init(|| serde_json::from_str(&self.text).unwrap_or_default())
     }
 
-    /// The document with its environment; `rest` is what [`split`] has left of it.
-    pub(super) fn document(&self, rest: &Value) -> &Value {
-        self.document.get_or_init(|| {
-            let mut whole = rest.clone();
-            let [attributes, system, environment] = PATH;
-            let system = whole.get_mut(attributes).and_then(|value| value.get_mut(system));
-            if let Some(system) = system.and_then(Value::as_object_mut) {
-                system.shift_insert(self.index, environment.to_owned(), self.variables().clone());
-            }
-            Box::new(whole)
-        })
+    /// The variables.
+    pub(super) fn variables(&self) -> Option<&Map<String, Value>> {
+        let [attributes, system, environment] = PATH;
+        self.document().get(attributes)?.get(system)?.get(environment)?.as_object()
     }
 }
 
@@ -73,24 +60,24 @@ pub(super) fn concerns(path: &str) -> bool {
 }
 
 /// A value of the document, at the end of whose path the environment is.
-struct Level<'f, 'de> {
+struct Level<'f> {
     /// The keys from here to the environment.
     path: &'static [&'static str],
-    /// The environment and its place, as it was found last.
-    found: &'f mut Option<(usize, &'de RawValue)>,
+    /// Whether an environment was left out.
+    left_out: &'f mut bool,
 }
 
-impl<'de> DeserializeSeed<'de> for Level<'_, 'de> {
+impl<'de> DeserializeSeed<'de> for Level<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
         // If a key occurs twice its last value counts.
-        *self.found = None;
+        *self.left_out = false;
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Level<'_, 'de> {
+impl<'de> Visitor<'de> for Level<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -102,12 +89,12 @@ impl<'de> Visitor<'de> for Level<'_, 'de> {
         while let Some(key) = access.next_key::<String>()? {
             match self.path {
                 [last] if key == *last => {
-                    let index = self.found.map_or(members.len(), |(index, _)| index);
-                    *self.found = Some((index, access.next_value()?));
+                    let Variables = access.next_value()?;
+                    *self.left_out = true;
                 }
                 [next, path @ ..] if key == *next => {
-                    let found = &mut *self.found;
-                    let value = access.next_value_seed(Level { path, found })?;
+                    let left_out = &mut *self.left_out;
+                    let value = access.next_value_seed(Level { path, left_out })?;
                     members.insert(key, value);
                 }
                 _ => {
@@ -209,9 +196,9 @@ mod tests {
     use super::*;
 
     /// The text is read as by a parser that knows nothing of the environment.
-    fn reads_the_same(text: &str) -> Option<Environment> {
+    fn reads_the_same(text: &str) -> Option<WithEnvironment> {
         let (rest, environment) = split(text).unwrap();
-        let whole = environment.as_ref().map_or(&rest, |environment| environment.document(&rest));
+        let whole = environment.as_ref().map_or(&rest, WithEnvironment::document);
         let plain: Value = serde_json::from_str(text).unwrap();
         assert_eq!(whole.to_string(), plain.to_string());
         if environment.is_some() {
@@ -221,11 +208,12 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_is_taken_out_and_put_back_at_its_place() {
+    fn the_environment_is_left_out_until_it_is_asked_for() {
         let text = r#"{"a":1,"attributes":{"x":[1.5,-2,true,null,"t"],"system":{"duration":0,
             "environment":{"HOME":"/home/\"u","OLD":null},"cwd":"/"}},"version":1}"#;
         let environment = reads_the_same(text).unwrap();
-        assert_eq!(environment.variables(), &json!({"HOME": "/home/\"u", "OLD": null}));
+        let variables = environment.variables().cloned().map(Value::Object);
+        assert_eq!(variables, Some(json!({"HOME": "/home/\"u", "OLD": null})));
     }
 
     #[test]
@@ -240,7 +228,8 @@ mod tests {
     fn of_a_key_that_occurs_twice_the_last_value_counts() {
         let with = |members: &str| format!(r#"{{"attributes":{{"system":{members}}}}}"#);
         let first = with(r#"{"environment":{"A":"1"},"x":0,"environment":{"B":"2"}}"#);
-        assert_eq!(reads_the_same(&first).unwrap().variables(), &json!({"B": "2"}));
+        let variables = reads_the_same(&first).unwrap().variables().cloned();
+        assert_eq!(variables.map(Value::Object), Some(json!({"B": "2"})));
         for lost in [
             r#"{"attributes":{"system":{"environment":{"A":"1"}},"system":{}}}"#,
             r#"{"attributes":{"system":{"environment":{"A":"1"}}},"attributes":5}"#,
@@ -267,7 +256,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_environment_is_put_back(
+        fn a_document_with_any_environment_reads_the_same(
             variables in prop::collection::btree_map(".{0,8}", prop::option::of(".{0,20}"), 0..6),
             before in 0usize..3,
         ) {

@@ -5,7 +5,7 @@
 //! its text and the few facts that scheduling needs in every turn; the JSON value is parsed again when
 //! it is used.
 
-use super::environment::{self, Environment};
+use super::environment::{self, WithEnvironment};
 use super::validate::validate;
 use super::{Counts, Dependency, JobspecError, path};
 use crate::job::Signal;
@@ -268,7 +268,7 @@ impl Jobspec {
     #[must_use]
     pub fn environment(&self) -> Option<&Map<String, Value>> {
         match &self.document.environment {
-            Some(environment) => environment.variables().as_object(),
+            Some(whole) => whole.variables(),
             None => self.system("environment")?.as_object(),
         }
     }
@@ -359,7 +359,8 @@ impl Jobspec {
         self.apply(updates.iter().map(|(path, value)| (path.as_str(), value)))
     }
 
-    fn apply<'u>(
+    /// As [`update_all`](Self::update_all).
+    pub(crate) fn apply<'u>(
         &mut self,
         updates: impl IntoIterator<Item = (&'u str, &'u Value)>,
     ) -> Result<(), JobspecError> {
@@ -418,8 +419,9 @@ struct Document {
     facts: OnceLock<Facts>,
     /// Without the environment if that is kept apart.
     value: OnceLock<Box<Value>>,
-    /// The environment of a document that was just submitted. Boxed, since no other document has it.
-    environment: Option<Box<Environment>>,
+    /// The whole of a document that was just submitted, if it has an environment, which `value` lacks then. Boxed,
+    /// since no other document has it.
+    environment: Option<Box<WithEnvironment>>,
     /// How to read the value, if a host lends it. Boxed, since only few documents are lent.
     lent: Option<Box<Lent>>,
     validated: bool,
@@ -520,7 +522,7 @@ impl Document {
     /// The whole JSON value.
     fn value(&self) -> &Value {
         match &self.environment {
-            Some(environment) => environment.document(self.parsed()),
+            Some(whole) => whole.document(),
             None => self.parsed(),
         }
     }

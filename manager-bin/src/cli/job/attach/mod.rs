@@ -393,7 +393,7 @@ impl Attached {
         let context = event
             .context
             .as_ref()
-            .map(|context: &Map<String, Value>| format!(" {}", Value::Object(context.clone())));
+            .map(|context| format!(" {}", Value::from(context.clone())));
         let context = context.unwrap_or_default();
         session::print_message(&format!("{}: {prefix}.{}{context}", self.time(event), event.name));
     }
