@@ -91,9 +91,7 @@ fn event_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Cow<'static,
 }
 
 /// Reads a context. Refuses `null`, which `Option` would read as an absent context.
-fn present<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Context>, D::Error> {
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Context>, D::Error> {
     Context::deserialize(deserializer).map(Some)
 }
 
