@@ -1,4 +1,5 @@
 //! `jobtap bench`: figures of this machine, of one binary or of two.
+#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -59,7 +60,7 @@ fn every_part_gives_figures_with_units() {
         "callbacks.each",
         "callbacks.lua.cpu",
         "reprioritize.changed",
-        "schedule.release",
+        "schedule.release.p50",
         "list.time",
         "watch.job.time",
         "watch.all.rate",
@@ -164,7 +165,7 @@ fn wrong_input_is_refused_in_words() {
 fn an_interrupt_leaves_nothing_behind() {
     for signal in ["INT", "TERM"] {
         let directory = temporary();
-        let mut process = measuring(directory.path());
+        let process = measuring(directory.path());
         let id = process.id().to_string();
         run(Command::new("kill").args(["-s", signal, &id])).ok();
         let output = process.wait_with_output().unwrap();

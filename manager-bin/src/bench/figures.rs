@@ -144,7 +144,7 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;
     let at = |index: usize| sorted.get(index).copied().unwrap_or(0.0);
-    if sorted.len() % 2 == 0 {
+    if sorted.len().is_multiple_of(2) {
         (at(middle.saturating_sub(1)) + at(middle)) / 2.0
     } else {
         at(middle)
@@ -162,8 +162,8 @@ pub(super) fn quantile(values: &mut [f64], share: f64) -> f64 {
 pub(crate) fn count(jobs: u64) -> String {
     match jobs {
         0 => "0".to_owned(),
-        _ if jobs % 1_000_000 == 0 => format!("{}M", jobs / 1_000_000),
-        _ if jobs % 1_000 == 0 => format!("{}k", jobs / 1_000),
+        _ if jobs.is_multiple_of(1_000_000) => format!("{}M", jobs / 1_000_000),
+        _ if jobs.is_multiple_of(1_000) => format!("{}k", jobs / 1_000),
         _ => jobs.to_string(),
     }
 }

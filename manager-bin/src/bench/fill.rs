@@ -26,7 +26,7 @@ pub(super) fn fill(statedir: &Path, setup: &ManagerSetup) -> Result<(), BenchErr
     let mut manager = Offline::new(setup.config.clone(), Registry::linked()?)?;
     for number in 1..=setup.inactive {
         changes.take(manager.submit(jobspec(1.0, 1, number)?)?)?;
-        if number % TOGETHER == 0 || number == setup.inactive {
+        if number.is_multiple_of(TOGETHER) || number == setup.inactive {
             let seconds = 1.0 + TOGETHER.div_ceil(u64::from(CORES)) as f64;
             manager.pass(seconds, |effects| changes.take(effects))?;
         }

@@ -44,7 +44,7 @@ pub(super) fn inactive(jobs: u64) -> Result<Found, BenchError> {
     let mut manager = Offline::new(one_host(), Registry::linked()?)?;
     let finish = |manager: &mut Offline, number: u64| {
         manager.submit(jobspec(1.0, 1, number)?)?;
-        if number % TOGETHER == 0 || number == jobs {
+        if number.is_multiple_of(TOGETHER) || number == jobs {
             manager.pass(1.0 + TOGETHER.div_ceil(u64::from(CORES)) as f64, |_| Ok(()))?;
         }
         Ok(())

@@ -28,13 +28,13 @@ const STARTED: f64 = 1.7e9;
 pub(super) fn measure(jobs: u64) -> Result<Found, BenchError> {
     let directory = tempfile::tempdir()?;
     let store = EmbeddedStore::open(&directory.path().join("store"))?;
-    let mut times = Times::default();
+    let mut times = Times::of(cpu::of_this_thread);
     let (all, thread) = (cpu::of_this_process(), cpu::of_this_thread());
     through_all(jobs, Registry::linked()?, Some(&store), &mut times)?;
     drop(store);
     // The store has threads of its own.
     times.store += (cpu::of_this_process() - all).saturating_sub(cpu::of_this_thread() - thread);
-    let mut bare = Times::default();
+    let mut bare = Times::of(cpu::of_this_thread);
     through_all(jobs, plugins::priorities_only()?, None, &mut bare)?;
 
     let mut found = Found::default();
@@ -58,8 +58,9 @@ pub(super) fn measure(jobs: u64) -> Result<Found, BenchError> {
 }
 
 /// What the stages take.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Times {
+    clock: fn() -> Duration,
     decode: Duration,
     engine: Duration,
     encode: Duration,
@@ -79,22 +80,35 @@ fn through_all(
     while done < jobs {
         let some = TOGETHER.min(jobs - done);
         let lines = stages.lines(done, some);
-        let submissions = timed(&mut times.decode, || stages.decode(&lines))?;
-        let effects = timed(&mut times.engine, || stages.submit(submissions))?;
+        let submissions = times.timed(|times| &mut times.decode, || stages.decode(&lines))?;
+        let effects = times.timed(|times| &mut times.engine, || stages.submit(submissions))?;
         stages.through(effects, store, times)?;
-        let effects = timed(&mut times.engine, || stages.run())?;
+        let effects = times.timed(|times| &mut times.engine, || stages.run())?;
         stages.through(effects, store, times)?;
         done += some;
     }
     stages.manager.expect("inactive", jobs)
 }
 
-fn timed<T>(time: &mut Duration, work: impl FnOnce() -> T) -> T {
-    let begin = cpu::of_this_thread();
-    let result = work();
-    *time += cpu::of_this_thread() - begin;
-    result
+impl Times {
+    /// By this clock.
+    fn of(clock: fn() -> Duration) -> Self {
+        let zero = Duration::ZERO;
+        Self { clock, decode: zero, engine: zero, encode: zero, store: zero, publish: zero }
+    }
+
+    /// Does work and adds its time to that of a stage.
+    fn timed<T>(&mut self, stage: Stage, work: impl FnOnce() -> T) -> T {
+        let begin = (self.clock)();
+        let result = work();
+        let time = (self.clock)().saturating_sub(begin);
+        *stage(self) += time;
+        result
+    }
 }
+
+/// The time of one stage among all.
+type Stage = fn(&mut Times) -> &mut Duration;
 
 /// The stages. Each is a function that is not inlined, so that a profiler tells them apart.
 struct Stages {
@@ -161,11 +175,11 @@ impl Stages {
             writes.extend(effects.writes);
             after.extend(effects.after);
         }
-        let ops = timed(&mut times.encode, || self.encode(writes))?;
+        let ops = times.timed(|times| &mut times.encode, || self.encode(writes))?;
         if let Some(store) = store {
-            timed(&mut times.store, || store.commit(coalesce(ops)))?;
+            times.timed(|times| &mut times.store, || store.commit(coalesce(ops)))?;
         }
-        self.written += timed(&mut times.publish, || self.publish(after));
+        self.written += times.timed(|times| &mut times.publish, || self.publish(after));
         Ok(())
     }
 
@@ -182,8 +196,9 @@ impl Stages {
     }
 }
 
-/// Takes jobs through the stages without a store and prints nothing: what `.ci/instructions` counts.
+/// Takes jobs through the stages without a store: what `.ci/instructions` counts. There is no clock, since the
+/// system's fast one can't be read under valgrind.
 pub(super) fn without_store(jobs: u64) -> Result<Found, BenchError> {
-    through_all(jobs, Registry::linked()?, None, &mut Times::default())?;
+    through_all(jobs, Registry::linked()?, None, &mut Times::of(|| Duration::ZERO))?;
     Ok(Found::default())
 }

@@ -102,7 +102,7 @@ fn store_alone(jobs: u64) -> Result<StoreTime, BenchError> {
     for number in 1..=jobs {
         let effects = manager.submit(jobspec(RUN_DURATION, 1, number)?)?;
         effects.writes.into_iter().try_for_each(|write| store_ops(write, &mut waiting))?;
-        if number % TOGETHER == 0 || number == jobs {
+        if number.is_multiple_of(TOGETHER) || number == jobs {
             let seconds = RUN_DURATION * (2 + TOGETHER / u64::from(CORES)) as f64;
             manager.pass(seconds, |effects| {
                 for write in effects.writes {
