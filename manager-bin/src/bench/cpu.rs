@@ -102,7 +102,14 @@ mod tests {
     fn threads_are_listed_by_their_kinds() {
         let (ready, wait) = std::sync::mpsc::channel::<()>();
         let thread = std::thread::Builder::new().name("fjall:worker".to_owned());
-        let thread = thread.spawn(move || wait.recv()).unwrap();
+        let (tell, runs) = std::sync::mpsc::channel();
+        let thread = thread.spawn(move || {
+            // It has its name from now on.
+            tell.send(()).unwrap();
+            wait.recv()
+        });
+        let thread = thread.unwrap();
+        runs.recv().unwrap();
         let time = ProcessTime::of(std::process::id()).unwrap();
         assert!(time.threads.contains_key(MAIN), "{time:?}");
         assert!(time.threads.contains_key("store"), "{time:?}");

@@ -56,7 +56,7 @@ pub(crate) struct Measurement {
 }
 
 /// The measurements in their order.
-pub(crate) const MEASUREMENTS: &[Measurement] = &[
+pub(crate) static MEASUREMENTS: [Measurement; 15] = [
     Measurement {
         part: Part::Submit,
         name: "submit",
@@ -195,7 +195,7 @@ pub(crate) const MEASUREMENTS: &[Measurement] = &[
 ];
 
 /// What isn't of the command: `.ci/instructions` counts the instructions of its process.
-const COUNTED: Measurement = Measurement {
+static COUNTED: Measurement = Measurement {
     part: Part::Stages,
     name: "instructions",
     short: &[],
@@ -219,7 +219,7 @@ mod tests {
         for part in Part::value_variants() {
             assert!(MEASUREMENTS.iter().any(|measurement| measurement.part == *part), "{part:?}");
         }
-        for measurement in MEASUREMENTS {
+        for measurement in &MEASUREMENTS {
             let found = find(measurement.name).unwrap();
             assert!(std::ptr::eq(found, measurement), "two are named {}", measurement.name);
             let sizes = measurement.short.iter().chain(measurement.full);
