@@ -284,11 +284,7 @@ impl Request {
             "wait-all-nodes" => desc.wait_all_nodes = Some(number(value)?),
             "wckey" => desc.wckey = text(),
             "wrap" => self.wrap = Some(value.to_owned()),
-            "propagate" => {
-                self.rlimits = propagated(value)?;
-                // The job is told of the limits, but tasks have those of the manager.
-                self.ignore(name);
-            }
+            "propagate" => self.rlimits = propagated(value)?,
             // Plugins see what these ask for, and no part of the manager acts on it.
             "hint" => {
                 hint(desc, value)?;
