@@ -6,8 +6,8 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use jobtap_core::engine::{
-    Cred, Effect, Effects, Engine, HostCheck, Input, ReplyTo, Request, RequestError, Setup,
-    Submission, TimerId,
+    Cred, Effect, Effects, Engine, HostCheck, Input, ReplyTo, Request, RequestError, Requester,
+    Setup, Submission, TimerId,
 };
 use jobtap_core::host::{Registry, RemoteCall, RemoteSink, Ticks};
 use jobtap_core::job::{Timestamp, Uid};
@@ -116,10 +116,12 @@ impl Offline {
     }
 
     fn take(&mut self, effects: Effects) -> Result<(), BenchError> {
+        let mut users = Vec::new();
         for effect in effects.after {
             match effect {
                 Effect::Timer { id, at } => self.timers.push(Reverse((at.as_secs().to_bits(), id))),
                 Effect::Reply { result: Err(error), .. } => self.refused = Some(error),
+                Effect::LookUp { user } => users.push(user),
                 _ => {}
             }
         }
@@ -133,6 +135,13 @@ impl Offline {
             if self.pending.len() >= GROUP {
                 self.commit()?;
             }
+        }
+        for user in users {
+            // Requests wait for an answer; this one is not the system's, which would be measured too.
+            let requester = Requester::default();
+            let answer = Input::Requester { user, requester };
+            let effects = self.engine.handle(Timestamp::from_secs(self.now), answer);
+            self.take(effects)?;
         }
         Ok(())
     }
