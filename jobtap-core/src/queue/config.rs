@@ -132,8 +132,57 @@ pub struct Policy {
     pub default_queue: Option<String>,
     /// `limits`.
     pub limits: Limits,
+    /// `access`.
+    pub access: Access,
     /// `scheduler`: a table that the scheduler reads.
     pub scheduler: Option<Value>,
+}
+
+/// Who may use a queue: every user, unless one of the lists is there.
+///
+/// ```
+/// use jobtap_core::queue::Access;
+///
+/// let access = Access { groups: Some(vec!["chem".to_owned()]), ..Access::default() };
+/// assert!(access.allows(Some("ada"), &["users".to_owned(), "chem".to_owned()]));
+/// assert!(!access.allows(Some("bob"), &["users".to_owned()]));
+/// assert!(Access::default().allows(None, &[]));
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Access {
+    /// `allow-user`: names of users.
+    pub users: Option<Vec<String>>,
+    /// `allow-group`: names of groups.
+    pub groups: Option<Vec<String>>,
+}
+
+impl Access {
+    /// These lists, completed by those of `general`.
+    #[must_use]
+    pub fn or(&self, general: &Self) -> Self {
+        Self {
+            users: self.users.clone().or_else(|| general.users.clone()),
+            groups: self.groups.clone().or_else(|| general.groups.clone()),
+        }
+    }
+
+    /// Whether every user has access.
+    #[must_use]
+    pub const fn is_open(&self) -> bool {
+        self.users.is_none() && self.groups.is_none()
+    }
+
+    /// Whether the user of this name, who is in these groups, has access. A user whom the system doesn't know
+    /// has no name.
+    #[must_use]
+    pub fn allows(&self, user: Option<&str>, groups: &[String]) -> bool {
+        let has = |list: &Option<Vec<String>>, name: &str| {
+            list.as_ref().is_some_and(|list| list.iter().any(|allowed| allowed == name))
+        };
+        self.is_open()
+            || user.is_some_and(|user| has(&self.users, user))
+            || groups.iter().any(|group| has(&self.groups, group))
+    }
 }
 
 /// The limits of what jobs may ask for.
@@ -195,9 +244,9 @@ impl Policy {
         }
         let keys = ["allow-user", "allow-group"];
         if let Some(access) = table.inner("access", name(".access"), &keys)? {
-            for key in keys {
-                access.strings(key, &format!("'{key}' must be a string array"))?;
-            }
+            let strings = |key| access.strings(key, &format!("'{key}' must be a string array"));
+            policy.access =
+                Access { users: strings("allow-user")?, groups: strings("allow-group")? };
         }
         Ok(policy)
     }

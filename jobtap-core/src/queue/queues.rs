@@ -1,6 +1,6 @@
 //! The queues of an instance, their state, and how administrators and restarts change it.
 
-use super::config::{Config, Limits, Policy, QueueConfigError, Settings};
+use super::config::{Access, Config, Limits, Policy, QueueConfigError, Settings};
 use crate::job::Fsd;
 use crate::jobspec::Jobspec;
 use serde_json::{Map, Value, json};
@@ -188,6 +188,16 @@ impl<'a> Queue<'a> {
         match self.blocked_by() {
             Some(parent) => Some(format!("parent queue '{parent}' is stopped")),
             None => self.entry.scheduling.reason.clone(),
+        }
+    }
+
+    /// Who may submit jobs to the queue, but for the owner of the instance, who always may.
+    pub fn access(&self) -> Access {
+        let own = &self.entry.settings.policy.access;
+        let parent = self.parent.map(|(_, above)| &above.settings.policy.access);
+        match parent {
+            Some(parent) => own.or(parent).or(&self.general.access),
+            None => own.or(&self.general.access),
         }
     }
 
