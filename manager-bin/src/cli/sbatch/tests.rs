@@ -69,9 +69,26 @@ fn the_jobs_of_an_array_have_their_index() {
     assert_eq!((of("SLURM_ARRAY_TASK_MAX"), of("SLURM_ARRAY_TASK_STEP")), ("9".into(), "2".into()));
     let options = &system(&jobspec)["shell"]["options"];
     assert_eq!(options["output"]["stdout"]["path"], "slurm-{{id.dec}}_3.out");
+    let slurm = &system(&jobspec)["slurm"];
+    let numbers =
+        ["array_task_id", "array_task_cnt", "array_task_min", "array_task_max", "array_task_step"];
+    assert_eq!(numbers.map(|name| slurm[name].as_u64().unwrap()), [3, 4, 3, 9, 2]);
+    assert_eq!(slurm.get("array_job_id"), None);
     let indexes = Indexes::parse("3,11").unwrap();
     let part = Part { indexes: &indexes, index: 11, array: Some(JobId::new(77)) };
     assert_eq!(of_part("%A_%4a-%%a-%j-%", &part), "77_0011-%%a-%j-%");
+}
+
+#[test]
+fn files_are_relative_to_the_working_directory_of_the_job() {
+    let path = |options: &str, stream: &str| {
+        let jobspec = jobspec_of(SCRIPT, &format!("{options} job.sh"), &[]).unwrap();
+        let output = &system(&jobspec)["shell"]["options"]["output"];
+        output[stream]["path"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(path("-D /work -o out-%j.txt", "stdout"), "/work/out-{{id.dec}}.txt");
+    assert_eq!(path("-D /work -e /var/err", "stderr"), "/var/err");
+    assert_eq!(path("-o None", "stdout"), "/dev/null");
 }
 
 #[test]
@@ -108,7 +125,7 @@ fn propagate_chooses_resource_limits() {
 fn options_without_effect_are_named_once() {
     let words = ["--hint=multithread", "--get-user-env", "--hint=compute_bound", "--wrap=x"];
     let request = request(&words.map(str::to_owned), &Caller::default()).unwrap().unwrap();
-    assert_eq!(request.warnings, ["--hint, --get-user-env have no effect here"]);
+    assert_eq!(request.warnings, ["warning: --hint, --get-user-env have no effect here"]);
 }
 
 #[test]
