@@ -128,7 +128,7 @@ fn an_array_is_a_job_for_each_index() {
     assert_eq!((ids.len(), ids[0]), (3, id.as_str()));
     for pair in ids.windows(2) {
         let jobspec = m.jobtap(&format!("job info {} jobspec", pair[1])).ok();
-        let wanted = format!(r#"{{"scheme":"afterany","value":"{}"}}"#, pair[0]);
+        let wanted = format!(r#"{{"scheme":"afterany","value":"{}","array":true}}"#, pair[0]);
         assert!(jobspec.contains(&wanted), "{jobspec}");
     }
 }

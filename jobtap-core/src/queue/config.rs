@@ -133,37 +133,47 @@ pub struct Policy {
     /// `limits`.
     pub limits: Limits,
     /// `access`.
-    pub access: Access,
+    pub access: AccessLists,
     /// `scheduler`: a table that the scheduler reads.
     pub scheduler: Option<Value>,
 }
 
-/// Who may use a queue: every user, unless one of the lists is there.
-///
-/// ```
-/// use jobtap_core::queue::Access;
-///
-/// let access = Access { groups: Some(vec!["chem".to_owned()]), ..Access::default() };
-/// assert!(access.allows(Some("ada"), &["users".to_owned(), "chem".to_owned()]));
-/// assert!(!access.allows(Some("bob"), &["users".to_owned()]));
-/// assert!(Access::default().allows(None, &[]));
-/// ```
+/// The lists of `access`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Access {
+pub struct AccessLists {
     /// `allow-user`: names of users.
     pub users: Option<Vec<String>>,
     /// `allow-group`: names of groups.
     pub groups: Option<Vec<String>>,
 }
 
-impl Access {
-    /// These lists, completed by those of `general`.
-    #[must_use]
-    pub fn or(&self, general: &Self) -> Self {
-        Self {
-            users: self.users.clone().or_else(|| general.users.clone()),
-            groups: self.groups.clone().or_else(|| general.groups.clone()),
-        }
+/// Who may use a queue: every user, unless one of the lists is there.
+///
+/// ```
+/// use jobtap_core::queue::Queues;
+/// use serde_json::json;
+///
+/// let config = json!({"queues": {"chem": {"policy": {"access": {"allow-group": ["chem"]}}}}});
+/// let queues = Queues::read(&config)?;
+/// let access = queues.get("chem").expect("it is configured").access();
+/// assert!(access.allows(Some("ada"), &["users".to_owned(), "chem".to_owned()]));
+/// assert!(!access.allows(Some("bob"), &["users".to_owned()]));
+/// # Ok::<(), jobtap_core::queue::QueueConfigError>(())
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Access<'a> {
+    /// The names of users who may use it.
+    pub users: Option<&'a [String]>,
+    /// The names of groups whose members may use it.
+    pub groups: Option<&'a [String]>,
+}
+
+impl<'a> Access<'a> {
+    /// The lists of the first policies that have them.
+    pub(super) fn of(policies: &[&'a Policy]) -> Self {
+        let users = policies.iter().find_map(|policy| policy.access.users.as_deref());
+        let groups = policies.iter().find_map(|policy| policy.access.groups.as_deref());
+        Self { users, groups }
     }
 
     /// Whether every user has access.
@@ -176,12 +186,12 @@ impl Access {
     /// has no name.
     #[must_use]
     pub fn allows(&self, user: Option<&str>, groups: &[String]) -> bool {
-        let has = |list: &Option<Vec<String>>, name: &str| {
-            list.as_ref().is_some_and(|list| list.iter().any(|allowed| allowed == name))
+        let has = |list: Option<&[String]>, name: &str| {
+            list.is_some_and(|list| list.iter().any(|allowed| allowed == name))
         };
         self.is_open()
-            || user.is_some_and(|user| has(&self.users, user))
-            || groups.iter().any(|group| has(&self.groups, group))
+            || user.is_some_and(|user| has(self.users, user))
+            || groups.iter().any(|group| has(self.groups, group))
     }
 }
 
@@ -246,7 +256,7 @@ impl Policy {
         if let Some(access) = table.inner("access", name(".access"), &keys)? {
             let strings = |key| access.strings(key, &format!("'{key}' must be a string array"));
             policy.access =
-                Access { users: strings("allow-user")?, groups: strings("allow-group")? };
+                AccessLists { users: strings("allow-user")?, groups: strings("allow-group")? };
         }
         Ok(policy)
     }

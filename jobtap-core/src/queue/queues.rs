@@ -192,13 +192,10 @@ impl<'a> Queue<'a> {
     }
 
     /// Who may submit jobs to the queue, but for the owner of the instance, who always may.
-    pub fn access(&self) -> Access {
-        let own = &self.entry.settings.policy.access;
-        let parent = self.parent.map(|(_, above)| &above.settings.policy.access);
-        match parent {
-            Some(parent) => own.or(parent).or(&self.general.access),
-            None => own.or(&self.general.access),
-        }
+    pub fn access(&self) -> Access<'a> {
+        let own = &self.entry.settings.policy;
+        let parent = self.parent.map_or(own, |(_, above)| &above.settings.policy);
+        Access::of(&[own, parent, self.general])
     }
 
     /// The properties that a node of the queue has. A virtual queue has those of its parent.

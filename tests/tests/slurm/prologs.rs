@@ -84,7 +84,9 @@ fn of_first_job(directory: &Path) -> Vec<Variables> {
     until("all jobs of the array have ended", || ended().len() == 3);
     let of = |context: &str, id: &str| read(&out.join(format!("{context}.{id}")));
     let ids = ended();
-    let is_first = |id: &&String| of("epilog_slurmctld", id)["SLURM_ARRAY_TASK_ID"] == "1";
+    let is_first = |id: &&String| {
+        of("epilog_slurmctld", id).get("SLURM_ARRAY_TASK_ID").is_some_and(|index| index == "1")
+    };
     let first = ids.iter().find(is_first).unwrap();
     until("its epilog on the node has ended", || {
         out.join(format!("epilog_slurmd.{first}")).exists()
