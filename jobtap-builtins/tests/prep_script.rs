@@ -97,6 +97,7 @@ fn each_script_gets_the_variables_of_its_context() {
         assert_eq!(variables["SLURM_JOB_ACCOUNT"], "chem");
         assert_eq!(variables["SLURM_JOB_RESTART_COUNT"], "0");
         assert!(!variables.contains_key("PATH"));
+        assert!(!variables.keys().any(|name| name.starts_with("SLURM_ARRAY_")), "{variables:?}");
     }
     let context = |variables: &BTreeMap<String, String>| variables["SLURM_SCRIPT_CONTEXT"].clone();
     assert_eq!(context(&prolog), "prolog_slurmd");

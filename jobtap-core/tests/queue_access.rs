@@ -153,3 +153,29 @@ fn a_reload_changes_who_has_access() {
     assert!(m.submit(TestJob::new().user(ADA).queue("open")).is_err());
     m.submit(TestJob::new().user(BOB).queue("open")).unwrap();
 }
+
+#[derive(Default)]
+struct Broken;
+
+#[jobtap_plugin(name = "broken")]
+impl Broken {
+    #[on("slurm.prolog")]
+    fn prolog(&self) -> Result<(), PrologFailed> {
+        Err(PrologFailed::new("no scratch"))
+    }
+}
+
+#[test]
+fn a_job_that_is_submitted_again_stays_in_its_queue() {
+    let mut m = builder(config()).plugin::<Broken>().start();
+    m.start_queues().unwrap();
+    let id = m.submit(TestJob::new().user(ADA).queue("chem").urgency(0)).unwrap();
+    // Meanwhile the queue is for others.
+    let mut later = config();
+    later["queues"]["chem"]["policy"]["access"] = json!({"allow-user": ["bob"]});
+    m.configure(later).unwrap();
+    m.urgency(id, 16).unwrap();
+    m.assert_state(id, State::Inactive);
+    let again = m.jobs().into_iter().find(|job| *job != id).unwrap();
+    assert_eq!(m.job(again).jobspec().queue(), Some("chem"));
+}
