@@ -134,6 +134,38 @@ fn an_array_is_a_job_for_each_index() {
 }
 
 #[test]
+fn a_dependency_on_an_array_waits_for_all_of_its_jobs() {
+    let m = Manager::start(jobtap());
+    let dir = temporary();
+    let submit = |words: &[&str]| {
+        let words = [&["--parsable", "-o", "/dev/null"], words].concat();
+        sbatch(&m, dir.path(), &words).ok()
+    };
+    let array = submit(&["--hold", "-a", "1-3", "--wrap", "true"]);
+    let other = submit(&["--wrap", "true"]);
+    let ids = m.jobtap("jobs -a --sort=id -no {id.dec}").ok();
+    let ids: Vec<&str> = ids.lines().collect();
+    assert_eq!((ids.len(), ids[0], ids[3]), (4, array.as_str(), other.as_str()));
+    let whole = submit(&["-d", &format!("afterok:{array}"), "--wrap", "true"]);
+    let starred =
+        submit(&["-d", &format!("afterany:{array}_*,afterany:{other}"), "--wrap", "true"]);
+    let open = |id: &str| m.field(id, "dependencies");
+    let all = ids[..3].iter().map(|id| format!("after-success={id}")).collect::<Vec<_>>().join(",");
+    assert_eq!(open(&whole), all);
+    for id in &ids[..2] {
+        m.jobtap(&format!("job urgency {id} 16")).ok();
+        m.wait(id, "clean");
+    }
+    assert_eq!(open(&whole), format!("after-success={}", ids[2]));
+    assert_eq!(open(&starred), format!("after-finish={}", ids[2]));
+    m.jobtap(&format!("cancel {}", ids[2])).ok();
+    m.wait(&starred, "clean");
+    assert_eq!(m.field(&starred, "result"), "COMPLETED");
+    m.wait(&whole, "clean");
+    assert_eq!(m.field(&whole, "result"), "FAILED");
+}
+
+#[test]
 fn dependencies_and_holds_are_those_of_the_manager() {
     let m = Manager::start(jobtap());
     let dir = temporary();

@@ -11,6 +11,7 @@ mod describe;
 mod environment;
 mod options;
 mod script;
+mod whole_array;
 
 use std::io::Read;
 use std::mem;
@@ -193,7 +194,7 @@ fn first_jobspec(request: &Request, caller: &Caller) -> Result<Option<Value>, Cl
         }
         None => None,
     };
-    let submission = submission(request, caller, part.as_ref(), None)?;
+    let submission = submission(request, caller, part.as_ref(), &[])?;
     let jobspec = submission.jobspec.and_then(|mut jobspec| jobspec.made().map(mem::take));
     let valid = jobspec.clone().map(Jobspec::from_value).transpose();
     valid.map_err(CliError::failure)?;
@@ -224,12 +225,12 @@ impl Part<'_> {
     }
 }
 
-/// The submission of a job, which depends on the end of the job `after`.
+/// The submission of a job, which has these dependencies too.
 fn submission(
     request: &Request,
     caller: &Caller,
     part: Option<&Part<'_>>,
-    after: Option<JobId>,
+    more: &[Value],
 ) -> Result<Submit, CliError> {
     let mut desc = request.desc.clone();
     let mut templates = Vec::new();
@@ -256,8 +257,8 @@ fn submission(
                 .map_err(CliError::failure)?;
         }
     }
-    if let Some(after) = after {
-        depend(&mut jobspec, after).map_err(CliError::failure)?;
+    if !more.is_empty() {
+        depend(&mut jobspec, more).map_err(CliError::failure)?;
     }
     Ok(Submit {
         jobspec: Some(jobspec.into()),
@@ -267,15 +268,18 @@ fn submission(
     })
 }
 
-/// Adds a dependency on the end of a job. Slurm's text of the others can't always be extended: it has either a
-/// list or alternatives.
-fn depend(jobspec: &mut Value, after: JobId) -> Result<(), JobspecError> {
-    const PLACE: &str = "attributes.system.dependencies";
-    let mut all = path::get(jobspec, PLACE).and_then(Value::as_array).cloned().unwrap_or_default();
-    let value = after.as_u64().to_string();
-    // With a key of its own it is no dependency that the user asked for: plugins of Slurm don't see it.
-    all.push(json!({"scheme": "afterany", "value": value, "array": true}));
-    path::set(jobspec, PLACE, all.into())
+/// The dependencies of a jobspec.
+const DEPENDENCIES: &str = "attributes.system.dependencies";
+
+fn dependencies(jobspec: &Value) -> Vec<Value> {
+    path::get(jobspec, DEPENDENCIES).and_then(Value::as_array).cloned().unwrap_or_default()
+}
+
+/// Adds dependencies. Slurm's text of the others can't always be extended: it has either a list or alternatives.
+fn depend(jobspec: &mut Value, more: &[Value]) -> Result<(), JobspecError> {
+    let mut all = dependencies(jobspec);
+    all.extend_from_slice(more);
+    path::set(jobspec, DEPENDENCIES, all.into())
 }
 
 /// Replaces the patterns of arrays in the name of a file: `%a` by the index, padded to the width of `%4a`,
@@ -315,13 +319,15 @@ fn of_part(name: &str, part: &Part<'_>) -> String {
 /// Submits the job, or the jobs of an array, and prints the id of the first.
 async fn submit(request: &Request, caller: &Caller) -> Result<u8, CliError> {
     let client = Client::connect().await?;
+    let asked = dependencies(&request.desc.to_jobspec().map_err(CliError::failure)?);
+    let more = whole_array::others(&client, &asked).await;
     let ids = match &request.array {
         None => {
-            let (id, messages) = send(&client, submission(request, caller, None, None)?).await?;
+            let (id, messages) = send(&client, submission(request, caller, None, &more)?).await?;
             lines(&messages).for_each(say);
             vec![id]
         }
-        Some(indexes) => submit_array(&client, request, caller, indexes).await?,
+        Some(indexes) => submit_array(&client, request, caller, (indexes, more)).await?,
     };
     let Some(first) = ids.first() else { return Ok(1) };
     if request.verbose {
@@ -365,7 +371,7 @@ async fn submit_array(
     client: &Client,
     request: &Request,
     caller: &Caller,
-    indexes: &Indexes,
+    (indexes, more): (&Indexes, Vec<Value>),
 ) -> Result<Vec<JobId>, CliError> {
     let mut ids: Vec<JobId> = Vec::new();
     let mut said: Option<Vec<String>> = None;
@@ -373,8 +379,10 @@ async fn submit_array(
         let part = Part { indexes, index: *index, array: ids.first().copied() };
         // With N jobs at once each waits for the one that is N before it.
         let before = indexes.at_once.and_then(|most| number.checked_sub(most));
-        let after = before.and_then(|before| ids.get(before)).copied();
-        match send(client, submission(request, caller, Some(&part), after)?).await {
+        let after = before.and_then(|before| ids.get(before));
+        let after = after.map(|id| whole_array::additional("afterany", &id.as_u64().to_string()));
+        let more: Vec<Value> = more.iter().cloned().chain(after).collect();
+        match send(client, submission(request, caller, Some(&part), &more)?).await {
             Ok((id, messages)) => {
                 // Plugins see each job of an array, and mostly say the same of all.
                 if said.replace(messages.clone()).as_ref() != Some(&messages) {
