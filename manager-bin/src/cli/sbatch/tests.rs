@@ -43,7 +43,9 @@ fn a_script_becomes_a_job_that_runs_it_once() {
     assert_eq!(description.num_tasks, Some(4));
     let system = system(&jobspec);
     assert_eq!(system["job"]["name"], "job.sh");
-    assert_eq!(system["shell"]["options"]["output"]["stdout"]["path"], "out-{{name}}");
+    let cwd = system["cwd"].as_str().unwrap();
+    let path = format!("{cwd}/out-{{{{name}}}}");
+    assert_eq!(system["shell"]["options"]["output"]["stdout"]["path"], path);
     assert_eq!(system["shell"]["options"]["env-expand"]["SLURM_JOB_ID"], "{{id.dec}}");
     assert_eq!(system["environment"]["SLURM_JOB_PARTITION"], "long");
     // The jobspec says all of it but for the name of the script, and what was given and what is a default: the
@@ -135,10 +137,11 @@ fn the_jobs_of_an_array_wait_for_alternatives_and_for_each_other() {
     let request = request(&words.map(str::to_owned), &caller).unwrap().unwrap();
     let indexes = request.array.as_ref().unwrap();
     let part = Part { indexes, index: 2, array: Some(JobId::new(7)) };
-    let submission = submission(&request, &caller, Some(&part), Some(JobId::new(7))).unwrap();
+    let more = [whole_array::additional("afterany", "7")];
+    let submission = submission(&request, &caller, Some(&part), &more).unwrap();
     let jobspec = submission.jobspec.and_then(|mut jobspec| jobspec.made().map(mem::take)).unwrap();
     let expected = json!([{"scheme": "any-of", "value": "afterok:5|afterok:6"},
-        {"scheme": "afterany", "value": "7"}]);
+        {"scheme": "afterany", "value": "7", "array": true}]);
     assert_eq!(system(&jobspec)["dependencies"], expected);
 }
 
