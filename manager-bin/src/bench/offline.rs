@@ -211,3 +211,30 @@ impl Changes {
         Ok(self.store.commit(std::mem::take(&mut self.waiting))?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use jobtap_core::plugin::Plugin;
+    use jobtap_core::prelude::*;
+
+    use super::*;
+    use crate::bench::{jobspec, one_host};
+
+    #[derive(Default)]
+    struct Policy;
+
+    #[jobtap_plugin(name = "policy")]
+    impl Policy {
+        #[on("slurm.job_submit")]
+        fn submit(mut desc: Descriptor<'_>) {
+            desc.comment = Some("seen".to_owned());
+        }
+    }
+
+    #[test]
+    fn requests_to_plugins_that_know_users_are_answered() {
+        let registry = Registry::builder().plugins([Policy::DESCRIPTOR]).build().unwrap();
+        let mut manager = Offline::new(one_host(), registry).unwrap();
+        manager.submit_one(jobspec(60.0, 1, 1).unwrap()).unwrap();
+    }
+}
