@@ -113,6 +113,7 @@ impl TestManager {
             resources: None,
             ticks: Ticks::default(),
             users: BTreeMap::new(),
+            groups: BTreeMap::new(),
         }
     }
 
@@ -434,7 +435,9 @@ impl TestManager {
                 Effect::LookUp { user } => {
                     let known = self.setup.users.get(&user.as_u32()).cloned();
                     let (name, group) = known.unzip();
-                    let requester = Requester { name, group, host: Some("testhost".to_owned()) };
+                    let groups = self.setup.groups.get(&user.as_u32()).cloned();
+                    let (groups, host) = (groups.unwrap_or_default(), Some("testhost".to_owned()));
+                    let requester = Requester { name, group, groups, host };
                     inputs.push_back(Input::Requester { user, requester });
                 }
                 Effect::Resubmit(job) => {

@@ -6,8 +6,8 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use jobtap_core::engine::{
-    Cred, Effect, Effects, Engine, HostCheck, Input, ReplyTo, Request, RequestError, Setup,
-    Submission, TimerId,
+    Cred, Effect, Effects, Engine, HostCheck, Input, ReplyTo, Request, RequestError, Requester,
+    Setup, Submission, TimerId,
 };
 use jobtap_core::host::{Registry, RemoteCall, RemoteSink, Ticks};
 use jobtap_core::job::{JobId, Timestamp, Uid};
@@ -75,9 +75,17 @@ impl Offline {
         &mut self.engine
     }
 
-    /// Gives the engine an input.
+    /// Gives the engine an input. Plugins of `slurm.job_submit` see a request when it is known who its user is, so
+    /// that is answered at once: what the system takes for it isn't measured here.
     pub(super) fn handle(&mut self, input: Input) -> Result<Effects, BenchError> {
-        let effects = self.engine.handle(Timestamp::from_secs(self.now), input);
+        let now = Timestamp::from_secs(self.now);
+        let mut effects = self.engine.handle(now, input);
+        while let Some(user) = take_look_up(&mut effects) {
+            let requester = Requester::default();
+            let more = self.engine.handle(now, Input::Requester { user, requester });
+            effects.writes.extend(more.writes);
+            effects.after.extend(more.after);
+        }
         self.timers(&effects);
         match effects.after.iter().find_map(refused) {
             Some(error) => Err(error.clone().into()),
@@ -146,6 +154,15 @@ impl Offline {
     }
 }
 
+/// The user whom the engine asks about, if it does.
+fn take_look_up(effects: &mut Effects) -> Option<Uid> {
+    let is_look_up = |effect: &Effect| matches!(effect, Effect::LookUp { .. });
+    match effects.after.remove(effects.after.iter().position(is_look_up)?) {
+        Effect::LookUp { user } => Some(user),
+        _ => None,
+    }
+}
+
 fn refused(effect: &Effect) -> Option<&RequestError> {
     match effect {
         Effect::Reply { result: Err(error), .. } => Some(error),
@@ -192,5 +209,32 @@ impl Changes {
     /// Commits what waits.
     pub(super) fn commit(&mut self) -> Result<(), BenchError> {
         Ok(self.store.commit(std::mem::take(&mut self.waiting))?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jobtap_core::plugin::Plugin;
+    use jobtap_core::prelude::*;
+
+    use super::*;
+    use crate::bench::{jobspec, one_host};
+
+    #[derive(Default)]
+    struct Policy;
+
+    #[jobtap_plugin(name = "policy")]
+    impl Policy {
+        #[on("slurm.job_submit")]
+        fn submit(mut desc: Descriptor<'_>) {
+            desc.comment = Some("seen".to_owned());
+        }
+    }
+
+    #[test]
+    fn requests_to_plugins_that_know_users_are_answered() {
+        let registry = Registry::builder().plugins([Policy::DESCRIPTOR]).build().unwrap();
+        let mut manager = Offline::new(one_host(), registry).unwrap();
+        manager.submit_one(jobspec(60.0, 1, 1).unwrap()).unwrap();
     }
 }
