@@ -86,6 +86,8 @@ pub struct Adapter<F: Flux> {
     /// The annotations that the callbacks under way have asked for, with their jobs.
     answers: RefCell<Vec<(JobId, Map<String, Value>)>>,
     next_key: Cell<u64>,
+    /// Whether the present callback has read a jobspec as a whole.
+    opened: known::Opened,
     is_built: Cell<bool>,
 }
 
@@ -182,6 +184,7 @@ impl<F: Flux> Adapter<F> {
             put_off: RefCell::default(),
             answers: RefCell::default(),
             next_key: Cell::new(1),
+            opened: known::Opened::default(),
             is_built: Cell::new(false),
         }
     }
