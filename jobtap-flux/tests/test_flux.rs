@@ -131,3 +131,66 @@ fn a_plugin_that_flux_does_not_serve_is_refused_at_the_start() {
     let error = flux::<Slurmish>().unwrap_err();
     assert!(error.starts_with("plugin \"slurmish\" can't run in Flux: submit handles "), "{error}");
 }
+
+/// What is a user's share?
+#[topic("bank.share", answer = u32)]
+struct ShareOf {
+    user: Uid,
+}
+
+#[derive(Default)]
+struct Bank;
+
+#[jobtap_plugin(name = "bank", load = "by-name")]
+impl Bank {
+    #[on(ShareOf)]
+    fn share(&self, ask: &ShareOf, cx: Cx<'_, ShareOf>) -> Result<u32, HandlerError> {
+        cx.log(Level::Warning, format!("asked for {}", ask.user));
+        match ask.user.as_u32() {
+            0 => Err(HandlerError::new("root has no account")),
+            1 => panic!("no account 1"),
+            user => Ok(user * 10),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Fair;
+
+#[jobtap_plugin(name = "fair", load = "by-name")]
+impl Fair {
+    #[on("job.validate")]
+    fn validate(&self, job: &Job, cx: Cx<'_, JobValidate>) -> Result<(), Reject> {
+        let shares = cx.call(&ShareOf { user: job.userid() }).or_reject()?;
+        Reject::when(shares != [70], format!("{shares:?}"))
+    }
+}
+
+/// What a host says to users with these accounts.
+fn ask_for_shares(host: &mut dyn TestHost) {
+    let mut submit = |user| host.submit(TestJob::new().user(user)).map(drop);
+    assert_eq!(submit(7), Ok(()));
+    assert_eq!(submit(2).unwrap_err(), "[20]");
+    let failed = "topic bank.share: plugin bank: root has no account";
+    assert_eq!(submit(0).unwrap_err(), failed);
+    let panicked = "topic bank.share: plugin bank: panicked: no account 1";
+    assert_eq!(submit(1).unwrap_err(), panicked);
+}
+
+#[test]
+fn plugins_ask_each_other_as_in_our_manager() {
+    let hosts = TestHosts::new().plugin::<Bank>().plugin::<Fair>();
+    hosts.host::<TestManager>().host::<TestFlux>().each(ask_for_shares);
+    let plugins = vec![Bank::DESCRIPTOR, Fair::DESCRIPTOR];
+    let mut flux = TestFlux::start(&HostSetup { plugins, config: json!({}) }).unwrap();
+    ask_for_shares(&mut flux);
+    // What one asked for that panicked is not done; what one asked for that failed is.
+    let lines: Vec<String> = flux.log().into_iter().map(|(_, text)| text).collect();
+    let expected = [
+        "bank: asked for 7",
+        "bank: asked for 2",
+        "bank: asked for 0",
+        "bank: panicked: no account 1",
+    ];
+    assert_eq!(lines, expected);
+}

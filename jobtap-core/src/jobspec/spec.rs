@@ -760,7 +760,7 @@ mod tests {
             assert_eq!(jobspec.attribute(".tag"), None);
         }
         assert_eq!(reads.load(Ordering::Relaxed), 3);
-        jobspec.value();
+        assert_eq!(jobspec.value(), &Value::Null);
         assert_eq!(jobspec.attribute("queue"), None);
     }
 }
