@@ -12,7 +12,7 @@
 //! ```
 
 pub mod archive;
-pub mod bench;
+mod bench;
 pub mod build;
 mod cli;
 pub mod client;
