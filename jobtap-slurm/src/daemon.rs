@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use jobtap_core::host::ProcessCommand;
 use jobtap_core::plugin::Level;
 
 /// The daemon that has loaded the file: slurmctld or slurmd.
@@ -28,6 +29,12 @@ pub trait Daemon: Send + Sync + 'static {
     /// Tells slurmctld how the controller's prolog or epilog of a job has ended. Waits for slurmctld's locks, so
     /// it is called from a thread that holds no lock and that nothing waits for.
     fn controller_ended(&self, part: Part, job: u32, end: &PrepEnd);
+
+    /// Runs or signals a process of a plugin. Returns what the adapter is to do itself, which a real daemon leaves
+    /// all to it.
+    fn run_process(&self, command: ProcessCommand) -> Option<ProcessCommand> {
+        Some(command)
+    }
 }
 
 /// A prolog or an epilog.

@@ -95,13 +95,21 @@ impl NodeJob {
 
 /// Runs the handlers of slurmd's Prolog or Epilog, and waits for them. Returns a wait status: 0 is success.
 pub fn on_node(plugins: &Plugins, part: Part, job: NodeJob) -> i32 {
+    match node_end(plugins, part, job) {
+        PrepEnd::Done => 0,
+        _ => FAILED,
+    }
+}
+
+/// Runs the handlers of slurmd's Prolog or Epilog, and waits for them.
+pub(crate) fn node_end(plugins: &Plugins, part: Part, job: NodeJob) -> PrepEnd {
     let state = match part {
         Part::Prolog => State::Run,
         Part::Epilog => State::Cleanup,
     };
     let topics = topics(part, Where::Node);
     if !plugins.handles_any(topics) {
-        return 0;
+        return PrepEnd::Done;
     }
     let (id, limit) = (job.id, plugins.daemon().prep_timeout());
     let (job, node) = job.parts(state);
@@ -114,13 +122,12 @@ pub fn on_node(plugins: &Plugins, part: Part, job: NodeJob) -> i32 {
         Some(limit) => receiver.recv_timeout(limit.saturating_add(GRACE)),
     };
     match end {
-        Ok(Some(PrepEnd::Done)) => 0,
-        // Also when slurmd ends, which is no success.
-        Ok(_) => FAILED,
+        Ok(Some(end)) => end,
+        Ok(None) => PrepEnd::Failed("slurmd ends".to_owned()),
         Err(_) => {
             let text = format!("jobtap: {part:?}: job {id}: a handler does not return");
             plugins.daemon().log(Level::Error, &text);
-            FAILED
+            PrepEnd::TimedOut
         }
     }
 }
