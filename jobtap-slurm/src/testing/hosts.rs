@@ -181,6 +181,7 @@ impl TestSlurmPrep {
         ends.into_iter().try_for_each(|end| match end {
             PrepEnd::Done => Ok(()),
             PrepEnd::Failed(text) => Err(text),
+            PrepEnd::Cancelled => Err("the job was cancelled".to_owned()),
             PrepEnd::TimedOut => Err("no end within PrologEpilogTimeout".to_owned()),
         })
     }

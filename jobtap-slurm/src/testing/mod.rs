@@ -36,7 +36,7 @@
 mod hosts;
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -178,6 +178,8 @@ pub struct Recorder {
     configured_at: AtomicI64,
     log: Mutex<Vec<(Level, String)>>,
     ended: Mutex<Vec<(Part, u32, PrepEnd)>>,
+    /// The jobs that were cancelled.
+    cancelled: Mutex<BTreeSet<u32>>,
     /// Processes that end at once, in place of real ones.
     processes: Option<Mutex<TestProcesses>>,
 }
@@ -207,6 +209,10 @@ impl Daemon for Recorder {
 
     fn controller_ended(&self, part: Part, job: u32, end: &PrepEnd) {
         lock(&self.ended).push((part, job, end.clone()));
+    }
+
+    fn is_over(&self, job: u32) -> bool {
+        lock(&self.cancelled).contains(&job)
     }
 
     fn run_process(&self, command: ProcessCommand) -> Option<ProcessCommand> {
@@ -376,6 +382,11 @@ impl TestSlurm {
     /// Begins a prolog or epilog of the controller, and returns whether it is waited for.
     pub fn in_controller(&self, part: Part, job: JobRecord) -> bool {
         self.controller.begin(&self.plugins, part, || job)
+    }
+
+    /// Cancels a job of the controller, which drops its prolog within a second or two.
+    pub fn cancel(&self, job: u32) {
+        lock(&self.recorder.cancelled).insert(job);
     }
 
     /// Waits until this many prologs and epilogs of the controller have ended, and returns them.

@@ -64,5 +64,5 @@ fn texts_and_lists_of_a_request_are_replaced_in_slurms_memory() {
         unsafe { free_texts(list, descriptor.count(place)) };
     }
     // SAFETY: nothing uses it any more.
-    unsafe { memory::free(memory) };
+    unsafe { free(memory) };
 }
