@@ -21,8 +21,8 @@ const STOP: Duration = Duration::from_secs(2);
 
 /// What runs beside the callbacks of plugins: futures, processes, and work that takes long.
 ///
-/// In a broker it is the [runtime](self) of the loaded file. In the test kit all of it happens on the test's
-/// own thread.
+/// In a broker it is a runtime of the loaded file, on a thread of its own. In the test kit all of it happens on
+/// the test's thread.
 pub trait Workers {
     /// Runs a future.
     fn spawn(&self, task: Task);
