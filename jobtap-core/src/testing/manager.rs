@@ -10,7 +10,7 @@ use super::exec::Execution;
 use super::job::TestJob;
 use super::processes::Processes;
 use super::store::MemoryStore;
-use super::tasks::Tasks;
+use super::tasks::TestTasks;
 use crate::engine::{
     Cred, Effect, Effects, Engine, ExecEvent, HostCheck, Input, LogLine, ReplyTo, Request,
     RequestError, Requester, RestoreError, Setup, Submission, TimerId,
@@ -53,7 +53,7 @@ pub struct TestManager {
     engine: Option<Engine>,
     remote: Arc<ReturnedCalls>,
     pub(super) store: MemoryStore,
-    tasks: Tasks,
+    tasks: TestTasks,
     now: Timestamp,
     /// Timers by the time at which they expire.
     timers: BTreeMap<(u64, TimerId), Timestamp>,
@@ -86,7 +86,7 @@ impl ReturnedCalls {
 impl Drop for TestManager {
     fn drop(&mut self) {
         self.engine = None;
-        self.tasks = Tasks::default();
+        self.tasks = TestTasks::default();
         self.remote.clear();
     }
 }
@@ -123,7 +123,7 @@ impl TestManager {
             engine: None,
             remote: Arc::default(),
             store: MemoryStore::default(),
-            tasks: Tasks::default(),
+            tasks: TestTasks::default(),
             now: Timestamp::from_secs(EPOCH),
             timers: BTreeMap::new(),
             replies: BTreeMap::new(),
@@ -290,7 +290,7 @@ impl TestManager {
         self.engine = None;
         self.steps_until_crash = None;
         self.remote.clear();
-        self.tasks = Tasks::default();
+        self.tasks = TestTasks::default();
         self.processes.forget();
         self.timers.clear();
         if let Err(error) = self.boot() {
