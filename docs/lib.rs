@@ -45,6 +45,7 @@ chapters! {
     resources = "resources.md";
     records = "records.md";
     trust = "trust.md";
+    performance = "performance.md";
     flux_commands = "flux-commands.md";
     custom_managers = "custom-managers.md";
     slurm = "slurm.md";

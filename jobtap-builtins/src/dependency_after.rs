@@ -11,7 +11,8 @@
 //! Flux's schemes are these. Two forms are our own: `afterstart:ID+5m` is satisfied five minutes after the
 //! start of the job, and `any-of:afterok:ID|afterstart:ID` as soon as one of its conditions is.
 //!
-//! The eventlog of the other job decides, so that a restart changes nothing.
+//! The eventlog of the other job decides, so that a restart changes nothing. A job that waits for some time after
+//! the start of another keeps that start in its data, since the other may be purged meanwhile.
 
 mod condition;
 
@@ -39,6 +40,10 @@ pub struct DependencyAfter {
     private: PrivateMode,
 }
 
+/// When jobs have started that a job waits for with a delay.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Starts(BTreeMap<JobId, Timestamp>);
+
 #[derive(Debug, Clone)]
 struct Waiter {
     dependent: JobId,
@@ -59,13 +64,13 @@ struct Delay {
 #[derive(Debug, Clone, Copy)]
 enum Status {
     Satisfied,
-    /// It will be satisfied at this time.
-    At(Timestamp),
+    /// It will be satisfied some time after the job's start, which was then.
+    After(Timestamp),
     Open,
     Never(Never),
 }
 
-#[jobtap_plugin(name = ".dependency-after", after = [".limit-duration"])]
+#[jobtap_plugin(name = ".dependency-after", after = [".limit-duration"], data = Starts)]
 impl DependencyAfter {
     #[on("conf.update")]
     fn conf(&mut self, conf: InstanceConf<PrivateMode>) {
@@ -85,6 +90,7 @@ impl DependencyAfter {
         &mut self,
         job: &Job,
         dependency: &Dependency,
+        starts: Data<'_, Starts>,
         cx: Cx<'_, JobDependency>,
         remote: Remote<Self>,
     ) -> Result<(), Reject> {
@@ -102,18 +108,21 @@ impl DependencyAfter {
         }
         let mut judged = Vec::new();
         for condition in conditions {
-            let status = match self.target(job, &condition, &cx) {
-                Ok(target) => status(&condition, target, cx.now()),
-                Err(_) if asked_again && scheme == ANY_OF => {
+            // Of a job that was purged meanwhile.
+            let start = match condition.delay {
+                Some(_) if asked_again => {
+                    starts.get().or_reject()?.0.get(&condition.target).copied()
+                }
+                _ => None,
+            };
+            let status = match (self.target(job, &condition, &cx), start) {
+                (Ok(target), _) => status(&condition, target, cx.now()),
+                (Err(_), Some(start)) => Status::After(start),
+                (Err(_), None) if asked_again && scheme == ANY_OF => {
                     // It was judged when the job ended, and has not satisfied the dependency.
                     Status::Never(Never::Ended)
                 }
-                Err(refusal) => match condition.delay {
-                    // The job has started, or the dependency would have failed with its end. Since it was
-                    // purged its start is not known, but was before now.
-                    Some(delay) if asked_again => Status::At(cx.now() + delay.as_secs()),
-                    _ => return Err(refusal),
-                },
+                (Err(refusal), None) => return Err(refusal),
             };
             judged.push((condition, status));
         }
@@ -133,7 +142,11 @@ impl DependencyAfter {
             match status {
                 Status::Satisfied => {}
                 Status::Never(never) => failed = Some((kind, target, never)),
-                Status::At(time) => {
+                Status::After(start) => {
+                    if starts.get().or_reject()?.0.get(&target) != Some(&start) {
+                        starts.update(|starts| starts.0.insert(target, start)).or_reject()?;
+                    }
+                    let time = start + delay.map_or(0.0, Fsd::as_secs);
                     self.delay(&remote, job.id(), target, description.clone(), time);
                     is_open = true;
                 }
@@ -169,7 +182,13 @@ impl DependencyAfter {
     }
 
     #[on("job.event.start")]
-    fn started(&mut self, job: &Job, cx: Cx<'_, JobEvent>, remote: Remote<Self>) {
+    fn started(
+        &mut self,
+        job: &Job,
+        starts: Data<'_, Starts>,
+        cx: Cx<'_, JobEvent>,
+        remote: Remote<Self>,
+    ) -> Result<(), HandlerError> {
         cx.unsubscribe(job);
         let started: Vec<Waiter> = match self.waiting.get_mut(&job.id()) {
             Some(all) => all.extract_if(.., |waiter| waiter.kind == Kind::Start).collect(),
@@ -179,11 +198,16 @@ impl DependencyAfter {
             match delay {
                 None => self.satisfied(&cx, dependent, &description),
                 Some(delay) => {
-                    let time = job.t_start().unwrap_or_else(|| cx.now()) + delay.as_secs();
+                    let start = job.t_start().unwrap_or_else(|| cx.now());
+                    if let Ok(dependent) = cx.active_job(dependent) {
+                        starts.of(dependent).update(|starts| starts.0.insert(job.id(), start))?;
+                    }
+                    let time = start + delay.as_secs();
                     self.delay(&remote, dependent, job.id(), description, time);
                 }
             }
         }
+        Ok(())
     }
 
     /// The job has left DEPEND, or was rejected, so it no longer waits for other jobs.
@@ -322,8 +346,8 @@ fn status(condition: &Condition<'_>, target: JobRef<'_>, now: Timestamp) -> Stat
         return Status::Never(never);
     }
     let delay = condition.delay.map_or(0.0, Fsd::as_secs);
-    let due = target.t_start().unwrap_or(now) + delay;
-    if delay > 0.0 && due > now { Status::At(due) } else { Status::Satisfied }
+    let start = target.t_start().unwrap_or(now);
+    if delay > 0.0 && start + delay > now { Status::After(start) } else { Status::Satisfied }
 }
 
 fn fail<T: TopicSet>(cx: &Cx<'_, T>, dependent: ActiveJob<'_>, description: &str, never: Never) {

@@ -12,6 +12,7 @@
 //! timeout = "10m"                             # PrologEpilogTimeout; default: none
 //! prolog-timeout = "2m"                       # for prologs only
 //! epilog-timeout = "30m"                      # for epilogs only
+//! prolog-flags = ["Serial"]                   # PrologFlags; Alloc and DeferBatch are always so
 //! cluster-name = "cluster"                    # SLURM_CLUSTER_NAME
 //! slurm-conf = "/etc/slurm/slurm.conf"        # SLURM_CONF
 //! ```
@@ -34,6 +35,7 @@ mod environment;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use futures_util::lock::{Mutex, OwnedMutexGuard};
 use jobtap_core::prelude::*;
 
 use self::environment::{Account, Context, Names, variables};
@@ -44,6 +46,45 @@ pub struct PrepScript {
     settings: Arc<Settings>,
     /// The users whose names are known.
     names: BTreeMap<Uid, Names>,
+    /// Held while scripts run on a node, by its host, if they run one after the other.
+    serial: BTreeMap<String, Arc<Mutex<()>>>,
+}
+
+/// A flag of Slurm's `PrologFlags`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+enum PrologFlag {
+    /// Prologs run when the job gets its resources, as they always do here.
+    Alloc,
+    /// The job starts when the prologs of all nodes have ended, as it always does here.
+    DeferBatch,
+    /// The prologs and epilogs of a node run one after the other.
+    Serial,
+    /// Not served.
+    Contain,
+    /// Not served.
+    ForceRequeueOnFail,
+    /// Not served.
+    NoHold,
+    /// Not served.
+    RunInJob,
+    /// Not served.
+    X11,
+}
+
+impl PrologFlag {
+    /// Why the flag is not served, if it is not.
+    const fn missing(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Alloc | Self::DeferBatch | Self::Serial => return None,
+            Self::Contain => "there is no step for processes from outside the job",
+            Self::ForceRequeueOnFail => {
+                "a job that is not to be requeued ends when its prolog fails"
+            }
+            Self::NoHold => "the tasks of every job wait for its prologs",
+            Self::RunInJob => "scripts run on the manager's host",
+            Self::X11 => "X11 is not forwarded",
+        })
+    }
 }
 
 /// A path or pattern, or several.
@@ -71,6 +112,8 @@ struct Settings {
     prolog_timeout: Option<Fsd>,
     /// How long an epilog may take, in place of `timeout`.
     epilog_timeout: Option<Fsd>,
+    /// Slurm's `PrologFlags`: `Alloc`, `DeferBatch`, `Serial`.
+    prolog_flags: Vec<PrologFlag>,
     /// `SLURM_CLUSTER_NAME`.
     cluster_name: Option<String>,
     /// `SLURM_CONF`.
@@ -120,7 +163,13 @@ impl PrepScript {
                 })?;
             }
         }
-        Ok(Self { settings: Arc::new(settings), names: BTreeMap::new() })
+        for flag in &settings.prolog_flags {
+            if let Some(why) = flag.missing() {
+                return Err(ConfError::new(format!("prolog-flags: {flag:?} is not served: {why}")));
+            }
+        }
+        let settings = Arc::new(settings);
+        Ok(Self { settings, names: BTreeMap::new(), serial: BTreeMap::new() })
     }
 
     #[on("slurm.prolog_slurmctld")]
@@ -179,6 +228,7 @@ impl Run {
         };
         let status = self.exit_status().await?;
         let variables = variables(self.context, &self.job, self.node.as_ref(), &account, status);
+        let _turn = self.turn(&settings).await?;
         for script in scripts {
             self.one(&script, &variables, settings.limit(self.context))
                 .await
@@ -187,10 +237,26 @@ impl Run {
         Ok(())
     }
 
+    /// Waits until no other scripts run on the node, if they run one after the other; none do until the value is
+    /// dropped.
+    async fn turn(&self, settings: &Settings) -> Result<Option<OwnedMutexGuard<()>>, String> {
+        let Some(node) = &self.node else { return Ok(None) };
+        if !settings.prolog_flags.contains(&PrologFlag::Serial) {
+            return Ok(None);
+        }
+        let host = node.host.clone();
+        let of_node = self.remote.call(|plugin, _| {
+            let of_node = plugin.serial.entry(host).or_default();
+            Arc::clone(of_node)
+        });
+        let of_node = of_node.await.map_err(|error| error.to_string())?;
+        Ok(Some(of_node.lock_owned().await))
+    }
+
     async fn one(
         &self,
         script: &str,
-        variables: &BTreeMap<&'static str, String>,
+        variables: &BTreeMap<String, String>,
         limit: Option<f64>,
     ) -> Result<(), String> {
         // `env -i`: the manager's own variables, its PATH among them, are not the script's.

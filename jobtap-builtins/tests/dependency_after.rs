@@ -228,8 +228,7 @@ fn a_delay_outlives_a_restart_and_the_other_job() {
         m.assert_state(waits, State::Depend);
         m.advance(0.5);
         m.assert_state(waits, State::Depend);
-        // The start of a purged job isn't known any more: the whole delay counts from the restart.
-        m.advance(if purged { 300.0 } else { 1.0 });
+        m.advance(1.0);
         m.assert_events(waits, RELEASED);
     }
     let (mut m, _, waits) = delayed();
@@ -237,6 +236,30 @@ fn a_delay_outlives_a_restart_and_the_other_job() {
     m.assert_state(waits, State::Depend);
     m.advance(2.0);
     m.assert_events(waits, RELEASED);
+}
+
+#[test]
+fn a_delay_after_a_purged_job_counts_at_every_submission() {
+    let mut m = manager();
+    let target = m.submit(TestJob::new().run_for(60.0)).unwrap();
+    m.advance(100.0);
+    // Its start is seen when the job is submitted, and a second one is never satisfied.
+    let held = m.submit(TestJob::new().urgency(0)).unwrap();
+    let text = format!("any-of:afterstart:{target}+5m|afterok:{held}");
+    let [alone, either] = [format!("afterstart:{target}+5m"), text]
+        .map(|dependency| m.submit(TestJob::new().dependency(&dependency)).unwrap());
+    m.purge(target).unwrap();
+    for _ in 0..2 {
+        m.crash_and_restart();
+        m.advance(99.0);
+    }
+    for waits in [alone, either] {
+        m.assert_state(waits, State::Depend);
+    }
+    m.advance(5.0);
+    for waits in [alone, either] {
+        m.assert_events(waits, RELEASED);
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use jobtap_builtins::{PrepScript, PriorityDefault};
 use jobtap_core::plugin::Process;
 use jobtap_core::prelude::*;
+use jobtap_core::resource::Children;
 use jobtap_core::testing::{TestJob, TestManager};
 use serde_json::{Value, json};
 
@@ -96,6 +97,7 @@ fn each_script_gets_the_variables_of_its_context() {
         assert_eq!(variables["SLURM_JOB_ACCOUNT"], "chem");
         assert_eq!(variables["SLURM_JOB_RESTART_COUNT"], "0");
         assert!(!variables.contains_key("PATH"));
+        assert!(!variables.keys().any(|name| name.starts_with("SLURM_ARRAY_")), "{variables:?}");
     }
     let context = |variables: &BTreeMap<String, String>| variables["SLURM_SCRIPT_CONTEXT"].clone();
     assert_eq!(context(&prolog), "prolog_slurmd");
@@ -112,6 +114,166 @@ fn each_script_gets_the_variables_of_its_context() {
     assert!(!prepare.contains_key("SLURM_JOB_EXIT_CODE"));
     assert_eq!(account["SLURM_JOB_EXIT_CODE"], "1280");
     assert_eq!(epilog["SLURM_JOB_EXIT_CODE2"], "5:0");
+}
+
+/// A manager on two hosts with four cores and four GPUs each.
+fn manager_with_gpus(table: Value) -> TestManager {
+    let hosts = "testhost[0-1]".parse().unwrap();
+    let resources = ResourceSet::uniform(0, &hosts, Children::new((0..=3).into(), (0..=3).into()));
+    let config = json!({
+        "job-manager": {"plugins": [{"load": "prep-script"}]},
+        "plugins": {"prep-script": table},
+    });
+    let builder = TestManager::new().plugin::<PriorityDefault>().linked::<PrepScript>();
+    builder.resources(resources).config(config).start()
+}
+
+#[test]
+fn scripts_of_nodes_are_told_of_the_gpus_there() {
+    let mut m = manager_with_gpus(all());
+    // The first jobs take the first two GPUs of both nodes.
+    for _ in 0..2 {
+        m.submit(TestJob::new().gpus_per_task(2)).unwrap();
+    }
+    let id = m.submit(TestJob::new().gpus_per_task(2)).unwrap();
+    m.submit(TestJob::new()).unwrap();
+    m.finish(id, 0);
+    let number = id.as_u64().to_string();
+    let names = [
+        "SLURM_JOB_GPUS",
+        "CUDA_VISIBLE_DEVICES",
+        "GPU_DEVICE_ORDINAL",
+        "ROCR_VISIBLE_DEVICES",
+        "ZE_AFFINITY_MASK",
+    ];
+    for (script, variables) in scripts(&m) {
+        let is_of_node = ["/etc/prolog", "/etc/epilog", "/etc/scrub"].contains(&script.as_str());
+        let expected = is_of_node && variables["SLURM_JOB_ID"] == number;
+        for name in names {
+            let gpus = variables.get(name).map(String::as_str);
+            match expected {
+                true => assert_eq!(gpus, Some("2,3"), "{script} {name}"),
+                false => assert_ne!(gpus, Some("2,3"), "{script} {name}"),
+            }
+            assert!(gpus.is_none() || is_of_node, "{script} {name}");
+        }
+    }
+    let last = scripts(&m).into_iter().rfind(|(script, _)| script == "/etc/prolog");
+    assert!(!last.unwrap().1.contains_key("SLURM_JOB_GPUS"));
+}
+
+#[test]
+fn scripts_of_the_controller_are_told_of_the_array() {
+    let array = |id: Option<u64>| {
+        json!({"array_job_id": id, "array_task_id": 7, "array_task_cnt": 3, "array_task_min": 3,
+            "array_task_max": 11, "array_task_step": 4})
+    };
+    let mut m = manager(all());
+    let first = m.submit(TestJob::new().attribute("slurm", array(None))).unwrap();
+    m.submit(TestJob::new().attribute("slurm", array(Some(77)))).unwrap();
+    let all = scripts(&m);
+    let of = |variables: &BTreeMap<String, String>| {
+        let array = variables.iter().filter(|(name, _)| name.starts_with("SLURM_ARRAY_"));
+        array.map(|(name, value)| format!("{}={value}", &name[12..])).collect::<Vec<_>>().join(" ")
+    };
+    let numbers = "TASK_COUNT=3 TASK_ID=7 TASK_MAX=11 TASK_MIN=3 TASK_STEP=4";
+    // The id of the array is that of its first job.
+    assert_eq!(of(&all[0].1), format!("JOB_ID={} {numbers}", first.as_u64()));
+    assert_eq!(of(&all[1].1), "");
+    assert_eq!(of(&all[2].1), format!("JOB_ID=77 {numbers}"));
+}
+
+#[test]
+fn spank_variables_reach_scripts_if_all_are_safe() {
+    let mut m = manager(all());
+    for variables in [json!(["SPANK_A=1", "SPANK_B=x=y"]), json!(["SPANK_A=1", "PATH=/tmp"])] {
+        m.submit(TestJob::new().attribute("slurm", json!({"spank_job_env": variables}))).unwrap();
+    }
+    let all = scripts(&m);
+    for (_, variables) in &all[..2] {
+        assert_eq!((&*variables["SPANK_A"], &*variables["SPANK_B"]), ("1", "x=y"));
+    }
+    for (_, variables) in &all[2..] {
+        assert!(!variables.contains_key("SPANK_A") && !variables.contains_key("PATH"));
+    }
+}
+
+#[test]
+fn the_variables_of_newer_versions_are_set() {
+    let mut m = manager(all());
+    let slurm = json!({"extra": "x", "core_spec": 0x8002, "selinux_context": "c"});
+    let job = TestJob::new().attribute("slurm", slurm).attribute("qos", "high").duration(90.0);
+    let id = m.submit(job).unwrap();
+    let start = m.job(id).t_alloc().unwrap().as_secs().floor();
+    for (script, variables) in scripts(&m) {
+        assert_eq!(variables["SLURM_JOB_START_TIME"], start.to_string(), "{script}");
+        assert_eq!(variables["SLURM_JOB_END_TIME"], (start + 90.0).to_string(), "{script}");
+        assert_eq!((&*variables["SLURM_JOB_QOS"], &*variables["SLURM_JOB_EXTRA"]), ("high", "x"));
+        assert_eq!(variables["SLURM_JOB_SELINUX_CONTEXT"], "c");
+        assert_eq!(variables["SLURM_JOB_OVERSUBSCRIBE"], "OK");
+        let threads = variables.get("SLURM_JOB_CORE_SPEC_TYPE").map(String::as_str);
+        assert_eq!(threads, (script == "/etc/prolog").then_some("threads"), "{script}");
+    }
+    assert_eq!(scripts(&m)[1].1["SLURM_JOB_CORE_SPEC_COUNT"], "2");
+}
+
+/// The nodes on which scripts run now.
+fn busy(m: &TestManager) -> Vec<String> {
+    let running = m.running_processes().filter_map(|(process, _)| script(process));
+    let mut nodes: Vec<String> =
+        running.map(|(_, variables)| variables["SLURMD_NODENAME"].clone()).collect();
+    nodes.sort();
+    nodes
+}
+
+#[test]
+fn serial_scripts_of_a_node_run_one_after_the_other() {
+    let table = json!({"prolog": "/etc/prolog", "prolog-flags": ["Alloc", "Serial"]});
+    let mut m = manager(table);
+    m.hold_processes();
+    let ids = [0; 4].map(|_| m.submit(TestJob::new().ntasks(2)).unwrap());
+    look_up(&mut m);
+    assert_eq!(busy(&m), ["testhost0", "testhost1"]);
+    assert_eq!(scripts(&m).len(), 2);
+    // One ends and the other is killed: both nodes go on with the next job.
+    m.end_process("/usr/bin/env", WaitStatus::SUCCESS);
+    assert_eq!(scripts(&m).len(), 3);
+    for id in ids {
+        let is_open = scripts(&m)[..2].iter().any(|(_, variables)| {
+            variables["SLURM_JOB_ID"] == id.as_u64().to_string() && !m.job(id).event_posted("start")
+        });
+        if is_open {
+            m.cancel(id).unwrap();
+        }
+    }
+    assert_eq!(scripts(&m).len(), 4);
+    assert_eq!(busy(&m), ["testhost0", "testhost1"]);
+
+    let mut m = manager(json!({"prolog": "/etc/prolog"}));
+    m.hold_processes();
+    for _ in 0..4 {
+        m.submit(TestJob::new().ntasks(2)).unwrap();
+    }
+    look_up(&mut m);
+    assert_eq!(busy(&m).len(), 4);
+}
+
+#[test]
+fn flags_that_are_not_served_are_refused_with_the_reason() {
+    for (flag, why) in [
+        ("Contain", "there is no step for processes from outside the job"),
+        ("ForceRequeueOnFail", "a job that is not to be requeued ends when its prolog fails"),
+        ("NoHold", "the tasks of every job wait for its prologs"),
+        ("RunInJob", "scripts run on the manager's host"),
+        ("X11", "X11 is not forwarded"),
+    ] {
+        let text = refusal(json!({"prolog-flags": ["Serial", flag]}));
+        assert!(text.ends_with(&format!("prolog-flags: {flag} is not served: {why}")), "{text}");
+    }
+    for flags in [json!(["Alloc"]), json!(["DeferBatch", "Serial"])] {
+        assert_eq!(refusal(json!({"prolog-flags": flags})), "");
+    }
+    assert!(refusal(json!({"prolog-flags": ["Parallel"]})).contains("Parallel"));
 }
 
 #[test]
@@ -151,20 +313,18 @@ fn a_script_that_takes_too_long_is_killed() {
     m.assert_exception(id, "prolog", note);
 }
 
+/// What a manager with this table says at its start; nothing if it starts.
+fn refusal(table: Value) -> String {
+    let config = json!({
+        "job-manager": {"plugins": [{"load": "prep-script"}]},
+        "plugins": {"prep-script": table},
+    });
+    let started = TestManager::new().linked::<PrepScript>().config(config).try_start();
+    started.err().unwrap_or_default()
+}
+
 #[test]
 fn a_bad_table_is_refused_by_its_key() {
-    let refusal = |table: Value| {
-        let config = json!({
-            "job-manager": {"plugins": [{"load": "prep-script"}]},
-            "plugins": {"prep-script": table},
-        });
-        TestManager::new()
-            .linked::<PrepScript>()
-            .config(config)
-            .try_start()
-            .err()
-            .unwrap_or_default()
-    };
     let relative = refusal(json!({"prolog": "prolog.sh"}));
     assert!(relative.ends_with("prolog: prolog.sh: must be an absolute path"), "{relative}");
     let pattern = refusal(json!({"epilog": ["/etc/[a"]}));

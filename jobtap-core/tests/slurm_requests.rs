@@ -329,6 +329,36 @@ mod submissions {
         }
     }
 
+    /// Says what a change is about.
+    #[derive(Default)]
+    struct Naming;
+
+    #[jobtap_plugin(name = "naming")]
+    impl Naming {
+        #[on("slurm.job_modify")]
+        fn modify(desc: Descriptor<'_>, cx: Cx<'_, SlurmJobModify>) {
+            let (limit, name) = (desc.time_limit, desc.name.as_deref());
+            cx.user_message(format!("{limit:?} {name:?} {:?}", desc.account));
+        }
+
+        #[on("job.update.attributes.system.duration", "job.update.attributes.system.job.name")]
+        fn allow(&self) -> Update {
+            Update::allow()
+        }
+    }
+
+    #[test]
+    fn a_change_describes_what_the_user_names() {
+        let mut m = with::<Naming>();
+        let job = TestJob::new().duration(600.0).name("app").attribute("bank", "chem").urgency(0);
+        let id = m.submit(job).unwrap();
+        // It is the same as before, and asked for all the same.
+        m.update(id, DURATION, 600.0).unwrap();
+        assert_eq!(m.messages(), ["Some(10) None None"]);
+        m.update(id, "attributes.system.job.name", "app").unwrap();
+        assert_eq!(m.messages(), ["None Some(\"app\") None"]);
+    }
+
     #[test]
     fn a_change_that_no_job_can_have_is_refused_in_words() {
         let mut m = with::<Impossible>();

@@ -4,13 +4,16 @@
 //! records the calls, so that the adapter's rules are tested where there is no Flux.
 
 use std::ffi::CStr;
-use std::fmt;
+use std::{fmt, io};
 
 use jobtap_core::host::ReplyTo;
 use jobtap_core::job::JobId;
 use jobtap_core::plugin::Level;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+
+use crate::runtime::Runtime;
+pub use crate::runtime::Workers;
 
 /// A JSON value that Flux lends.
 pub trait Lend: Clone + Send + 'static {
@@ -44,7 +47,7 @@ impl Errno {
 
 impl fmt::Display for Errno {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        std::io::Error::from_raw_os_error(self.0).fmt(f)
+        io::Error::from_raw_os_error(self.0).fmt(f)
     }
 }
 
@@ -184,4 +187,12 @@ pub trait Flux: 'static {
 
     /// `flux_respond_error`: the last response.
     fn respond_error(&self, to: ReplyTo, errno: i32, text: &str);
+
+    /// Starts what runs beside the callbacks.
+    ///
+    /// # Errors
+    /// When the system has no thread left.
+    fn workers(&self) -> io::Result<Box<dyn Workers>> {
+        Ok(Box::new(Runtime::start()?))
+    }
 }

@@ -44,6 +44,11 @@ impl Inbox {
         std::mem::take(&mut self.lock().calls)
     }
 
+    /// Whether there is no work.
+    pub fn is_empty(&self) -> bool {
+        self.lock().calls.is_empty()
+    }
+
     /// Drops the work that is there, and what will come.
     pub fn close(&self) {
         let calls = {

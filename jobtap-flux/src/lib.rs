@@ -44,6 +44,7 @@ pub mod flux;
 mod inbox;
 mod process;
 mod runtime;
+pub mod testing;
 
 #[cfg(test)]
 mod tests;

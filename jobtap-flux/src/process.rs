@@ -282,7 +282,7 @@ async fn read(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::Runtime;
+    use crate::runtime::{Runtime, Workers};
 
     fn run(process: Process) -> Result<ProcessEnd, ProcessError> {
         let runtime = Runtime::start().unwrap();

@@ -19,6 +19,24 @@ use crate::process::Processes;
 /// How long an unload waits for the thread. A future that blocks it keeps it, and the file stays in memory.
 const STOP: Duration = Duration::from_secs(2);
 
+/// What runs beside the callbacks of plugins: futures, processes, and work that takes long.
+///
+/// In a broker it is a runtime of the loaded file, on a thread of its own. In the test kit all of it happens on
+/// the test's thread.
+pub trait Workers {
+    /// Runs a future.
+    fn spawn(&self, task: Task);
+
+    /// Runs or signals a process.
+    fn process(&self, plugin: PluginKey, command: ProcessCommand);
+
+    /// Runs work on a thread that nothing else waits for, or drops it.
+    fn blocking(&self, plugin: PluginKey, command: BlockingCommand);
+
+    /// Drops all futures, and ends what runs. Returns whether all has ended.
+    fn stop(&self) -> bool;
+}
+
 /// The runtime. Dropping it stops it.
 #[derive(Debug)]
 pub(crate) struct Runtime {
@@ -52,25 +70,24 @@ impl Runtime {
         })
     }
 
-    /// Runs a future.
-    pub(crate) fn spawn(&self, task: Task) {
-        self.handle.spawn(task.0);
-    }
-
     #[cfg(test)]
     pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         self.handle.block_on(future)
     }
+}
 
-    /// Runs or signals a process.
-    pub(crate) fn process(&self, plugin: PluginKey, command: ProcessCommand) {
+impl Workers for Runtime {
+    fn spawn(&self, task: Task) {
+        self.handle.spawn(task.0);
+    }
+
+    fn process(&self, plugin: PluginKey, command: ProcessCommand) {
         if let Some(work) = self.processes.command(plugin, command) {
             self.handle.spawn(work);
         }
     }
 
-    /// Runs work on a thread that nothing else waits for, or drops it.
-    pub(crate) fn blocking(&self, plugin: PluginKey, command: BlockingCommand) {
+    fn blocking(&self, plugin: PluginKey, command: BlockingCommand) {
         match command {
             BlockingCommand::DropAll => {
                 self.dropped.lock().unwrap_or_else(PoisonError::into_inner).insert(plugin);
@@ -89,8 +106,8 @@ impl Runtime {
         }
     }
 
-    /// Drops all futures and ends the thread; waits for that, but not for ever. Returns whether it has ended.
-    pub(crate) fn stop(&self) -> bool {
+    /// Waits for the thread, but not for ever.
+    fn stop(&self) -> bool {
         let stop = self.stop.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some((stop, end)) = stop else { return true };
         // Fails when the thread has ended.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use jobtap_core::host::ProcessCommand;
 use jobtap_core::plugin::Level;
 
 /// The daemon that has loaded the file: slurmctld or slurmd.
@@ -28,6 +29,18 @@ pub trait Daemon: Send + Sync + 'static {
     /// Tells slurmctld how the controller's prolog or epilog of a job has ended. Waits for slurmctld's locks, so
     /// it is called from a thread that holds no lock and that nothing waits for.
     fn controller_ended(&self, part: Part, job: u32, end: &PrepEnd);
+
+    /// Whether a job of slurmctld's is over, such as one that was cancelled: nothing waits for its prolog any more.
+    /// It waits for slurmctld's locks as [`controller_ended`](Self::controller_ended) does.
+    fn is_over(&self, _job: u32) -> bool {
+        false
+    }
+
+    /// Runs or signals a process of a plugin. Returns what the adapter is to do itself, which a real daemon leaves
+    /// all to it.
+    fn run_process(&self, command: ProcessCommand) -> Option<ProcessCommand> {
+        Some(command)
+    }
 }
 
 /// A prolog or an epilog.
@@ -48,4 +61,6 @@ pub enum PrepEnd {
     Failed(String),
     /// They took longer than `PrologEpilogTimeout`.
     TimedOut,
+    /// The job was cancelled meanwhile.
+    Cancelled,
 }

@@ -22,6 +22,9 @@ use crate::worker::{Plugins, PrepCall};
 /// has passed, unless a handler hangs.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// How often slurmctld is asked whether the job of a prolog is over. It tells its plugins nothing of that.
+const POLL: Duration = Duration::from_secs(1);
+
 /// The wait status with which a failure is told: exit code 1.
 pub const FAILED: i32 = 1 << 8;
 
@@ -95,18 +98,27 @@ impl NodeJob {
 
 /// Runs the handlers of slurmd's Prolog or Epilog, and waits for them. Returns a wait status: 0 is success.
 pub fn on_node(plugins: &Plugins, part: Part, job: NodeJob) -> i32 {
+    match node_end(plugins, part, job) {
+        PrepEnd::Done => 0,
+        _ => FAILED,
+    }
+}
+
+/// Runs the handlers of slurmd's Prolog or Epilog, and waits for them.
+pub(crate) fn node_end(plugins: &Plugins, part: Part, job: NodeJob) -> PrepEnd {
     let state = match part {
         Part::Prolog => State::Run,
         Part::Epilog => State::Cleanup,
     };
     let topics = topics(part, Where::Node);
     if !plugins.handles_any(topics) {
-        return 0;
+        return PrepEnd::Done;
     }
     let (id, limit) = (job.id, plugins.daemon().prep_timeout());
     let (job, node) = job.parts(state);
     let (sender, receiver) = channel();
-    plugins.begin_prep(PrepCall { topics, job, node: Some(node) }, move |end| {
+    let key = plugins.prep_key();
+    plugins.begin_prep(key, PrepCall { topics, job, node: Some(node) }, move |end| {
         let _ = sender.send(end);
     });
     let end = match limit {
@@ -114,13 +126,12 @@ pub fn on_node(plugins: &Plugins, part: Part, job: NodeJob) -> i32 {
         Some(limit) => receiver.recv_timeout(limit.saturating_add(GRACE)),
     };
     match end {
-        Ok(Some(PrepEnd::Done)) => 0,
-        // Also when slurmd ends, which is no success.
-        Ok(_) => FAILED,
+        Ok(Some(end)) => end,
+        Ok(None) => PrepEnd::Failed("slurmd ends".to_owned()),
         Err(_) => {
             let text = format!("jobtap: {part:?}: job {id}: a handler does not return");
             plugins.daemon().log(Level::Error, &text);
-            FAILED
+            PrepEnd::TimedOut
         }
     }
 }
@@ -133,8 +144,29 @@ pub struct Controller {
 }
 
 enum Watch {
-    Began { serial: u64, part: Part, job: u32, until: Option<Instant> },
+    Began(Began),
     Ended { serial: u64, end: PrepEnd },
+}
+
+/// A prolog or epilog that has begun.
+struct Began {
+    serial: u64,
+    part: Part,
+    job: u32,
+    until: Option<Instant>,
+    /// Drops its work. Of an epilog and once it was called there is no such function.
+    cancel: Option<Box<dyn FnOnce() + Send>>,
+}
+
+/// Drops the prologs of jobs that are over.
+fn cancel_those_over(open: &mut [Began], daemon: &dyn Daemon) {
+    for began in open.iter_mut().filter(|began| began.cancel.is_some()) {
+        if daemon.is_over(began.job)
+            && let Some(cancel) = began.cancel.take()
+        {
+            cancel();
+        }
+    }
 }
 
 impl fmt::Debug for Controller {
@@ -155,9 +187,12 @@ impl Controller {
         let thread = std::thread::Builder::new().name("jobtap-prep".to_owned());
         thread.spawn(move || {
             daemon.prepare_thread();
-            let mut open: Vec<(u64, Part, u32, Option<Instant>)> = Vec::new();
+            let mut open: Vec<Began> = Vec::new();
+            let mut asked = Instant::now();
             loop {
-                let next = open.iter().filter_map(|(.., until)| *until).min();
+                let until = open.iter().filter_map(|began| began.until).min();
+                let is_asked = open.iter().any(|began| began.cancel.is_some());
+                let next = until.into_iter().chain(is_asked.then(|| asked + POLL)).min();
                 let message = match next {
                     None => watched.recv().map_err(|_| RecvTimeoutError::Disconnected),
                     Some(until) => {
@@ -165,23 +200,32 @@ impl Controller {
                     }
                 };
                 let (serial, end) = match message {
-                    Ok(Watch::Began { serial, part, job, until }) => {
-                        open.push((serial, part, job, until));
+                    Ok(Watch::Began(began)) => {
+                        if open.is_empty() {
+                            asked = Instant::now();
+                        }
+                        open.push(began);
                         continue;
                     }
                     Ok(Watch::Ended { serial, end }) => (serial, end),
                     Err(RecvTimeoutError::Timeout) => {
-                        let late = open.iter().find(|(.., until)| *until == next);
-                        let Some((serial, ..)) = late else { continue };
-                        (*serial, PrepEnd::TimedOut)
+                        let now = Instant::now();
+                        if is_asked && now >= asked + POLL && !is_stopped.load(Ordering::Relaxed) {
+                            asked = now;
+                            cancel_those_over(&mut open, &*daemon);
+                        }
+                        let is_late =
+                            |began: &&Began| began.until.is_some_and(|until| until <= now);
+                        let Some(late) = open.iter().find(is_late) else { continue };
+                        (late.serial, PrepEnd::TimedOut)
                     }
                     Err(RecvTimeoutError::Disconnected) => return,
                 };
                 // One that has been given up before is not told twice: slurmctld counts them.
-                let Some(place) = open.iter().position(|(other, ..)| *other == serial) else {
+                let Some(place) = open.iter().position(|began| began.serial == serial) else {
                     continue;
                 };
-                let (_, part, job, _) = open.swap_remove(place);
+                let Began { part, job, .. } = open.swap_remove(place);
                 if !is_stopped.load(Ordering::Relaxed) {
                     daemon.controller_ended(part, job, &end);
                 }
@@ -207,7 +251,11 @@ impl Controller {
         let limit = plugins.daemon().prep_timeout();
         let until = limit.and_then(|limit| Instant::now().checked_add(limit.saturating_add(GRACE)));
         let job = record.job_id;
-        if self.watch.send(Watch::Began { serial, part, job, until }).is_err() {
+        let key = plugins.prep_key();
+        let cancels = || Box::new(plugins.cancels_prep(key)) as Box<dyn FnOnce() + Send>;
+        let cancel = (part == Part::Prolog).then(cancels);
+        let began = Began { serial, part, job, until, cancel };
+        if self.watch.send(Watch::Began(began)).is_err() {
             return false;
         }
         let mut parts = job::parts_of_record(&record);
@@ -216,7 +264,7 @@ impl Controller {
             Part::Epilog => State::Cleanup,
         };
         let watch = self.watch.clone();
-        plugins.begin_prep(PrepCall { topics, job: parts, node: None }, move |end| {
+        plugins.begin_prep(key, PrepCall { topics, job: parts, node: None }, move |end| {
             // Plugins that have stopped tell nothing: slurmctld ends, and begins this anew when it starts.
             if let Some(end) = end {
                 let _ = watch.send(Watch::Ended { serial, end });

@@ -158,6 +158,43 @@ fn a_prolog_that_takes_too_long_is_given_up() {
 }
 
 #[test]
+fn the_prolog_of_a_cancelled_job_is_dropped() {
+    let slurm = TestSlurm::new().prep().plugin::<Later>().start().unwrap();
+    for job in [4, 5] {
+        assert!(slurm.in_controller(Part::Prolog, JobRecord { job_id: job, ..in_controller(4) }));
+    }
+    let begin = Instant::now();
+    slurm.cancel(4);
+    assert_eq!(slurm.ended(1), [(Part::Prolog, 4, PrepEnd::Cancelled)]);
+    assert!(begin.elapsed() < Duration::from_secs(8), "{:?}", begin.elapsed());
+    let line = "jobtap: later: slurm.prolog_slurmctld: job 4: dropped, since the job was cancelled";
+    assert_eq!(slurm.log(Level::Info).last().map(String::as_str), Some(line));
+    assert_eq!(slurm.log(Level::Error), [""; 0]);
+}
+
+#[derive(Default)]
+struct RunsOn;
+
+#[jobtap_plugin(name = "runs-on")]
+impl RunsOn {
+    #[on("slurm.prolog_slurmctld", on_cancel = "run-on")]
+    async fn prepare(remote: Remote<Self>) -> Result<(), PrologFailed> {
+        remote.sleep(2.5).await?;
+        remote.call(|_, cx| cx.log(Level::Warning, "tidied up")).await?;
+        Ok(())
+    }
+}
+
+#[test]
+fn work_that_runs_on_is_waited_for_in_the_prolog_of_a_cancelled_job() {
+    let slurm = TestSlurm::new().prep().plugin::<RunsOn>().start().unwrap();
+    assert!(slurm.in_controller(Part::Prolog, in_controller(1)));
+    slurm.cancel(1);
+    assert_eq!(slurm.ended(1), [(Part::Prolog, 1, PrepEnd::Cancelled)]);
+    assert_eq!(slurm.log(Level::Warning), ["jobtap: runs-on: tidied up"]);
+}
+
+#[test]
 fn prologs_run_at_the_same_time() {
     let limit = Duration::from_millis(600);
     let slurm = TestSlurm::new().prep().plugin::<Later>().prep_timeout(limit).start().unwrap();

@@ -12,7 +12,7 @@
 //! ```
 
 pub mod archive;
-pub mod bench;
+mod bench;
 pub mod build;
 mod cli;
 pub mod client;
@@ -22,6 +22,7 @@ pub mod exec;
 mod files;
 mod limited;
 mod open_files;
+mod rlimits;
 pub mod rpc;
 mod shown;
 mod stderr;

@@ -88,16 +88,57 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) async fn requester(uid: u32) -> Requester {
     // Requests come over a socket of this host.
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let mut getent = tokio::process::Command::new("getent");
-    getent.args(["passwd", "--", &uid.to_string()]).stdin(Stdio::null()).stderr(Stdio::null());
-    let answer = tokio::time::timeout(PATIENCE, getent.kill_on_drop(true).output()).await;
-    let text = match answer {
-        Ok(Ok(output)) => String::from_utf8_lossy(&output.stdout).into_owned(),
-        Ok(Err(_)) => std::fs::read_to_string("/etc/passwd").unwrap_or_default(),
-        Err(_) => String::new(),
+    let asked = async {
+        let passwd = match getent(&["passwd", "--", &uid.to_string()]).await {
+            Ok(text) => text,
+            Err(_) => std::fs::read_to_string("/etc/passwd").unwrap_or_default(),
+        };
+        let (name, group) = passwd.lines().find_map(|line| entry_of(line, uid)).unzip();
+        let groups = match (&name, group) {
+            (Some(name), Some(group)) => groups(name, group).await,
+            _ => Vec::new(),
+        };
+        (name, group, groups)
     };
-    let (name, group) = text.lines().find_map(|line| entry_of(line, uid)).unzip();
-    Requester { name, group, host: Some(host) }
+    let (name, group, groups) = tokio::time::timeout(PATIENCE, asked).await.unwrap_or_default();
+    Requester { name, group, groups, host: Some(host) }
+}
+
+/// The output of getent(1), which is empty if it finds nothing.
+async fn getent(words: &[&str]) -> std::io::Result<String> {
+    let mut getent = tokio::process::Command::new("getent");
+    getent.args(words).stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    Ok(String::from_utf8_lossy(&getent.output().await?.stdout).into_owned())
+}
+
+/// The names of a user's groups, of which `primary` is one.
+async fn groups(user: &str, primary: u32) -> Vec<String> {
+    let Ok(text) = getent(&["initgroups", "--", user]).await else {
+        let text = std::fs::read_to_string("/etc/group").unwrap_or_default();
+        return groups_in_file(&text, user, primary);
+    };
+    let mut numbers: Vec<&str> =
+        text.split_whitespace().skip(1).filter(|word| word.parse::<u32>().is_ok()).collect();
+    let primary = primary.to_string();
+    numbers.push(&primary);
+    let words = ["group", "--"].into_iter().chain(numbers).collect::<Vec<_>>();
+    let text = getent(&words).await.unwrap_or_default();
+    let name = |line: &str| line.split(':').next().map(str::to_owned);
+    let mut names: Vec<String> = text.lines().filter_map(name).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// The names of a user's groups in a text of group(5).
+fn groups_in_file(text: &str, user: &str, primary: u32) -> Vec<String> {
+    let of_line = |line: &str| {
+        let fields: Vec<&str> = line.split(':').collect();
+        let [name, _, number, members] = fields.as_slice() else { return None };
+        let is_member = members.split(',').any(|member| member == user);
+        (is_member || number.parse() == Ok(primary)).then(|| (*name).to_owned())
+    };
+    text.lines().filter_map(of_line).collect()
 }
 
 /// The name and the primary group in a passwd(5) line of this user.
@@ -139,6 +180,21 @@ mod tests {
         assert!(root.host.is_some_and(|host| !host.is_empty()));
         let unknown = requester(4_000_000_123).await;
         assert_eq!((unknown.name, unknown.group), (None, None));
+    }
+
+    #[test]
+    fn groups_are_read_from_a_file_where_getent_is_missing() {
+        let text = "root:x:0:\nusers:x:100:\nchem:x:200:bob,ada\nbio:x:300:adam\nbroken\n";
+        assert_eq!(groups_in_file(text, "ada", 100), ["users", "chem"]);
+        assert_eq!(groups_in_file(text, "eve", 7), [""; 0]);
+    }
+
+    #[test]
+    fn the_system_knows_the_groups_of_root() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let root = runtime.block_on(requester(0));
+        assert_eq!(root.name.as_deref(), Some("root"));
+        assert!(root.groups.contains(&"root".to_owned()), "{root:?}");
     }
 
     #[test]

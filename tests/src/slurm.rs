@@ -65,7 +65,8 @@ impl Slurm {
     #[track_caller]
     pub fn start(script: impl FnOnce(&Path) -> String) -> Self {
         Self::start_with(
-            "JobSubmitPlugins=lua\nGresTypes=gpu\nNodeName=DEFAULT Gres=gpu:8",
+            "JobSubmitPlugins=lua\nGresTypes=gpu\n\
+             NodeName=DEFAULT Gres=gpu:8 Feature=a,b,gpu,hbm80g,mc,perf",
             |etc| {
                 let script = script(etc);
                 write(&etc.join("job_submit.lua"), script);

@@ -119,6 +119,16 @@ impl Place {
     /// Runs a script in an instance that is started with these options.
     #[track_caller]
     fn run_with(&self, options: &[&str], script: &str) -> Printed {
+        let (code, printed) = self.start(options, script);
+        let Printed { out, err } = &printed;
+        let has_ended = !matches!(code, None | Some(128..));
+        assert!(has_ended, "the broker died ({code:?}):\n{out}\n{err}");
+        printed
+    }
+
+    /// Starts an instance for a script. Returns its exit code, and what was printed.
+    #[track_caller]
+    fn start(&self, options: &[&str], script: &str) -> (Option<i32>, Printed) {
         let functions = r#"
 # Fails when it doesn't become true in a while.
 until_true() { for i in $(seq 600); do eval "$1" && return 0; sleep 0.05; done; echo "never: $1" >&2; return 1; }
@@ -149,12 +159,7 @@ TEST="--setattr=system.exec.test.run_duration"
         let out = String::from_utf8_lossy(&output.stdout).into_owned();
         let err = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() != Some(124), "the instance hangs:\n{out}\n{err}");
-        assert!(
-            !matches!(output.status.code(), None | Some(128..)),
-            "the broker died ({}):\n{out}\n{err}",
-            output.status
-        );
-        Printed { out, err }
+        (output.status.code(), Printed { out, err })
     }
 }
 
@@ -417,6 +422,51 @@ flux job wait-event -t 10 $four clean >/dev/null; names $four
         .has("alloc prolog-start prolog-start prolog-finish \n{}\nsubmit")
         .has("prolog-finish prolog-finish start finish")
         .has("dependency-add validate dependency-remove depend");
+}
+
+#[test]
+fn a_broker_that_is_killed_goes_on_from_its_last_checkpoint() {
+    let place = place!(["hosted", "gate"]);
+    let state = place.path("state");
+    std::fs::create_dir_all(&state).unwrap();
+    let file = place.path("hosted-gate.so");
+    place.configure(&format!(
+        "[kvs]\ncheckpoint-period = \"200ms\"\n[job-manager]\nplugins = [ {{ load = \"{}\" }} ]\n",
+        file.display()
+    ));
+    let options = [format!("-Sstatedir={}", state.display())];
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    let (code, printed) = place.start(
+        &options,
+        r#"
+one=$(flux submit --setattr=hosted.gate=reopen $TEST=0.01s true)
+flux job wait-event -t 10 $one prolog-start >/dev/null
+flux queue stop --quiet
+two=$(flux submit $TEST=0.01s true); flux job wait-event -t 10 $two priority >/dev/null
+ask hosted.asked "{\"id\": $(flux job id $two)}"
+echo $one $two >ids
+sleep 2
+kill -9 $(flux getattr broker.pid)
+"#,
+    );
+    // `timeout` ends by the signal of what it runs.
+    assert!(matches!(code, None | Some(137)), "{code:?}: {}", printed.err);
+    printed.has("{\"asked\": 1}\n");
+    place
+        .run_with(
+            &options,
+            r#"
+read one two <ids
+flux queue start --quiet
+until_true 'flux job eventlog $two | grep -q clean'
+ask hosted.asked "{\"id\": $(flux job id $two)}"
+names $one
+ask gate.lift; flux job wait-event -t 10 $one clean >/dev/null; names $one
+"#,
+        )
+        .has("{\"asked\": 2}\n")
+        .has("alloc prolog-start prolog-start prolog-finish \n{}\nsubmit")
+        .has("prolog-finish prolog-finish start finish");
 }
 
 #[test]

@@ -138,6 +138,14 @@ fn child_processes_get_the_managers_original_limit() {
     assert_eq!(run(start.args(["start", "sh", "-c", script])).ok(), "64\n64");
 }
 
+/// The executor has raised its own soft limit to the same number, and tasks are started under the lower one.
+#[test]
+fn tasks_can_have_the_hard_limit() {
+    let script = "jobtap run --rlimit=nofile=1024 sh -c 'ulimit -Sn'";
+    let mut start = clean(&limited_to(1024));
+    assert_eq!(run(start.args(["start", "sh", "-c", script])).ok(), "1024");
+}
+
 #[test]
 fn a_job_can_have_more_tasks_than_a_task_may_open_files() {
     let directory = temporary();

@@ -2,9 +2,9 @@
 #![allow(clippy::unwrap_used)]
 
 use std::io::Write as _;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
-use jobtap_tests::{Manager, Output, jobtap, spawn, temporary};
+use jobtap_tests::{Manager, Output, jobtap, run, spawn, temporary};
 
 const LONG: &str = "--setattr=system.exec.test.run_duration=600s";
 
@@ -151,4 +151,24 @@ fn queues_use_only_nodes_with_their_properties() {
                  {resources.allocated.ncores} {resources.free.ncores}";
     let list = m.jobtap_args(&["queue", "list", "-n", "-o", cores]).ok();
     assert_eq!(list, "batch 12 8 4 2 7\ndebug 4 0 4 2 0");
+}
+
+/// Users whom every system knows.
+#[test]
+fn a_queue_is_for_the_groups_of_its_access_list() {
+    let config = "[queues.open]\n[queues.few.policy.access]\nallow-group = [\"daemon\"]\n";
+    let m = Manager::start_with(jobtap(), config);
+    let submit = |user: &str, queue: &str| {
+        let mut command = m.command(["submit", "--urgency=0", "-q", queue, "true"]);
+        run(command.env("FLUX_HANDLE_USERID", user).env("FLUX_HANDLE_ROLEMASK", "0x2"))
+    };
+    let passwd = run(Command::new("getent").args(["passwd", "daemon"])).ok();
+    let daemon = passwd.split(':').nth(2).unwrap();
+    submit(daemon, "few").ok();
+    submit("4000000", "open").ok();
+    let refused = submit("4000000", "few");
+    assert_eq!(refused.code, 1, "{refused:?}");
+    let text = "user 4000000 is not allowed to submit jobs to queue few";
+    assert!(refused.stderr.contains(text), "{refused:?}");
+    m.jobtap("submit --urgency=0 -q few true").ok();
 }

@@ -128,9 +128,41 @@ fn an_array_is_a_job_for_each_index() {
     assert_eq!((ids.len(), ids[0]), (3, id.as_str()));
     for pair in ids.windows(2) {
         let jobspec = m.jobtap(&format!("job info {} jobspec", pair[1])).ok();
-        let wanted = format!(r#"{{"scheme":"afterany","value":"{}"}}"#, pair[0]);
+        let wanted = format!(r#"{{"scheme":"afterany","value":"{}","array":true}}"#, pair[0]);
         assert!(jobspec.contains(&wanted), "{jobspec}");
     }
+}
+
+#[test]
+fn a_dependency_on_an_array_waits_for_all_of_its_jobs() {
+    let m = Manager::start(jobtap());
+    let dir = temporary();
+    let submit = |words: &[&str]| {
+        let words = [&["--parsable", "-o", "/dev/null"], words].concat();
+        sbatch(&m, dir.path(), &words).ok()
+    };
+    let array = submit(&["--hold", "-a", "1-3", "--wrap", "true"]);
+    let other = submit(&["--wrap", "true"]);
+    let ids = m.jobtap("jobs -a --sort=id -no {id.dec}").ok();
+    let ids: Vec<&str> = ids.lines().collect();
+    assert_eq!((ids.len(), ids[0], ids[3]), (4, array.as_str(), other.as_str()));
+    let whole = submit(&["-d", &format!("afterok:{array}"), "--wrap", "true"]);
+    let starred =
+        submit(&["-d", &format!("afterany:{array}_*,afterany:{other}"), "--wrap", "true"]);
+    let open = |id: &str| m.field(id, "dependencies");
+    let all = ids[..3].iter().map(|id| format!("after-success={id}")).collect::<Vec<_>>().join(",");
+    assert_eq!(open(&whole), all);
+    for id in &ids[..2] {
+        m.jobtap(&format!("job urgency {id} 16")).ok();
+        m.wait(id, "clean");
+    }
+    assert_eq!(open(&whole), format!("after-success={}", ids[2]));
+    assert_eq!(open(&starred), format!("after-finish={}", ids[2]));
+    m.jobtap(&format!("cancel {}", ids[2])).ok();
+    m.wait(&starred, "clean");
+    assert_eq!(m.field(&starred, "result"), "COMPLETED");
+    m.wait(&whole, "clean");
+    assert_eq!(m.field(&whole, "result"), "FAILED");
 }
 
 #[test]
@@ -157,6 +189,53 @@ fn dependencies_and_holds_are_those_of_the_manager() {
     assert_eq!(m.field(&delayed, "state"), "DEPEND");
     let later = wrap(&["--begin=now+1hour"]);
     assert_eq!(m.field(&later, "state"), "DEPEND");
+}
+
+/// Prints the soft limits of open files and of core files, and the hard limit of open files.
+const LIMITS: &str = "echo $(ulimit -n) $(ulimit -c) $(ulimit -Hn)";
+
+/// Makes the shell lower limits before it becomes the command.
+fn under(limits: &str, command: &Command) -> Command {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("{limits} && exec \"$0\" \"$@\"")]);
+    shell.arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    shell
+}
+
+#[test]
+fn tasks_have_the_resource_limits_of_the_caller() {
+    let m = Manager::start(jobtap());
+    let dir = temporary();
+    let limits = |caller: &str, options: &[&str]| {
+        let mut words = vec!["sbatch", "-W", "-o", "limits"];
+        words.extend(options);
+        let mut command = under(caller, &m.command([&words[..], &["--wrap", LIMITS]].concat()));
+        run(in_dir(&mut command, dir.path())).ok();
+        let text = fs::read_to_string(dir.path().join("limits")).unwrap();
+        text.trim().split(' ').map(str::to_owned).collect::<Vec<_>>()
+    };
+    let lower = "ulimit -S -n 200 && ulimit -S -c 8";
+    let own = run(Command::new("sh").args(["-c", LIMITS])).ok();
+    let own: Vec<&str> = own.split(' ').collect();
+    assert_eq!(limits(lower, &[]), ["200", "8", own[2]]);
+    assert_eq!(limits(lower, &["--propagate=NONE"]), own);
+    assert_eq!(limits(lower, &["--propagate=NOFILE"]), ["200", own[1], own[2]]);
+
+    // The user is told of a limit that the manager's hard limit doesn't allow.
+    let m_run = |words: &[&str]| run(m.command(["run"]).args(words));
+    let output = m_run(&["--rlimit=nofile=999999999", "sh", "-c", "ulimit -n"]);
+    assert_eq!((output.code, output.stdout.trim()), (0, own[2]), "{output:?}");
+    let warning = "rlimit: nofile exceeds the hard limit, which is set instead\n";
+    assert!(output.stderr.contains(&format!("jobtap-shell[0]:  WARN: {warning}")), "{output:?}");
+    let refused = m_run(&["-o", "rlimit.nosuch=1", "true"]);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(refused.stderr.contains("rlimit.nosuch: no such resource limit"), "{refused:?}");
 }
 
 #[test]
@@ -204,9 +283,9 @@ fn wrong_requests_are_refused_and_nothing_is_submitted() {
     );
     let limit = "-t: invalid time '5m': use minutes, HH:MM:SS, D-HH:MM:SS or UNLIMITED";
     says(&["-t", "5m", "--wrap", "true"], 1, limit);
-    let odd = ["--hint=multithread", "--propagate=CORE", "--wrap", "true"];
+    let odd = ["--hint=multithread", "--profile=all", "--wrap", "true"];
     let warned = sbatch(&m, dir.path(), &[&["--test-only"], &odd[..]].concat());
-    let line = "sbatch: warning: --hint, --propagate have no effect here\n";
+    let line = "sbatch: warning: --hint, --profile have no effect here\n";
     assert_eq!((warned.code, warned.stderr.as_str()), (0, line));
     let quiet = sbatch(&m, dir.path(), &[&["-Q", "--test-only"], &odd[..]].concat());
     assert_eq!((quiet.code, quiet.stderr.as_str()), (0, ""));

@@ -61,28 +61,38 @@ impl Ceiling {
 
 #[cfg(test)]
 mod tests {
-    use jobtap_core::testing::{TestJob, TestManager};
+    use jobtap_core::testing::{TestHosts, TestJob, TestManager};
+    use jobtap_flux::testing::TestFlux;
+    use jobtap_slurm::testing::TestSlurm;
     use serde_json::json;
 
     use super::*;
 
-    fn refusal(job: TestJob) -> Option<String> {
-        let config = json!({"plugins": {"ceiling": {"max-tasks": 4, "max-duration": "10m"}}});
-        let mut m = TestManager::new().config(config).plugin::<Ceiling>().cores(8).start();
-        m.submit(job).err()
+    /// Each test runs over each host.
+    fn hosts() -> TestHosts {
+        TestHosts::new()
+            .plugin::<Ceiling>()
+            .config(json!({"plugins": {"ceiling": {"max-tasks": 4, "max-duration": "10m"}}}))
+            .host::<TestManager>()
+            .host::<TestFlux>()
+            .host::<TestSlurm>()
     }
 
     #[test]
     fn a_job_within_the_limits_is_accepted() {
-        assert_eq!(refusal(TestJob::new().ntasks(4).duration(600.0)), None);
+        hosts().each(|host| {
+            let id = host.submit(TestJob::new().ntasks(4).duration(600.0)).unwrap();
+            assert_eq!(host.run(id), Ok(()));
+        });
     }
 
     #[test]
     fn a_refusal_names_what_was_asked_for_and_the_limit() {
-        let text = refusal(TestJob::new().ntasks(5));
-        assert_eq!(text.as_deref(), Some("ceiling: 5 tasks, at most 4 are allowed"));
-        let text = refusal(TestJob::new().duration(601.0));
-        let expected = "ceiling: a time limit of 601 s, at most 600 s are allowed";
-        assert_eq!(text.as_deref(), Some(expected));
+        hosts().each(|host| {
+            let text = host.submit(TestJob::new().ntasks(5)).unwrap_err();
+            assert_eq!(text, "ceiling: 5 tasks, at most 4 are allowed");
+            let text = host.submit(TestJob::new().duration(660.0)).unwrap_err();
+            assert_eq!(text, "ceiling: a time limit of 660 s, at most 600 s are allowed");
+        });
     }
 }

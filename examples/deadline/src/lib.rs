@@ -91,7 +91,9 @@ fn asked(job: &Job) -> Result<Option<f64>, Reject> {
 
 #[cfg(test)]
 mod tests {
-    use jobtap_core::testing::{TestJob, TestManager};
+    use jobtap_core::testing::{TestHosts, TestJob, TestManager};
+    use jobtap_flux::testing::TestFlux;
+    use jobtap_slurm::testing::TestSlurm;
     use serde_json::json;
 
     use super::*;
@@ -154,17 +156,48 @@ mod tests {
         assert_eq!(m.job(first).priority(), Some(u32::MAX));
     }
 
+    /// The hosts whose jobs have attributes of a site's own.
+    fn hosts_with_attributes() -> TestHosts {
+        TestHosts::new().plugin::<Deadline>().host::<TestManager>().host::<TestFlux>()
+    }
+
     #[test]
     fn a_deadline_that_cannot_be_met_is_refused() {
-        let mut m = manager();
-        let refusal = |m: &mut TestManager, job: TestJob| m.submit(job).unwrap_err();
-        let past = due_in(&m, -1.0);
-        assert_eq!(refusal(&mut m, past), "deadline: it has passed already");
-        let long = due_in(&m, 60.0).duration(120.0);
-        let text = refusal(&mut m, long);
-        assert_eq!(text, "deadline: the job may take 120 s, but only 60 s are left");
-        let text = refusal(&mut m, TestJob::new().attribute("deadline", "soon"));
-        assert!(text.starts_with("attributes.system.deadline must be a time"), "{text}");
+        hosts_with_attributes().each(|host| {
+            let now = host.now().as_secs();
+            let due_in = |seconds: f64| TestJob::new().attribute("deadline", now + seconds);
+            let text = host.submit(due_in(-1.0)).unwrap_err();
+            assert_eq!(text, "deadline: it has passed already");
+            let text = host.submit(due_in(60.0).duration(120.0)).unwrap_err();
+            assert_eq!(text, "deadline: the job may take 120 s, but only 60 s are left");
+            let text = host.submit(TestJob::new().attribute("deadline", "soon")).unwrap_err();
+            assert!(text.starts_with("attributes.system.deadline must be a time"), "{text}");
+            assert_eq!(host.submit(due_in(60.0).duration(50.0)).map(drop), Ok(()));
+        });
+    }
+
+    #[test]
+    fn the_earlier_deadline_has_the_higher_priority_in_each_host() {
+        hosts_with_attributes().each(|host| {
+            let now = host.now().as_secs();
+            let due_in = |seconds: f64| TestJob::new().attribute("deadline", now + seconds);
+            let later = host.submit(due_in(900.0)).unwrap();
+            let sooner = host.submit(due_in(300.0)).unwrap();
+            let ahead = host.priority(sooner).unwrap() - host.priority(later).unwrap();
+            assert_eq!(ahead, 600);
+        });
+    }
+
+    #[test]
+    fn an_urgent_job_is_ahead_of_another_one_in_each_host() {
+        let hosts = hosts_with_attributes().host::<TestSlurm>();
+        hosts.each(|host| {
+            let other = host.submit(TestJob::new()).unwrap();
+            let urgent = host.submit(TestJob::new().urgency(19)).unwrap();
+            let ahead = host.priority(urgent).unwrap() - host.priority(other).unwrap();
+            // In Slurm's double time passes between both.
+            assert!((3 * 3600 - 20..=3 * 3600).contains(&ahead), "{ahead}");
+        });
     }
 
     #[test]

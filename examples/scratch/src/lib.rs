@@ -44,10 +44,35 @@ impl Scratch {
 #[cfg(test)]
 mod tests {
     use jobtap_core::job::WaitStatus;
-    use jobtap_core::testing::{TestJob, TestManager};
+    use jobtap_core::testing::{TestHosts, TestJob, TestManager};
+    use jobtap_flux::testing::TestFlux;
+    use jobtap_slurm::testing::TestSlurmPrep;
     use serde_json::json;
 
     use super::*;
+
+    const PROGRAM: &str = "/usr/local/sbin/make-scratch";
+
+    /// Each test runs over each host. In Slurm it is a PrEp plugin.
+    fn hosts() -> TestHosts {
+        TestHosts::new()
+            .plugin::<Scratch>()
+            .config(json!({"plugins": {"scratch": {"program": PROGRAM}}}))
+            .host::<TestManager>()
+            .host::<TestFlux>()
+            .host::<TestSlurmPrep>()
+    }
+
+    #[test]
+    fn a_job_starts_when_its_directory_is_there() {
+        hosts().each(|host| {
+            let id = host.submit(TestJob::new()).unwrap();
+            assert_eq!(host.run(id), Ok(()));
+            let started = host.started_processes();
+            assert_eq!(started[0].program, PROGRAM);
+            assert_eq!(started[0].args, [id.as_u64().to_string(), "1000".to_owned()]);
+        });
+    }
 
     /// Sets a priority, which the builtin plugins do in a manager.
     #[derive(Default)]
@@ -61,21 +86,13 @@ mod tests {
         }
     }
 
-    const PROGRAM: &str = "/usr/local/sbin/make-scratch";
-
-    fn manager() -> TestManager {
+    #[test]
+    fn a_job_waits_for_its_directory() {
         let config = json!({"plugins": {"scratch": {"program": PROGRAM}}});
         let mut m =
             TestManager::new().config(config).plugin::<Default16>().plugin::<Scratch>().start();
         m.hold_processes();
-        m
-    }
-
-    #[test]
-    fn a_job_starts_when_its_directory_is_there() {
-        let mut m = manager();
         let id = m.submit(TestJob::new()).unwrap();
-        assert_eq!(m.started_processes()[0].args, [id.as_u64().to_string(), "1000".to_owned()]);
         assert!(!m.events(id).contains(&"start".to_owned()));
         m.end_process(PROGRAM, WaitStatus::from_exit_code(0));
         assert!(m.events(id).contains(&"start".to_owned()));
@@ -83,10 +100,12 @@ mod tests {
 
     #[test]
     fn a_job_without_its_directory_never_starts() {
-        let mut m = manager();
-        let id = m.submit(TestJob::new()).unwrap();
-        m.end_process(PROGRAM, WaitStatus::from_exit_code(3));
-        m.assert_exception(id, "prolog", "/usr/local/sbin/make-scratch: exit code 3");
-        assert!(!m.events(id).contains(&"start".to_owned()));
+        hosts().each(|host| {
+            host.end_processes_with(WaitStatus::from_exit_code(3));
+            let id = host.submit(TestJob::new()).unwrap();
+            let text = host.run(id).unwrap_err();
+            assert_eq!(text, "/usr/local/sbin/make-scratch: exit code 3");
+            assert!(!host.events(id).contains(&"start".to_owned()));
+        });
     }
 }

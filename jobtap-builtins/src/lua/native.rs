@@ -71,7 +71,14 @@ impl<T> Default for Lines<T> {
 const MOST_LINES: usize = 1000;
 const MOST_BYTES: usize = 256 << 10;
 
+/// What Slurm prints of a text that is missing.
+const NULL: &str = "(null)";
+
 impl<T> Lines<T> {
+    const fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+
     fn push(&mut self, bytes: usize, line: T) {
         if self.kept.len() == MOST_LINES || self.bytes + bytes > MOST_BYTES {
             self.dropped += 1;
@@ -292,9 +299,14 @@ fn output(lua: &Lua, shared: &Arc<Shared>, table: &Table) -> mlua::Result<()> {
     let here = Arc::clone(shared);
     table.set(
         "message",
-        lua.create_function(move |_, text: LuaString| {
-            let text = text.to_string_lossy();
-            lock(&here.call).messages.push(text.len(), text);
+        lua.create_function(move |_, text: Option<LuaString>| {
+            let messages = &mut lock(&here.call).messages;
+            match text.map(|text| text.to_string_lossy()) {
+                Some(text) => messages.push(text.len(), text),
+                // What Slurm makes of a value that is no text: nothing, or a line below others.
+                None if messages.is_empty() => {}
+                None => messages.push(NULL.len(), NULL.to_owned()),
+            }
             Ok(())
         })?,
     )?;

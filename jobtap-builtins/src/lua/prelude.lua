@@ -1052,22 +1052,29 @@ for name, level in pairs({
   end
 end
 
-function slurm.log(level, text)
-  local number = tonumber(level) or 0
-  local name = number < 1 and "info" or number < 2 and "verbose" or "debug"
-  native.log(name, check_text(text, 2, "log", 1))
+-- As in Slurm these take the last of their arguments, and one that is no text is no error.
+local function last_text(...)
+  local count = select("#", ...)
+  local value = count > 0 and as_text((select(count, ...)))
+  return type(value) == "string" and value or nil
 end
 
-function slurm.error(text)
-  native.log("error", check_text(text, 1, "error", 1))
+function slurm.log(...)
+  local number = tonumber((select(-2, nil, nil, ...))) or 0
+  local name = number < 1 and "info" or number < 2 and "verbose" or "debug"
+  native.log(name, last_text(...) or "(null)")
+end
+
+function slurm.error(...)
+  native.log("error", last_text(...) or "(null)")
 end
 
 function slurm.log_user(...)
   native.message(format(2, ...))
 end
 
-function slurm.user_msg(text)
-  native.message(check_text(text, 1, "user_msg", 1))
+function slurm.user_msg(...)
+  native.message(last_text(...))
 end
 
 function slurm.time_str2mins(text)

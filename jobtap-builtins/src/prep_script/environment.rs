@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jobtap_core::prelude::*;
-use jobtap_core::slurm::JobDescriptor;
+use jobtap_core::slurm::{CORE_SPEC_THREAD, JobDescriptor};
 
 /// When a script runs: `SLURM_SCRIPT_CONTEXT`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +80,26 @@ pub(super) struct Account<'a> {
     pub(super) names: &'a Names,
 }
 
+/// The variables that tell libraries of all vendors which GPUs to use, and Slurm's own. A node of a manager has
+/// no kind of GPU, so all are set, as Slurm does without `Flags` in gres.conf.
+const GPUS: [&str; 5] = [
+    "SLURM_JOB_GPUS",
+    "CUDA_VISIBLE_DEVICES",
+    "GPU_DEVICE_ORDINAL",
+    "ROCR_VISIBLE_DEVICES",
+    "ZE_AFFINITY_MASK",
+];
+
+/// The variables of a job array, with the keys in `attributes.system.slurm` at which `sbatch` has put them.
+const ARRAY: [(&str, &str); 6] = [
+    ("SLURM_ARRAY_JOB_ID", "array_job_id"),
+    ("SLURM_ARRAY_TASK_ID", "array_task_id"),
+    ("SLURM_ARRAY_TASK_COUNT", "array_task_cnt"),
+    ("SLURM_ARRAY_TASK_MIN", "array_task_min"),
+    ("SLURM_ARRAY_TASK_MAX", "array_task_max"),
+    ("SLURM_ARRAY_TASK_STEP", "array_task_step"),
+];
+
 /// The variables of a script. `status` is the job's wait status, for epilogs.
 pub(super) fn variables(
     context: Context,
@@ -87,12 +107,12 @@ pub(super) fn variables(
     node: Option<&Node>,
     account: &Account<'_>,
     status: i64,
-) -> BTreeMap<&'static str, String> {
+) -> BTreeMap<String, String> {
     let desc = JobDescriptor::from_jobspec(job.jobspec.value());
-    let mut variables = BTreeMap::new();
-    let mut set = |name: &'static str, value: Option<String>| {
+    let mut variables: BTreeMap<String, String> = spank(&desc).into_iter().flatten().collect();
+    let mut set = |name: &str, value: Option<String>| {
         if let Some(value) = value {
-            variables.insert(name, value);
+            variables.insert(name.to_owned(), value);
         }
     };
     let names = account.names;
@@ -118,28 +138,97 @@ pub(super) fn variables(
     set("SLURM_JOB_CONSTRAINTS", desc.features.clone());
     set("SLURM_JOB_RESERVATION", desc.reservation.clone());
     set("SLURM_SCRIPT_CONTEXT", Some(context.name().to_owned()));
+    let expiration = resources.and_then(ResourceSet::expiration).map(Timestamp::from_secs);
+    // Before its tasks are started, a job has started when it got its resources.
+    set("SLURM_JOB_START_TIME", job.t_start.or(job.t_alloc).map(seconds));
+    set("SLURM_JOB_END_TIME", expiration.map(seconds));
+    set("SLURM_JOB_QOS", desc.qos.clone());
+    set("SLURM_JOB_EXTRA", desc.extra.clone());
+    set("SLURM_JOB_SELINUX_CONTEXT", desc.selinux_context.clone());
+    set("SLURM_JOB_OVERSUBSCRIBE", Some(oversubscribe(&desc).to_owned()));
+    set("SLURM_JOB_LICENSES", desc.licenses.clone());
+    set("SLURM_JOB_NODELIST", hosts.clone());
     if context.is_on_node() {
-        set("SLURM_JOB_ACCOUNT", desc.account);
+        set("SLURM_JOB_ACCOUNT", desc.account.clone());
         set("SLURM_JOB_NTASKS", desc.num_tasks.map(|tasks| tasks.to_string()));
         set("SLURMD_NODENAME", node.map(|node| node.host.clone()));
         set("SLURM_CONF", account.conf.map(str::to_owned));
         set("SLURM_UID", Some(uid));
         set("SLURM_NODELIST", hosts);
+        let here = node.zip(resources).and_then(|(node, resources)| resources.rank(node.rank));
+        let gpus =
+            here.map(|here| here.gpus().iter().map(|gpu| gpu.to_string()).collect::<Vec<_>>());
+        let gpus = gpus.filter(|gpus| !gpus.is_empty()).map(|gpus| gpus.join(","));
+        for name in GPUS {
+            set(name, gpus.clone());
+        }
+        if let Some((count, kind)) = specialized(&desc) {
+            set("SLURM_JOB_CORE_SPEC_COUNT", Some(count.to_string()));
+            set("SLURM_JOB_CORE_SPEC_TYPE", Some(kind.to_owned()));
+        }
     } else {
         // Slurm writes an unset account like this here, and only here.
         set("SLURM_JOB_ACCOUNT", Some(desc.account.unwrap_or_else(|| "(null)".to_owned())));
         set("SLURM_JOB_NAME", desc.name);
         set("SLURM_JOB_GROUP", Some(names.group.clone()));
-        set("SLURM_JOB_NODELIST", hosts);
-        set("SLURM_JOB_LICENSES", desc.licenses);
+        for (name, key) in ARRAY {
+            set(name, array(job, key));
+        }
     }
     if !context.is_prolog() {
         let (code, signal) = ((status >> 8) & 0xff, status & 0x7f);
-        set("SLURM_JOB_DERIVED_EC", Some(status.to_string()));
+        // The highest of the job's steps, of which a batch script is not one.
+        let steps = if desc.script.is_some() { 0 } else { status };
+        set("SLURM_JOB_DERIVED_EC", Some(steps.to_string()));
         set("SLURM_JOB_EXIT_CODE", Some(status.to_string()));
         set("SLURM_JOB_EXIT_CODE2", Some(format!("{code}:{signal}")));
     }
     variables
+}
+
+/// The variables for the users of SPANK plugins, which all begin with `SPANK_`. As in Slurm the job has none of
+/// them if one does not: the user chooses them, and scripts run with the rights of the manager.
+fn spank(desc: &JobDescriptor) -> Option<Vec<(String, String)>> {
+    let pair = |entry: &String| {
+        let (name, value) = entry.split_once('=')?;
+        name.starts_with("SPANK_").then(|| (name.to_owned(), value.to_owned()))
+    };
+    desc.spank_job_env.iter().map(pair).collect()
+}
+
+/// A number of a job array. The id of an array is that of its first job, which doesn't know it before.
+fn array(job: &JobInfo, key: &str) -> Option<String> {
+    let number = |key: &str| {
+        let value = job.jobspec.attribute(&format!("system.slurm.{key}"))?;
+        value.as_u64()
+    };
+    number("array_task_id")?;
+    match number(key) {
+        None if key == "array_job_id" => Some(job.id.as_u64().to_string()),
+        found => found.map(|number| number.to_string()),
+    }
+}
+
+fn seconds(time: Timestamp) -> String {
+    format!("{:.0}", time.as_secs().floor())
+}
+
+/// What may share the nodes of the job, in the words of Slurm.
+fn oversubscribe(desc: &JobDescriptor) -> &'static str {
+    match desc.shared {
+        Some(0) => "NO",
+        Some(1) => "YES",
+        Some(2) => "USER",
+        Some(3) => "MCS",
+        _ => "OK",
+    }
+}
+
+/// The cores or threads of each node that are kept for the system.
+fn specialized(desc: &JobDescriptor) -> Option<(u16, &'static str)> {
+    let count = desc.core_spec?;
+    let kind = if count & CORE_SPEC_THREAD == 0 { "cores" } else { "threads" };
+    Some((count & !CORE_SPEC_THREAD, kind))
 }
 
 /// How often the job was submitted again since its prolog had failed.

@@ -215,6 +215,17 @@ fn messages_are_told_on_acceptance_and_refusal() {
     }
 }
 
+#[test]
+fn what_is_no_text_is_printed_as_in_slurm() {
+    let (verdict, _) = submit("slurm.user_msg(nil) slurm.user_msg({})", JobDescriptor::default());
+    assert_eq!((verdict.code, verdict.messages), (0, Vec::<String>::new()));
+    let body = "slurm.user_msg('left out', 'a') slurm.user_msg() slurm.user_msg(true) slurm.user_msg(5)\n\
+                slurm.error(nil) slurm.log(0, nil) slurm.log('alone') slurm.log()";
+    let (verdict, _) = submit(&format!("{body} return 0"), JobDescriptor::default());
+    assert_eq!(verdict.messages, ["a", "(null)", "(null)", "5"]);
+    assert_eq!(texts(&verdict.log), ["(null)", "(null)", "alone", "(null)"]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 

@@ -32,6 +32,7 @@ mod meter;
 mod offers;
 mod order;
 pub(crate) mod outcome;
+mod own_topic;
 pub(crate) mod parts;
 pub(crate) mod perilog;
 pub(crate) mod prep;
@@ -68,6 +69,7 @@ pub use offers::{
 };
 pub use order::{Placement, arrange};
 pub use outcome::{Decisions, Outcome};
+pub use own_topic::call_own_handlers;
 pub use parts::{JobParts, Lent};
 pub use prep::PrepFailure;
 pub use process::{LineSink, ProcessAnswer, ProcessCommand, ProcessKey};

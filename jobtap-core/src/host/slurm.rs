@@ -26,6 +26,8 @@ pub struct SlurmRequest {
     pub user: Uid,
     /// What is asked for, with the changes of the handlers so far. A handler borrows it while it runs.
     pub descriptor: RefCell<JobDescriptor>,
+    /// The queues that the user of the job may not use; a handler sees no partition for them.
+    pub hidden_queues: Vec<String>,
     /// The partitions, once a handler has asked for them. A host may fill it before.
     pub partitions: OnceCell<Vec<Partition>>,
     /// At `slurm.job_modify` the job as it is, once a handler has asked for it. A host may fill it before.
@@ -35,8 +37,9 @@ pub struct SlurmRequest {
 impl SlurmRequest {
     /// A request of a user that no handler has seen.
     pub fn new(key: RequestKey, user: Uid, descriptor: JobDescriptor) -> Self {
-        let (partitions, record) = Default::default();
-        Self { key, user, descriptor: RefCell::new(descriptor), partitions, record }
+        let (hidden_queues, partitions, record) = Default::default();
+        let descriptor = RefCell::new(descriptor);
+        Self { key, user, descriptor, hidden_queues, partitions, record }
     }
 }
 

@@ -57,6 +57,18 @@ fn refused(path: &str, text: &str) -> JobspecError {
     JobspecError::Update { path: path.to_owned(), text: text.to_owned() }
 }
 
+/// Removes the member at a path with periods, if it is there.
+pub(crate) fn remove(target: &mut Value, path: &str) {
+    let (parents, last) = path.rsplit_once('.').unwrap_or(("", path));
+    let mut place = Some(target);
+    for component in parents.split('.').filter(|component| !component.is_empty()) {
+        place = place.and_then(|place| place.get_mut(component));
+    }
+    if let Some(object) = place.and_then(Value::as_object_mut) {
+        object.shift_remove(last);
+    }
+}
+
 /// The full path of a key of `--setattr`. A leading `.` stands for `attributes.`; keys that start with
 /// `attributes.`, `system.` or `user.` are relative to the document or to `attributes`; any other key
 /// is in `attributes.system`.

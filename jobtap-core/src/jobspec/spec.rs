@@ -9,7 +9,6 @@ use super::environment::{self, WithEnvironment};
 use super::validate::validate;
 use super::{Counts, Dependency, JobspecError, path};
 use crate::job::Signal;
-use elsa::sync::FrozenMap;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -188,7 +187,7 @@ impl Jobspec {
     #[must_use]
     pub fn duration(&self) -> f64 {
         match self.document.on_loan() {
-            Some(lent) => positive(lent.part("attributes.system.duration")),
+            Some(lent) => positive(lent.part("duration")),
             None => self.document.facts().duration,
         }
     }
@@ -197,11 +196,15 @@ impl Jobspec {
     /// `attributes.system.queue`.
     #[must_use]
     pub fn attribute(&self, key: &str) -> Option<&Value> {
-        let key = path::attribute_key(key);
         match self.document.on_loan() {
-            Some(lent) => lent.part(&key),
-            None if environment::concerns(&key) => path::get(self.value(), &key),
-            None => path::get(self.document.parsed(), &key),
+            Some(lent) => lent.part(key),
+            None => {
+                let key = path::attribute_key(key);
+                match environment::concerns(&key) {
+                    true => path::get(self.value(), &key),
+                    false => path::get(self.document.parsed(), &key),
+                }
+            }
         }
     }
 
@@ -248,7 +251,7 @@ impl Jobspec {
     #[must_use]
     pub fn queue(&self) -> Option<&str> {
         match self.document.on_loan() {
-            Some(lent) => lent.part("attributes.system.queue")?.as_str(),
+            Some(lent) => lent.part("queue")?.as_str(),
             None => self.document.facts().queue.as_deref(),
         }
     }
@@ -277,7 +280,7 @@ impl Jobspec {
     #[must_use]
     pub fn constraints(&self) -> Option<&Value> {
         match self.document.on_loan() {
-            Some(lent) => lent.part("attributes.system.constraints"),
+            Some(lent) => lent.part("constraints"),
             None => self.document.facts().constraints.as_deref(),
         }
     }
@@ -430,7 +433,15 @@ struct Document {
 /// A document that a host lends, and the parts of it that were asked for.
 struct Lent {
     source: Mutex<Box<dyn LentDocument>>,
-    parts: FrozenMap<Box<str>, Box<Option<Value>>>,
+    parts: OnceLock<Box<Part>>,
+}
+
+/// A part of a lent document, and the next one. Handlers ask for few parts of a job, and for those at each
+/// call: so they are looked for one by one, by their keys as they are asked for, and without a lock.
+struct Part {
+    key: Box<str>,
+    value: Option<Value>,
+    next: OnceLock<Box<Part>>,
 }
 
 impl Lent {
@@ -438,15 +449,31 @@ impl Lent {
         self.source.lock().unwrap_or_else(PoisonError::into_inner).whole()
     }
 
-    /// The value at a path with periods.
-    fn part(&self, path: &str) -> Option<&Value> {
-        if let Some(part) = self.parts.get(path) {
-            return part.as_ref();
+    /// The value of a [key](path::attribute_key) of attributes.
+    fn part(&self, key: &str) -> Option<&Value> {
+        let mut place = &self.parts;
+        loop {
+            let part = place.get_or_init(|| {
+                let path = path::attribute_key(key);
+                let keys: Vec<&str> = path.split('.').collect();
+                let source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
+                Box::new(Part { key: key.into(), value: source.part(&keys), next: OnceLock::new() })
+            });
+            if *part.key == *key {
+                return part.value.as_ref();
+            }
+            place = &part.next;
         }
-        let keys: Vec<&str> = path.split('.').collect();
-        let part = self.source.lock().unwrap_or_else(PoisonError::into_inner).part(&keys);
-        // One that another thread has read meanwhile stays.
-        self.parts.insert(path.into(), Box::new(part)).as_ref()
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // One after the other, since a long list would use up the stack.
+        let mut next = self.next.take();
+        while let Some(mut part) = next {
+            next = part.next.take();
+        }
     }
 }
 
@@ -507,7 +534,7 @@ impl Document {
 
     /// A document that a host lends.
     fn lent(source: Box<dyn LentDocument>) -> Self {
-        let lent = Lent { source: Mutex::new(source), parts: FrozenMap::new() };
+        let lent = Lent { source: Mutex::new(source), parts: OnceLock::new() };
         let lent = Some(Box::new(lent));
         let (text, facts, value) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
         Self { text, facts, value, environment: None, lent, validated: false }
@@ -573,7 +600,7 @@ impl Document {
             return facts.queue.as_deref().map(Cow::Borrowed);
         }
         if let Some(lent) = self.on_loan() {
-            return lent.part("attributes.system.queue")?.as_str().map(Cow::Borrowed);
+            return lent.part("queue")?.as_str().map(Cow::Borrowed);
         }
         // Most jobs name no queue, which a search in the text finds out faster than a parser.
         let text = self.text.get().filter(|text| text.contains("\"queue\""))?;
@@ -776,5 +803,34 @@ mod tests {
                 Err(_) => prop_assert_eq!(spec, sample()),
             }
         }
+    }
+
+    #[test]
+    fn each_part_of_a_lent_document_is_read_once() {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+
+        struct Source(Arc<AtomicUsize>);
+
+        impl LentDocument for Source {
+            fn whole(&self) -> Value {
+                Value::Null
+            }
+
+            fn part(&self, path: &[&str]) -> Option<Value> {
+                self.0.fetch_add(1, Ordering::Relaxed);
+                (path.len() == 3).then(|| json!(path.join("/")))
+            }
+        }
+        let reads = Arc::new(AtomicUsize::new(0));
+        let jobspec = Jobspec::lent(Source(Arc::clone(&reads)));
+        for _ in 0..3 {
+            assert_eq!(jobspec.queue(), Some("attributes/system/queue"));
+            assert_eq!(jobspec.attribute("queue"), Some(&json!("attributes/system/queue")));
+            assert_eq!(jobspec.attribute("user.tag"), Some(&json!("attributes/user/tag")));
+            assert_eq!(jobspec.attribute(".tag"), None);
+        }
+        assert_eq!(reads.load(Ordering::Relaxed), 3);
+        assert_eq!(jobspec.value(), &Value::Null);
+        assert_eq!(jobspec.attribute("queue"), None);
     }
 }

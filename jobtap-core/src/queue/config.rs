@@ -132,8 +132,67 @@ pub struct Policy {
     pub default_queue: Option<String>,
     /// `limits`.
     pub limits: Limits,
+    /// `access`.
+    pub access: AccessLists,
     /// `scheduler`: a table that the scheduler reads.
     pub scheduler: Option<Value>,
+}
+
+/// The lists of `access`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AccessLists {
+    /// `allow-user`: names of users.
+    pub users: Option<Vec<String>>,
+    /// `allow-group`: names of groups.
+    pub groups: Option<Vec<String>>,
+}
+
+/// Who may use a queue: every user, unless one of the lists is there.
+///
+/// ```
+/// use jobtap_core::queue::Queues;
+/// use serde_json::json;
+///
+/// let config = json!({"queues": {"chem": {"policy": {"access": {"allow-group": ["chem"]}}}}});
+/// let queues = Queues::read(&config)?;
+/// let access = queues.get("chem").expect("it is configured").access();
+/// assert!(access.allows(Some("ada"), &["users".to_owned(), "chem".to_owned()]));
+/// assert!(!access.allows(Some("bob"), &["users".to_owned()]));
+/// # Ok::<(), jobtap_core::queue::QueueConfigError>(())
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Access<'a> {
+    /// The names of users who may use it.
+    pub users: Option<&'a [String]>,
+    /// The names of groups whose members may use it.
+    pub groups: Option<&'a [String]>,
+}
+
+impl<'a> Access<'a> {
+    /// The lists of the first policies that have them.
+    pub(super) fn of(policies: &[&'a Policy]) -> Self {
+        let users = policies.iter().find_map(|policy| policy.access.users.as_deref());
+        let groups = policies.iter().find_map(|policy| policy.access.groups.as_deref());
+        Self { users, groups }
+    }
+
+    /// Whether every user has access.
+    #[must_use]
+    pub const fn is_open(&self) -> bool {
+        self.users.is_none() && self.groups.is_none()
+    }
+
+    /// Whether the user of this name, who is in these groups, has access. A user whom the system doesn't know
+    /// has no name.
+    #[must_use]
+    pub fn allows(&self, user: Option<&str>, groups: &[String]) -> bool {
+        let has = |list: Option<&[String]>, name: &str| {
+            list.is_some_and(|list| list.iter().any(|allowed| allowed == name))
+        };
+        self.is_open()
+            || user.is_some_and(|user| has(self.users, user))
+            || groups.iter().any(|group| has(self.groups, group))
+    }
 }
 
 /// The limits of what jobs may ask for.
@@ -195,9 +254,9 @@ impl Policy {
         }
         let keys = ["allow-user", "allow-group"];
         if let Some(access) = table.inner("access", name(".access"), &keys)? {
-            for key in keys {
-                access.strings(key, &format!("'{key}' must be a string array"))?;
-            }
+            let strings = |key| access.strings(key, &format!("'{key}' must be a string array"));
+            policy.access =
+                AccessLists { users: strings("allow-user")?, groups: strings("allow-group")? };
         }
         Ok(policy)
     }

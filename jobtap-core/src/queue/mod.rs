@@ -8,6 +8,6 @@ mod config;
 mod queues;
 
 pub use adjust::AdjustError;
-pub use config::{JobSize, Limits, Policy, QueueConfigError};
+pub use config::{Access, AccessLists, JobSize, Limits, Policy, QueueConfigError};
 pub(crate) use queues::VERSION;
 pub use queues::{CheckpointError, Queue, QueueError, Queues, Target};

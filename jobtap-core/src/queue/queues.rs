@@ -1,6 +1,6 @@
 //! The queues of an instance, their state, and how administrators and restarts change it.
 
-use super::config::{Config, Limits, Policy, QueueConfigError, Settings};
+use super::config::{Access, Config, Limits, Policy, QueueConfigError, Settings};
 use crate::job::Fsd;
 use crate::jobspec::Jobspec;
 use serde_json::{Map, Value, json};
@@ -189,6 +189,13 @@ impl<'a> Queue<'a> {
             Some(parent) => Some(format!("parent queue '{parent}' is stopped")),
             None => self.entry.scheduling.reason.clone(),
         }
+    }
+
+    /// Who may submit jobs to the queue, but for the owner of the instance, who always may.
+    pub fn access(&self) -> Access<'a> {
+        let own = &self.entry.settings.policy;
+        let parent = self.parent.map_or(own, |(_, above)| &above.settings.policy);
+        Access::of(&[own, parent, self.general])
     }
 
     /// The properties that a node of the queue has. A virtual queue has those of its parent.

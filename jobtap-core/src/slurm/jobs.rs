@@ -1,6 +1,6 @@
 //! A job of the manager as Slurm's job record.
 
-use super::{JOB_COMPLETING, JOB_STATES, JobDescriptor, JobRecord};
+use super::{CORE_SPEC_THREAD, JOB_COMPLETING, JOB_STATES, JobDescriptor, JobRecord, NICE_OFFSET};
 use crate::job::{Job, JobResult, State, Timestamp};
 
 impl JobRecord {
@@ -14,26 +14,38 @@ impl JobRecord {
         let resources = job.resources();
         let expiration = resources.and_then(|resources| resources.expiration());
         let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        // What `sbatch` and the manager note of a job: numbers that are no part of the request.
+        let noted = |key: &str| {
+            let value = job.jobspec().attribute(&format!("system.slurm.{key}"))?;
+            value.as_u64()
+        };
+        let noted_u32 = |key: &str| noted(key).and_then(|number| u32::try_from(number).ok());
+        let array_task_id = noted_u32("array_task_id");
+        let array = noted("array_job_id").unwrap_or_else(|| job.id().as_u64());
         Self {
             account: desc.account,
             admin_comment: desc.admin_comment,
             alloc_node: desc.alloc_node,
             argv: desc.argv,
+            array_job_id: array_task_id.map_or(0, |_| number(array)),
+            array_task_cnt: noted_u32("array_task_cnt"),
+            array_task_id,
             batch_features: desc.batch_features,
             batch_host: resources
                 .and_then(|resources| first_host(&resources.nodelist().to_string())),
             burst_buffer: desc.burst_buffer,
             comment: desc.comment,
             container: desc.container,
+            core_spec: desc.core_spec.filter(|count| count & CORE_SPEC_THREAD == 0),
             cpus_per_tres: desc.cpus_per_tres,
             curr_dependency: desc.dependency.clone().filter(|_| job.state() <= State::Depend),
+            delay_boot: desc.delay_boot.unwrap_or(0),
             end_time: seconds(job.t_inactive().or(expiration.map(Timestamp::from_secs))),
             exit_code: exit_status(job),
             extra: desc.extra,
             features: desc.features,
             group_id: desc.group_id,
-            // The lowest bits: these are the ones in which jobs of one instance differ.
-            job_id: (job.id().as_u64() & u64::from(u32::MAX)) as u32,
+            job_id: number(job.id().as_u64()),
             job_state: state(job),
             licenses: desc.licenses,
             max_cpus: desc.max_cpus,
@@ -43,6 +55,7 @@ impl JobRecord {
             min_cpus: desc.min_cpus.unwrap_or(1),
             min_nodes: desc.min_nodes.unwrap_or(1),
             name: desc.name,
+            nice: desc.nice.unwrap_or(NICE_OFFSET),
             nodes: resources.map(|resources| resources.nodelist().to_string()),
             orig_dependency: desc.dependency,
             partition: desc.partition,
@@ -50,13 +63,26 @@ impl JobRecord {
             pn_min_memory: desc.pn_min_memory.unwrap_or(0),
             priority: job.priority().unwrap_or(0),
             qos: desc.qos,
+            reboot: u8::from(desc.reboot == Some(1)),
+            req_switch: desc.req_switch.unwrap_or(0),
+            restart_cnt: noted("restart_cnt")
+                .map_or(0, |count| u16::try_from(count).unwrap_or(u16::MAX)),
             resv_name: desc.reservation,
             script: desc.script,
+            selinux_context: desc.selinux_context,
+            segment_size: desc.segment_size.unwrap_or(0),
+            site_factor: desc.site_factor.unwrap_or(NICE_OFFSET),
+            spank_job_env_size: count(desc.spank_job_env.len()),
+            spank_job_env: desc.spank_job_env,
             start_time: seconds(job.t_start()),
             std_err: desc.std_err,
             std_in: desc.std_in,
             std_out: desc.std_out,
             submit_time: seconds(Some(job.t_submit())),
+            thread_spec: desc
+                .core_spec
+                .filter(|count| count & CORE_SPEC_THREAD != 0)
+                .map(|count| count & !CORE_SPEC_THREAD),
             time_limit: desc.time_limit,
             time_min: desc.time_min.unwrap_or(0),
             total_cpus: resources.map_or(0, |resources| count(resources.ncores())),
@@ -68,11 +94,17 @@ impl JobRecord {
             tres_per_socket: desc.tres_per_socket,
             tres_per_task: desc.tres_per_task,
             user_id: job.userid().as_u32(),
+            wait4switch: desc.wait4switch.unwrap_or(0),
             wckey: desc.wckey,
             work_dir: desc.work_dir,
             ..Self::default()
         }
     }
+}
+
+/// The lowest bits of a job's id: these are the ones in which jobs of one instance differ.
+const fn number(id: u64) -> u32 {
+    (id & u32::MAX as u64) as u32
 }
 
 fn first_host(hosts: &str) -> Option<String> {

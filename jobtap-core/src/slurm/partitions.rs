@@ -14,6 +14,7 @@ impl Partition {
     /// | `name`, `state_up` | its name; enabled for submissions, started for allocation |
     /// | `flag_default` | the queue of jobs that name none |
     /// | `default_time`, `max_time` | default time limit and `limits.duration`, in minutes |
+    /// | `allow_groups` | `access.allow-group` |
     /// | `min_nodes`, `max_nodes` | `limits.job-size.min.nnodes` and `max.nnodes` |
     /// | `nodes`, `total_nodes`, `total_cpus` | the nodes that have the properties which it requires |
     #[must_use]
@@ -37,6 +38,7 @@ fn of_queue(queue: &Queue<'_>, is_default: bool, resources: &ResourceSet) -> Par
     Partition {
         name: queue.name().map(str::to_owned),
         state_up,
+        allow_groups: queue.access().groups.map(|groups| groups.join(",")),
         flags: if is_default { PART_FLAG_DEFAULT } else { 0 },
         default_time: queue.default_duration().map(minutes),
         max_time: limits.duration.map_or(INFINITE, minutes),

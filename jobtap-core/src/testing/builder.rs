@@ -28,6 +28,7 @@ pub struct TestManagerBuilder {
     pub(super) ticks: Ticks,
     /// The users that the system knows.
     pub(super) users: BTreeMap<u32, (String, u32)>,
+    pub(super) groups: BTreeMap<u32, Vec<String>>,
 }
 
 impl TestManagerBuilder {
@@ -106,6 +107,29 @@ impl TestManagerBuilder {
     /// ```
     pub fn known_user(mut self, user: u32, name: &str, group: u32) -> Self {
         self.users.insert(user, (name.to_owned(), group));
+        self
+    }
+
+    /// Tells the manager in which groups a user of this number is, for queues that are for some groups only.
+    ///
+    /// ```
+    /// # use jobtap_core::testing::{TestJob, TestManager};
+    /// let config = serde_json::json!({"queues": {
+    ///     "open": {},
+    ///     "chem": {"policy": {"access": {"allow-group": ["chem"]}}},
+    /// }});
+    /// let m = TestManager::new().config(config);
+    /// let mut m = m.known_user(1001, "ada", 100).groups_of_user(1001, ["chem"]).start();
+    /// m.submit(TestJob::new().user(1001).queue("chem")).unwrap();
+    /// let text = m.submit(TestJob::new().user(1002).queue("chem")).unwrap_err();
+    /// assert_eq!(text, "user 1002 is not allowed to submit jobs to queue chem");
+    /// ```
+    pub fn groups_of_user<'g>(
+        mut self,
+        user: u32,
+        groups: impl IntoIterator<Item = &'g str>,
+    ) -> Self {
+        self.groups.insert(user, groups.into_iter().map(str::to_owned).collect());
         self
     }
 

@@ -197,8 +197,11 @@ impl TestJob {
         self
     }
 
-    /// The submission that a client would send.
-    pub(super) fn submission(self) -> Result<(Cred, Submission), String> {
+    /// The submission that a client would send, for a [`TestHost`](super::TestHost).
+    ///
+    /// # Errors
+    /// Why no jobspec can be made of it.
+    pub fn submission(self) -> Result<(Cred, Submission), String> {
         let text = |error: JobspecError| error.to_string();
         let mut builder = self.builder;
         let jobspec = match self.jobspec {

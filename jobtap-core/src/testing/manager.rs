@@ -10,7 +10,7 @@ use super::exec::Execution;
 use super::job::TestJob;
 use super::processes::Processes;
 use super::store::MemoryStore;
-use super::tasks::Tasks;
+use super::tasks::TestTasks;
 use crate::engine::{
     Cred, Effect, Effects, Engine, ExecEvent, HostCheck, Input, LogLine, ReplyTo, Request,
     RequestError, Requester, RestoreError, Setup, Submission, TimerId,
@@ -53,7 +53,7 @@ pub struct TestManager {
     engine: Option<Engine>,
     remote: Arc<ReturnedCalls>,
     pub(super) store: MemoryStore,
-    tasks: Tasks,
+    tasks: TestTasks,
     now: Timestamp,
     /// Timers by the time at which they expire.
     timers: BTreeMap<(u64, TimerId), Timestamp>,
@@ -86,7 +86,7 @@ impl ReturnedCalls {
 impl Drop for TestManager {
     fn drop(&mut self) {
         self.engine = None;
-        self.tasks = Tasks::default();
+        self.tasks = TestTasks::default();
         self.remote.clear();
     }
 }
@@ -113,6 +113,7 @@ impl TestManager {
             resources: None,
             ticks: Ticks::default(),
             users: BTreeMap::new(),
+            groups: BTreeMap::new(),
         }
     }
 
@@ -122,7 +123,7 @@ impl TestManager {
             engine: None,
             remote: Arc::default(),
             store: MemoryStore::default(),
-            tasks: Tasks::default(),
+            tasks: TestTasks::default(),
             now: Timestamp::from_secs(EPOCH),
             timers: BTreeMap::new(),
             replies: BTreeMap::new(),
@@ -289,7 +290,7 @@ impl TestManager {
         self.engine = None;
         self.steps_until_crash = None;
         self.remote.clear();
-        self.tasks = Tasks::default();
+        self.tasks = TestTasks::default();
         self.processes.forget();
         self.timers.clear();
         if let Err(error) = self.boot() {
@@ -434,7 +435,9 @@ impl TestManager {
                 Effect::LookUp { user } => {
                     let known = self.setup.users.get(&user.as_u32()).cloned();
                     let (name, group) = known.unzip();
-                    let requester = Requester { name, group, host: Some("testhost".to_owned()) };
+                    let groups = self.setup.groups.get(&user.as_u32()).cloned();
+                    let (groups, host) = (groups.unwrap_or_default(), Some("testhost".to_owned()));
+                    let requester = Requester { name, group, groups, host };
                     inputs.push_back(Input::Requester { user, requester });
                 }
                 Effect::Resubmit(job) => {

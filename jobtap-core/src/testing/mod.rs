@@ -37,6 +37,8 @@
 mod builder;
 mod config;
 mod exec;
+mod host;
+mod hosts;
 mod inspect;
 mod job;
 mod manager;
@@ -46,6 +48,8 @@ mod store;
 mod tasks;
 
 pub use builder::TestManagerBuilder;
+pub use hosts::{HostSetup, TestHost, TestHosts, TestProcesses};
 pub use job::TestJob;
 pub use manager::TestManager;
 pub use requests::TestStream;
+pub use tasks::TestTasks;

@@ -12,6 +12,8 @@ use crate::plugin::{OutputLine, Process, ProcessEnd, ProcessError, ProcessResult
 #[derive(Debug, Default)]
 pub(super) struct Processes {
     hold: bool,
+    /// How those end that end at once.
+    pub(super) status: WaitStatus,
     /// The limit of running processes; `None` for no limit.
     slots: Option<usize>,
     waiting: BTreeMap<ProcessKey, Running>,
@@ -54,7 +56,7 @@ impl Processes {
             if self.hold {
                 self.running.insert(key, next);
             } else {
-                next.answer.send(Ok(ended(WaitStatus::SUCCESS)));
+                next.answer.send(Ok(ended(self.status)));
             }
         }
     }

@@ -1,14 +1,16 @@
 //! Runs the futures of asynchronous handlers on the thread of the test.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use crate::host::Task;
 
-/// The futures that have not completed yet.
+/// The futures of a host of the test kit that have not completed yet. They run on the thread that polls them,
+/// so that a test has the same result each time.
 #[derive(Default)]
-pub(super) struct Tasks {
+pub struct TestTasks {
     running: Vec<(Task, Arc<Flag>)>,
 }
 
@@ -21,13 +23,20 @@ impl Wake for Flag {
     }
 }
 
-impl Tasks {
-    pub(super) fn spawn(&mut self, task: Task) {
+impl fmt::Debug for TestTasks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TestTasks").field("running", &self.running.len()).finish()
+    }
+}
+
+impl TestTasks {
+    /// Adds a future.
+    pub fn spawn(&mut self, task: Task) {
         self.running.push((task, Arc::new(Flag(AtomicBool::new(true)))));
     }
 
     /// Polls the futures that have been woken. Returns whether there were any.
-    pub(super) fn poll(&mut self) -> bool {
+    pub fn poll(&mut self) -> bool {
         let mut polled = false;
         self.running.retain_mut(|(task, flag)| {
             if !flag.0.swap(false, Ordering::SeqCst) {

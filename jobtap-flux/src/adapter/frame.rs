@@ -8,7 +8,7 @@ use elsa::FrozenMap;
 use jobtap_core::engine::Mirror;
 use jobtap_core::host::{
     Args, BoundHandler, Command, Detail, Failure, Fault, Host, HostKind, LoadedPlugin, Outcome,
-    PluginKey, RemoteHandle,
+    PluginKey, RemoteHandle, call_own_handlers,
 };
 use jobtap_core::job::{Job, JobId, Timestamp, Uid};
 use jobtap_core::plugin::{CallError, Level, Priority};
@@ -147,14 +147,8 @@ impl<F: Flux> Host for Frame<'_, F> {
         job: Option<JobId>,
         payload: &dyn Any,
     ) -> Result<Vec<Box<dyn Any>>, CallError> {
-        let job = match job {
-            None => None,
-            Some(id) => Some(self.job(id).ok_or(CallError::UnknownJob(id))?),
-        };
         let handlers = self.adapter.stack.borrow().own(topic);
-        let mut answers = Vec::new();
-        for bound in handlers.iter().filter(|bound| !bound.is_out_of_service()) {
-            let name = || bound.instance().name().to_string();
+        call_own_handlers(self, topic, &handlers, job, |bound, job| {
             let mark = self.buffer.commands.borrow().len();
             let inner = Frame {
                 adapter: self.adapter,
@@ -168,25 +162,21 @@ impl<F: Flux> Host for Frame<'_, F> {
             };
             let detail = Detail::Own(payload);
             let args = Args { host: &inner, topic: TopicId::Own, job, detail };
-            match bound.call(&args, &self.adapter.ticks).0.map_err(|fault| *fault) {
-                Ok(outcome) => answers.extend(outcome.decisions().answer),
-                Err(Fault::Busy) => return Err(CallError::Reentrant { topic, plugin: name() }),
-                Err(Fault::Failure(failure)) => {
+            let result = bound.call(&args, &self.adapter.ticks).0;
+            match result.as_ref().map_err(|fault| &**fault) {
+                Ok(_) | Err(Fault::Busy) => {}
+                Err(Fault::Failure(_)) => {
                     self.buffer.drop_updates(mark);
                     self.mirror.undo(&self.buffer.noted.borrow(), mark, true);
-                    let text = failure.text().to_owned();
-                    return Err(CallError::Topic { topic, plugin: name(), text });
                 }
                 Err(Fault::Panic(text)) => {
                     self.buffer.commands.borrow_mut().truncate(mark);
                     self.mirror.undo(&self.buffer.noted.borrow(), mark, false);
                     self.buffer.panicked.borrow_mut().push((bound.plugin(), text.clone()));
-                    let text = format!("panicked: {text}");
-                    return Err(CallError::Topic { topic, plugin: name(), text });
                 }
             }
-        }
-        Ok(answers)
+            result
+        })
     }
 
     fn call(&self, command: Command) -> Result<(), CallError> {

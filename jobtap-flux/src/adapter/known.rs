@@ -4,6 +4,9 @@
 //! open before a restart. So the adapter subscribes to all jobs and applies their events to a mirror; of a
 //! job that existed before, it reads the eventlog.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use jobtap_core::engine::JobNow;
 use jobtap_core::eventlog::{EventEntry, decode_log};
 use jobtap_core::host::{BoundHandler, Detail, JobParts, Lent, OnRestart};
@@ -41,19 +44,23 @@ impl Numbers {
     }
 }
 
+/// Whether a lent jobspec was read as a whole.
+pub(super) type Opened = Arc<AtomicBool>;
+
 /// The jobspec of a call's arguments, which is read when a handler asks for it.
-pub(super) fn lent_jobspec<J: Lend>(input: &J) -> Jobspec {
+pub(super) fn lent_jobspec<J: Lend>(input: &J, opened: &Opened) -> Jobspec {
     match input.get("jobspec") {
-        Some(jobspec) => Jobspec::lent(LentJobspec(jobspec)),
+        Some(jobspec) => Jobspec::lent(LentJobspec(jobspec, Arc::clone(opened))),
         None => Jobspec::unvalidated(Value::Null),
     }
 }
 
 /// A jobspec of Flux's.
-struct LentJobspec<J>(J);
+struct LentJobspec<J>(J, Opened);
 
 impl<J: Lend> LentDocument for LentJobspec<J> {
     fn whole(&self) -> Value {
+        self.1.store(true, Ordering::Relaxed);
         self.0.read().unwrap_or_default()
     }
 
@@ -71,9 +78,9 @@ fn lent_resources<J: Lend>(input: &J) -> Option<Lent<Option<ResourceSet>>> {
 }
 
 /// The parts of a job that a call's arguments have.
-fn parts<J: Lend>(numbers: &Numbers, input: &J) -> JobParts {
+fn parts<J: Lend>(numbers: &Numbers, input: &J, opened: &Opened) -> JobParts {
     let now = numbers.now();
-    let jobspec = lent_jobspec(input);
+    let jobspec = lent_jobspec(input, opened);
     let end = input.get("end_event").map(|end| Lent::later(move || end.read::<EventEntry>().ok()));
     JobParts {
         state: now.state,
@@ -91,13 +98,13 @@ impl<F: Flux> Adapter<F> {
     pub(super) fn look_up(&self, id: JobId) -> Option<Job> {
         let input = self.flux.job_lookup(id).ok()?;
         let numbers: Numbers = input.read().ok()?;
-        Some(parts(&numbers, &input).into_job())
+        Some(parts(&numbers, &input, &self.opened).into_job())
     }
 
     /// A job that the mirror doesn't have, as the arguments of a call show it.
     pub(super) fn job_of(&self, input: &F::Json) -> Option<Job> {
         let numbers: Numbers = input.read().ok()?;
-        Some(parts(&numbers, input).into_job())
+        Some(parts(&numbers, input, &self.opened).into_job())
     }
 
     /// Makes sure that the mirror has the job of a call. Returns whether it has: not an inactive job.
@@ -112,7 +119,7 @@ impl<F: Flux> Adapter<F> {
         match numbers.now().state {
             State::Inactive => return Ok(false),
             State::New => {
-                self.mirror.borrow_mut().submitted(parts(&numbers, input));
+                self.mirror.borrow_mut().submitted(parts(&numbers, input, &self.opened));
                 self.store.borrow_mut().begin(id);
             }
             _ => self.restore(&numbers, input),
@@ -182,7 +189,7 @@ impl<F: Flux> Adapter<F> {
         let mut mirror = self.mirror.borrow_mut();
         // Events of the log are applied to the jobspec as it was submitted, but Flux lends it with all updates: to
         // apply them again changes nothing.
-        let failed = mirror.restored(parts(numbers, input), log);
+        let failed = mirror.restored(parts(numbers, input, &self.opened), log);
         if let Some(resources) = lent_resources(input) {
             mirror.set_resources(id, resources);
         }

@@ -17,7 +17,6 @@ use super::frame::{Called, Subject};
 use super::topics::refused;
 use super::{Adapter, Answer};
 use crate::flux::{Flux, Lend};
-use crate::runtime::Runtime;
 
 /// Why a file of plugins can't be loaded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -70,7 +69,11 @@ pub(crate) fn linked(expected: &[&str]) -> Result<Vec<&'static PluginDescriptor>
     chosen(&registry, expected)
 }
 
-fn chosen(
+/// The plugins of a registry that a file was built for; all, if it doesn't say.
+///
+/// # Errors
+/// [`LoadError::Missing`] or [`LoadError::Topic`].
+pub(crate) fn chosen(
     registry: &Registry,
     expected: &[&str],
 ) -> Result<Vec<&'static PluginDescriptor>, LoadError> {
@@ -234,7 +237,7 @@ impl<F: Flux> Adapter<F> {
         }
         if self.runtime.get().is_none() {
             let runtime =
-                Runtime::start().map_err(|error| format!("jobtap: no thread: {error}"))?;
+                self.flux.workers().map_err(|error| format!("jobtap: no thread: {error}"))?;
             // It is not set: only this function does.
             let _ = self.runtime.set(runtime);
         }
@@ -341,12 +344,4 @@ impl<F: Flux> Adapter<F> {
             Err(Fault::Panic(text)) => Err(format!("{name}: conf.update panicked: {text}")),
         }
     }
-}
-
-#[cfg(test)]
-pub(crate) fn chosen_of(
-    registry: &Registry,
-    expected: &[&str],
-) -> Result<Vec<&'static PluginDescriptor>, LoadError> {
-    chosen(registry, expected)
 }

@@ -43,15 +43,15 @@ use serde_json::{Map, Value};
 
 use crate::flux::Flux;
 use crate::inbox::Inbox;
-use crate::runtime::Runtime;
+use crate::runtime::Workers;
 use data::Store;
 use frame::Queued;
 use later::Timers;
 
-pub use load::{LoadError, check_topics};
 #[cfg(test)]
-pub(crate) use load::{chosen_of, topics};
-pub(crate) use load::{linked, load_order};
+pub(crate) use load::topics;
+pub use load::{LoadError, check_topics};
+pub(crate) use load::{chosen, linked, load_order};
 
 /// What a callback of Flux answers.
 #[derive(Debug, Default, PartialEq)]
@@ -74,7 +74,7 @@ pub struct Adapter<F: Flux> {
     mirror: RefCell<Mirror>,
     instance: RefCell<Instance>,
     inbox: Arc<Inbox>,
-    runtime: OnceCell<Runtime>,
+    runtime: OnceCell<Box<dyn Workers>>,
     store: RefCell<Store>,
     timers: RefCell<Timers>,
     open: RefCell<Open>,
@@ -86,6 +86,8 @@ pub struct Adapter<F: Flux> {
     /// The annotations that the callbacks under way have asked for, with their jobs.
     answers: RefCell<Vec<(JobId, Map<String, Value>)>>,
     next_key: Cell<u64>,
+    /// Whether the present callback has read a jobspec as a whole.
+    opened: known::Opened,
     is_built: Cell<bool>,
 }
 
@@ -182,6 +184,7 @@ impl<F: Flux> Adapter<F> {
             put_off: RefCell::default(),
             answers: RefCell::default(),
             next_key: Cell::new(1),
+            opened: known::Opened::default(),
             is_built: Cell::new(false),
         }
     }

@@ -1,5 +1,7 @@
 //! A callback of Flux: its topic, its arguments, and what is answered.
 
+use std::sync::atomic::Ordering;
+
 use jobtap_core::eventlog::{Context, EventEntry};
 use jobtap_core::host::{BoundHandler, Decisions, Detail, Handlers};
 use jobtap_core::job::{JobId, State, Uid};
@@ -142,8 +144,11 @@ impl<F: Flux> Adapter<F> {
             self.mirror.borrow_mut().accept(id);
             self.store.borrow_mut().accept(id);
         }
+        self.opened.store(false, Ordering::Relaxed);
         let answer = self.call_plain(topic, Subject::Mirrored(id), input);
         match topic {
+            // The most frequent call. A look at the jobspec of a job that it didn't open costs as much as the rest.
+            TopicId::JobPriorityGet if !self.opened.load(Ordering::Relaxed) => {}
             _ if is_introduced => self.take_up(id, state),
             TopicId::JobNew => self.hold(id),
             // The job may wait for long: give the memory back in which handlers have read it.
@@ -151,7 +156,7 @@ impl<F: Flux> Adapter<F> {
             | TopicId::JobStateSched
             | TopicId::JobStateRun
             | TopicId::JobPriorityGet => {
-                self.mirror.borrow_mut().close_jobspec(id, || lent_jobspec(input));
+                self.mirror.borrow_mut().close_jobspec(id, || lent_jobspec(input, &self.opened));
             }
             TopicId::JobDestroy => self.drop_job(id),
             _ => {}
@@ -182,7 +187,7 @@ impl<F: Flux> Adapter<F> {
         if state == State::New {
             return self.call_plain(topic, Subject::Mirrored(id), input);
         }
-        let kept = self.mirror.borrow_mut().replace_jobspec(id, lent_jobspec(input));
+        let kept = self.mirror.borrow_mut().replace_jobspec(id, lent_jobspec(input, &self.opened));
         let answer = self.call_plain(topic, Subject::Mirrored(id), input);
         if let Some(kept) = kept {
             self.mirror.borrow_mut().replace_jobspec(id, kept);

@@ -2,7 +2,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::CStr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,11 +10,10 @@ use jobtap_core::host::{PluginDescriptor, Registry, ReplyTo};
 use jobtap_core::job::{JobId, State};
 use jobtap_core::jobspec::JobspecBuilder;
 use jobtap_core::plugin::{Level, Plugin};
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use crate::adapter::{Adapter, Answer, chosen_of};
-use crate::flux::{Errno, Flux, Lend};
+use crate::adapter::{Adapter, Answer, chosen};
+use crate::flux::{Errno, Flux};
 use crate::inbox::Inbox;
 
 /// What is done before a call of Flux returns: what the real one does when a job is idle.
@@ -48,20 +46,6 @@ impl Double {
             true => Err(Errno::EINVAL),
             false => Ok(()),
         }
-    }
-}
-
-impl Lend for Value {
-    fn read<T: DeserializeOwned>(&self) -> Result<T, String> {
-        serde_json::from_value(self.clone()).map_err(|error| error.to_string())
-    }
-
-    fn get(&self, key: &str) -> Option<Self> {
-        Value::get(self, key).cloned()
-    }
-
-    fn integer(&self, key: &CStr) -> Option<i64> {
-        Value::get(self, key.to_str().ok()?)?.as_i64()
     }
 }
 
@@ -215,7 +199,7 @@ impl Kit {
             .sequence(plugins.iter().map(|plugin| plugin.name))
             .build()
             .unwrap();
-        let linked = chosen_of(&registry, &[]).unwrap();
+        let linked = chosen(&registry, &[]).unwrap();
         let (flux, inbox) = (Rc::new(flux), Arc::new(Inbox::new().unwrap()));
         flux.now.set(1000.0);
         let adapter = Rc::new(Adapter::new(Rc::clone(&flux), linked, Arc::clone(&inbox)));

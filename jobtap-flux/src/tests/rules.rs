@@ -786,3 +786,85 @@ fn what_comes_before_a_submission_is_stored_waits_for_it() {
     kit.call("job.state.depend", 1, State::Depend, json!({"prev_state": 1}));
     assert_eq!(kit.log(), ["info: early: Depend after Some(New)"]);
 }
+
+/// Lets a function of Flux fail.
+fn fail(kit: &Kit, function: &'static str) {
+    kit.flux.failing.borrow_mut().insert(function);
+    kit.log();
+}
+
+#[test]
+fn an_exception_that_cannot_be_raised_is_logged_and_the_prolog_finished() {
+    // The work of a handler fails, and its exception too.
+    let kit = Kit::new(&[of::<Opens>()]);
+    kit.call("job.create", 1, State::New, json!({"userid": 6}));
+    fail(&kit, "raise");
+    kit.call("job.state.run", 1, State::Run, json!({"userid": 6}));
+    kit.until(|calls| calls.iter().any(|call| call == "prolog_finish 1 gate 1"));
+    let refused = "flux_jobtap_raise_exception: Invalid argument (os error 22)";
+    assert_eq!(kit.log(), [format!("warning: opens: later: dropped: {refused}")]);
+
+    // A plugin is removed while its prolog is open.
+    let kit = Kit::new(&[of::<Opens>()]);
+    kit.allocate(1);
+    kit.call("job.state.run", 1, State::Run, json!({}));
+    fail(&kit, "raise");
+    kit.adapter.unload();
+    assert!(kit.take().contains(&"prolog_finish 1 gate 1".to_owned()));
+    assert_eq!(kit.log(), [format!("err: prolog gate of {}: {refused}", JobId::new(1))]);
+}
+
+#[test]
+fn a_prolog_that_cannot_be_finished_is_logged() {
+    let kit = Kit::new(&[of::<Opens>()]);
+    kit.allocate(1);
+    kit.call("job.state.run", 1, State::Run, json!({}));
+    fail(&kit, "prolog_finish");
+    kit.adapter.unload();
+    let refused = "flux_jobtap_prolog_finish: Invalid argument (os error 22)";
+    assert_eq!(kit.log(), [format!("err: prolog gate of {}: {refused}", JobId::new(1))]);
+}
+
+#[derive(Default)]
+struct Given;
+
+#[jobtap_plugin(name = "given", load = "by-name")]
+impl Given {
+    #[on("job.state.depend", on_restart = "fail")]
+    async fn depend() -> Result<(), Reject> {
+        Ok(())
+    }
+
+    #[on("job.state.sched")]
+    fn sched(&self, job: &Job, cx: Cx<'_, JobStateSched>) {
+        let raised = cx.raise(job, Exception::new(severity!(4), "given", ""));
+        assert_eq!(raised, Ok(()));
+    }
+}
+
+#[test]
+fn exceptions_of_handlers_and_of_lost_dependencies_that_fail_are_logged() {
+    let kit = Kit::new(&[of::<Given>()]);
+    fail(&kit, "raise");
+    kit.call("job.create", 1, State::New, json!({}));
+    kit.call("job.state.sched", 1, State::Sched, json!({}));
+    let refused = "Invalid argument (os error 22)";
+    let line = "warning: given: job.state.sched: dropped: flux_jobtap_raise_exception: ";
+    assert_eq!(kit.log(), [format!("{line}{refused}")]);
+
+    // After a restart.
+    let mut log = String::new();
+    for (name, context) in [
+        ("submit", json!({"userid": 5, "urgency": 16, "flags": 0, "version": 1})),
+        ("dependency-add", json!({"description": "given.depend"})),
+        ("validate", json!({})),
+    ] {
+        log += &format!("{}\n", json!({"timestamp": 1.0, "name": name, "context": context}));
+    }
+    let key = format!("{}.eventlog", JobId::new(2).encode(jobtap_core::job::Encoding::Kvs));
+    kit.flux.kvs.borrow_mut().insert(key, log);
+    kit.call("job.create", 2, State::Depend, json!({}));
+    kit.call("job.new", 2, State::Depend, json!({}));
+    let note = "dependency given.depend: the job manager was restarted while it was open";
+    assert_eq!(kit.log(), [format!("err: job {}: {note}: {refused}", JobId::new(2))]);
+}

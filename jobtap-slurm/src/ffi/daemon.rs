@@ -114,12 +114,40 @@ impl Daemon for Loader {
             PrepEnd::Done => (0, false),
             PrepEnd::Failed(_) => (FAILED, false),
             PrepEnd::TimedOut => (libc::SIGKILL, true),
+            // As of a script that slurmctld has killed for that.
+            PrepEnd::Cancelled => (libc::SIGKILL, false),
         };
         // SAFETY: slurmctld's own function, of this type. It takes slurmctld's locks, and this thread, that of
         // `prep::Controller`, holds no lock.
         unsafe { ended(status, job, timed_out) };
     }
+
+    fn is_over(&self, job: u32) -> bool {
+        let (Some(lock), Some(unlock), Some(find)) =
+            (symbols::lock(), symbols::unlock(), symbols::find_job())
+        else {
+            return false;
+        };
+        let locks = symbols::Locks { conf: 0, job: 1, node: 0, part: 0, fed: 0 };
+        // SAFETY: slurmctld's own functions, of these types. This thread, that of `prep::Controller`, holds no lock.
+        // A job's record doesn't change and isn't freed while the lock for reading jobs is held.
+        let state = unsafe {
+            lock(locks);
+            let record = find(job).cast_const().cast::<u8>();
+            let state = match record.is_null() {
+                true => None,
+                false => member_number(record, layout::JOB_RECORD, "job_state"),
+            };
+            unlock(locks);
+            state
+        };
+        // A job that is gone is over. Above the lowest 8 bits are flags.
+        state.is_none_or(|state| state & 0xff > LAST_ACTIVE)
+    }
 }
+
+/// Jobs of a state up to this one have not ended: JOB_SUSPENDED.
+const LAST_ACTIVE: u64 = 2;
 
 /// A number of the daemon's configuration.
 fn configured(name: &str) -> Option<u64> {

@@ -400,3 +400,6 @@ pub(super) unsafe fn member_texts(
         read.into_iter().map(|text| text.into_owned()).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -42,6 +42,17 @@ macro_rules! functions {
     )* };
 }
 
+/// `slurmctld_lock_t`: 0 is no lock, 1 one for reading.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(super) struct Locks {
+    pub(super) conf: c_int,
+    pub(super) job: c_int,
+    pub(super) node: c_int,
+    pub(super) part: c_int,
+    pub(super) fed: c_int,
+}
+
 type Log = unsafe extern "C" fn(*const c_char, ...);
 
 functions! {
@@ -67,6 +78,12 @@ functions! {
     list_next = c"slurm_list_next": unsafe extern "C" fn(*mut c_void) -> *mut c_void;
     /// Frees an iterator.
     list_end = c"slurm_list_iterator_destroy": unsafe extern "C" fn(*mut c_void);
+    /// Takes slurmctld's locks at these levels.
+    lock = c"lock_slurmctld": unsafe extern "C" fn(Locks);
+    /// Gives them back.
+    unlock = c"unlock_slurmctld": unsafe extern "C" fn(Locks);
+    /// A job of slurmctld's; null for an unknown one.
+    find_job = c"find_job_record": unsafe extern "C" fn(u32) -> *mut c_void;
     /// Tells slurmctld the end of a prolog: a wait status, the job, and whether it took too long.
     prolog_ended = c"prep_prolog_slurmctld_callback": unsafe extern "C" fn(c_int, u32, bool);
     /// Tells slurmctld the end of an epilog.

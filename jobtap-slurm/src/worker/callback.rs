@@ -4,7 +4,9 @@ use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use jobtap_core::host::{Args, Command, Detail, Fault, Host, HostKind, LoadedPlugin, RemoteHandle};
+use jobtap_core::host::{
+    Args, Command, Detail, Fault, Host, HostKind, LoadedPlugin, RemoteHandle, call_own_handlers,
+};
 use jobtap_core::job::{Job, JobId, Timestamp, Uid};
 use jobtap_core::plugin::{CallError, Level};
 use jobtap_core::queue::Queues;
@@ -109,13 +111,8 @@ impl Host for Callback<'_> {
         job: Option<JobId>,
         payload: &dyn Any,
     ) -> Result<Vec<Box<dyn Any>>, CallError> {
-        let job = match job {
-            None => None,
-            Some(id) => Some(self.job(id).ok_or(CallError::UnknownJob(id))?),
-        };
-        let mut answers = Vec::new();
-        for bound in self.core.stack.own(topic).iter() {
-            let plugin = || bound.instance().name().to_string();
+        let handlers = self.core.stack.own(topic);
+        call_own_handlers(self, topic, &handlers, job, |bound, job| {
             let inner = Callback {
                 core: self.core,
                 instance: Cell::new(bound.instance()),
@@ -123,29 +120,18 @@ impl Host for Callback<'_> {
                 asked: RefCell::default(),
                 noted: RefCell::default(),
             };
-            let args =
-                Args { host: &inner, topic: TopicId::Own, job, detail: Detail::Own(payload) };
+            let detail = Detail::Own(payload);
+            let args = Args { host: &inner, topic: TopicId::Own, job, detail };
             let (result, _) = bound.call(&args, &self.core.ticks);
-            let (asked, noted) = inner.asked(result.as_ref().err().map(|fault| &**fault));
+            let fault = result.as_ref().err().map(|fault| &**fault);
+            let (asked, noted) = inner.asked(fault);
             self.asked.borrow_mut().extend(asked);
             self.noted.borrow_mut().extend(noted);
-            match result.map_err(|fault| *fault) {
-                Ok(outcome) => answers.extend(outcome.decisions().answer),
-                Err(Fault::Busy) => {
-                    return Err(CallError::Reentrant { topic, plugin: plugin() });
-                }
-                Err(Fault::Failure(failure)) => {
-                    let text = failure.text().to_owned();
-                    return Err(CallError::Topic { topic, plugin: plugin(), text });
-                }
-                Err(Fault::Panic(text)) => {
-                    self.core.log(bound.instance(), Level::Error, &format!("panicked: {text}"));
-                    let text = format!("panicked: {text}");
-                    return Err(CallError::Topic { topic, plugin: plugin(), text });
-                }
+            if let Some(Fault::Panic(text)) = fault {
+                self.core.log(bound.instance(), Level::Error, &format!("panicked: {text}"));
             }
-        }
-        Ok(answers)
+            result
+        })
     }
 
     fn call(&self, command: Command) -> Result<(), CallError> {

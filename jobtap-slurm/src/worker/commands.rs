@@ -45,7 +45,7 @@ impl Core {
                 self.open_prep(plugin, job, description);
             }
             Command::BeginWork(work) => {
-                self.begin_prep_work(plugin, work.job, &work.what, work.abort);
+                self.begin_prep_work(plugin, work.job, &work.what, work.abort, work.run_on);
                 spawn(work.task);
             }
             Command::FinishProlog { job, description, failure, .. }

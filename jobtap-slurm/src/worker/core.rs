@@ -113,7 +113,8 @@ impl Core {
             match message {
                 Message::Request(key, request, reply) => self.begin_request(key, *request, reply),
                 Message::Abandon(key) => self.abandon_request(key),
-                Message::Prep(call, reply) => self.begin_prep(*call, reply),
+                Message::Prep(key, call, reply) => self.begin_prep(key, *call, reply),
+                Message::CancelPrep(key) => self.cancel_prep(key),
                 Message::PrepTimeout(serial) => self.end_late_prep(serial),
                 Message::Configure => self.configure(),
                 Message::Remote(call) => self.remote(call),

@@ -86,7 +86,9 @@ enum Message {
     Request(RequestKey, Box<Request>, Reply<Answer>),
     /// The request's thread waits no longer.
     Abandon(RequestKey),
-    Prep(Box<PrepCall>, Reply<PrepEnd>),
+    Prep(RequestKey, Box<PrepCall>, Reply<PrepEnd>),
+    /// The job of a prolog or epilog was cancelled.
+    CancelPrep(RequestKey),
     PrepTimeout(u64),
     /// Read the configuration again.
     Configure,
@@ -248,11 +250,27 @@ impl Plugins {
         }
     }
 
+    /// A new key for a prolog or epilog.
+    pub(crate) fn prep_key(&self) -> RequestKey {
+        RequestKey(self.next.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// What drops the work of a prolog or epilog whose job was cancelled.
+    pub(crate) fn cancels_prep(&self, key: RequestKey) -> impl FnOnce() + Send + 'static {
+        let inbox = self.inbox.clone();
+        move || inbox.send(Message::CancelPrep(key))
+    }
+
     /// Starts the handlers of a prolog or epilog. `ended` is called when all have ended, on any thread, with `None`
     /// if the plugins have stopped before; it must not block.
-    pub fn begin_prep(&self, call: PrepCall, ended: impl FnOnce(Option<PrepEnd>) + Send + 'static) {
+    pub(crate) fn begin_prep(
+        &self,
+        key: RequestKey,
+        call: PrepCall,
+        ended: impl FnOnce(Option<PrepEnd>) + Send + 'static,
+    ) {
         self.follow_configuration();
-        self.inbox.send(Message::Prep(Box::new(call), Reply::new(ended)));
+        self.inbox.send(Message::Prep(key, Box::new(call), Reply::new(ended)));
     }
 
     /// Stops the thread, and drops the plugins. A handler that hangs is left to itself after two seconds.

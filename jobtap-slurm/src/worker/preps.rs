@@ -4,7 +4,7 @@
 //! ends when the last of them has. Its end is a failure if one handler has failed.
 
 use futures_util::future::AbortHandle;
-use jobtap_core::host::{BoundHandler, Detail, PluginKey};
+use jobtap_core::host::{BoundHandler, Detail, PluginKey, RequestKey};
 use jobtap_core::job::{Job, JobId};
 use jobtap_core::plugin::Level;
 use jobtap_core::topic::TopicId;
@@ -15,6 +15,7 @@ use crate::daemon::PrepEnd;
 
 /// A prolog or epilog that has not ended.
 pub(super) struct Prep {
+    key: RequestKey,
     serial: u64,
     job: JobId,
     topic: TopicId,
@@ -22,6 +23,7 @@ pub(super) struct Prep {
     calling: bool,
     open: Vec<Open>,
     failure: Option<String>,
+    is_cancelled: bool,
     timer: Option<tokio::task::AbortHandle>,
     reply: Reply<PrepEnd>,
 }
@@ -31,10 +33,12 @@ struct Open {
     plugin: PluginKey,
     description: String,
     abort: Option<AbortHandle>,
+    /// It runs on when the job is cancelled.
+    runs_on: bool,
 }
 
 impl Core {
-    pub(super) fn begin_prep(&mut self, call: PrepCall, reply: Reply<PrepEnd>) {
+    pub(super) fn begin_prep(&mut self, key: RequestKey, call: PrepCall, reply: Reply<PrepEnd>) {
         let PrepCall { topics, job, node } = call;
         let Some(topic) = topics.last().copied() else { return };
         let serial = self.next_key;
@@ -42,9 +46,20 @@ impl Core {
         let limit = self.daemon.prep_timeout();
         let timer = limit.map(|limit| self.after(limit, Message::PrepTimeout(serial)));
         let job = job.into_job();
-        let (open, failure) = Default::default();
+        let (open, failure, is_cancelled) = Default::default();
         let calling = true;
-        let prep = Prep { serial, job: job.id(), topic, calling, open, failure, timer, reply };
+        let prep = Prep {
+            key,
+            serial,
+            job: job.id(),
+            topic,
+            calling,
+            open,
+            failure,
+            is_cancelled,
+            timer,
+            reply,
+        };
         self.preps.push(prep);
         for topic in topics {
             let detail = match (&node, topic.is_state_topic()) {
@@ -94,7 +109,7 @@ impl Core {
     pub(super) fn open_prep(&mut self, plugin: PluginKey, job: JobId, description: String) {
         // The last is the one whose handlers are being called.
         if let Some(prep) = self.preps.last_mut().filter(|prep| prep.calling && prep.job == job) {
-            prep.open.push(Open { plugin, description, abort: None });
+            prep.open.push(Open { plugin, description, abort: None, runs_on: false });
         }
     }
 
@@ -104,9 +119,11 @@ impl Core {
         job: JobId,
         description: &str,
         abort: AbortHandle,
+        runs_on: bool,
     ) {
         if let Some((_, open)) = self.find_open(plugin, job, description) {
             open.abort = Some(abort);
+            open.runs_on = runs_on;
         }
     }
 
@@ -151,9 +168,24 @@ impl Core {
             timer.abort();
         }
         prep.reply.send(match prep.failure {
-            None => PrepEnd::Done,
             Some(text) => PrepEnd::Failed(text),
+            None if prep.is_cancelled => PrepEnd::Cancelled,
+            None => PrepEnd::Done,
         });
+    }
+
+    /// The job was cancelled: work that doesn't run on is dropped.
+    pub(super) fn cancel_prep(&mut self, key: RequestKey) {
+        let Some(prep) = self.preps.iter_mut().find(|prep| prep.key == key) else { return };
+        prep.is_cancelled = true;
+        let (serial, topic, job) = (prep.serial, prep.topic.name(), prep.job.as_u64());
+        let dropped: Vec<Open> = prep.open.extract_if(.., |open| !open.runs_on).collect();
+        for open in dropped {
+            open.abort.iter().for_each(AbortHandle::abort);
+            let text = format!("{topic}: job {job}: dropped, since the job was cancelled");
+            self.log_of(open.plugin, Level::Info, &text);
+        }
+        self.end_prep_if_done(serial);
     }
 
     /// `PrologEpilogTimeout` has passed: what still runs is dropped.

@@ -37,6 +37,7 @@ impl Processes {
     }
 
     pub(super) fn carry_out(&self, plugin: PluginKey, command: ProcessCommand) {
+        let Some(command) = self.daemon.run_process(command) else { return };
         match command {
             ProcessCommand::Run { key, process, lines, answer } => {
                 self.run(plugin, key, process, lines, answer);

@@ -1,47 +1,83 @@
-//! The memory of a pending job, beyond the text of its jobspec.
+//! The memory of jobs in the engine, beyond the text of their jobspecs: of those that wait for resources, of those
+//! that run, and of those that are inactive.
+//!
+//! Each is a measurement of its own, in a fresh process: memory that was freed and is used again would hide what
+//! the jobs need.
 
+use jobtap_core::host::Registry;
+
+use super::figures::Found;
 use super::offline::Offline;
-use super::{BenchError, CORES, jobspec, resident};
+use super::{BenchError, CORES, cluster, jobspec, one_host, resident_of};
 
-/// The result of the measurement.
-#[derive(Debug, Clone, Copy)]
-pub struct Memory {
-    /// The number of pending jobs.
-    pub jobs: u64,
-    /// Bytes of resident memory for each of them.
-    pub per_job: u64,
-    /// Of these, the text of the jobspec without its environment.
-    pub jobspec: u64,
-}
+/// How many jobs become inactive together.
+const TOGETHER: u64 = 1000;
 
-impl Memory {
-    /// Returns the bytes for each job beyond its jobspec.
-    pub fn beyond_jobspec(&self) -> u64 {
-        self.per_job.saturating_sub(self.jobspec)
-    }
-}
-
-/// Fills an engine with jobs that wait for resources. Call it before anything else in the process uses much
-/// memory: memory that was freed and is used again would hide what the jobs need.
-///
-/// # Errors
-/// When the engine refuses a job, or the system doesn't tell what the process uses.
-pub fn measure(jobs: u64) -> Result<Memory, BenchError> {
-    let mut manager = Offline::new(None)?;
+/// Fills an engine with jobs that wait for resources.
+pub(super) fn pending(jobs: u64) -> Result<Found, BenchError> {
+    let mut manager = Offline::new(one_host(), Registry::linked()?)?;
     // It has all cores, so that all others wait.
     manager.submit(jobspec(0.0, u64::from(CORES), 0)?)?;
     manager.submit(jobspec(60.0, 1, 0)?)?;
-    let before = resident()?;
+    let found = filled(&mut manager, jobs, "pending", |manager, number| {
+        manager.submit(jobspec(60.0, 1, number)?).map(drop)
+    })?;
+    manager.expect("sched", jobs + 1)?;
+    Ok(found)
+}
+
+/// Fills an engine with jobs that run.
+pub(super) fn running(jobs: u64) -> Result<Found, BenchError> {
+    let hosts = (jobs + 1).div_ceil(u64::from(CORES));
+    let config = cluster(&format!("n[0-{}]", hosts.saturating_sub(1)));
+    let mut manager = Offline::new(config, Registry::linked()?)?;
+    manager.submit(jobspec(0.0, 1, 0)?)?;
+    let found = filled(&mut manager, jobs, "running", |manager, number| {
+        manager.submit(jobspec(0.0, 1, number)?).map(drop)
+    })?;
+    manager.expect("run", jobs + 1)?;
+    Ok(found)
+}
+
+/// Fills an engine with jobs that are inactive.
+pub(super) fn inactive(jobs: u64) -> Result<Found, BenchError> {
+    let mut manager = Offline::new(one_host(), Registry::linked()?)?;
+    let finish = |manager: &mut Offline, number: u64| {
+        manager.submit(jobspec(1.0, 1, number)?)?;
+        if number.is_multiple_of(TOGETHER) || number == jobs {
+            manager.pass(1.0 + TOGETHER.div_ceil(u64::from(CORES)) as f64, |_| Ok(()))?;
+        }
+        Ok(())
+    };
+    // The memory that active jobs need for a moment is there before.
+    (1..=jobs.min(TOGETHER)).try_for_each(|number| finish(&mut manager, number))?;
+    let found = filled(&mut manager, jobs, "inactive", finish)?;
+    manager.expect("inactive", jobs + jobs.min(TOGETHER))?;
+    Ok(found)
+}
+
+fn filled(
+    manager: &mut Offline,
+    jobs: u64,
+    state: &str,
+    mut add: impl FnMut(&mut Offline, u64) -> Result<(), BenchError>,
+) -> Result<Found, BenchError> {
+    let before = resident_of("self")?;
     let mut text = 0;
     for number in 1..=jobs {
-        let jobspec = jobspec(60.0, 1, number)?;
-        text += jobspec.redacted().value().to_string().len() as u64;
-        manager.submit(jobspec)?;
+        text += jobspec(60.0, 1, number)?.redacted().value().to_string().len() as u64;
+        add(manager, number)?;
     }
-    let used = resident()?.saturating_sub(before);
-    let pending = manager.count("sched");
-    if pending != jobs + 1 {
-        return Err(BenchError::Lost { what: "pending", expected: jobs + 1, found: pending });
+    let used = resident_of("self")?.saturating_sub(before);
+    let mut found = Found::default();
+    let each = |bytes: u64| bytes as f64 / jobs.max(1) as f64;
+    let whole = format!("memory of each {state} job");
+    found.less(&format!("memory.{state}"), jobs, each(used), "B/job", &whole);
+    if state != "inactive" {
+        // Of an inactive job no jobspec is kept.
+        let beyond = format!("of that, beyond the {} bytes of its jobspec", text / jobs.max(1));
+        let more = used.saturating_sub(text);
+        found.less(&format!("memory.{state}.beyond"), jobs, each(more), "B/job", &beyond);
     }
-    Ok(Memory { jobs, per_job: used / jobs.max(1), jobspec: text / jobs.max(1) })
+    Ok(found)
 }

@@ -1,15 +1,37 @@
-//! `jobtap bench`: what a job costs in time and memory on the site's own machine.
+//! `jobtap bench`: what a job costs in time and memory on the site's own machine, and on that of a developer.
 //!
-//! | part | what is measured |
+//! The command prints figures of this binary, or of two binaries side by side. `docs/src/performance.md` says what
+//! each figure means.
+//!
+//! | file | what it does |
 //! |---|---|
-//! | [`throughput`] | from submission over the socket to INACTIVE, every event durable |
-//! | [`memory`] | what a pending job takes in the manager's memory |
-//! | [`restart`] | how long a start takes with many jobs in the store |
+//! | `measures` | the table of measurements, their sizes, and the room that they need |
+//! | `runner` | makes the measurements, each in a process of its own, and joins their rounds |
+//! | `pair` | runs two binaries in turns and compares their figures |
+//! | `process` | the processes that measure, and the manager that they measure |
+//! | `figures` | what is found, and its JSON form |
+//! | `connection`, `cpu`, `offline`, `fill`, `plugins` | what several measurements use |
+//! | the others | one measurement each |
 
-pub mod memory;
-pub mod offline;
-pub mod restart;
-pub mod throughput;
+mod callbacks;
+mod clients;
+mod connection;
+mod cpu;
+pub(crate) mod figures;
+mod fill;
+pub(crate) mod measures;
+mod memory;
+mod offline;
+pub(crate) mod pair;
+mod plugins;
+pub(crate) mod process;
+mod queue;
+mod restart;
+mod run;
+pub(crate) mod runner;
+mod stages;
+mod submit;
+mod throughput;
 
 use jobtap_core::engine::{RequestError, StartError as EngineError};
 use jobtap_core::host::RegistryError;
@@ -19,6 +41,7 @@ use serde_json::{Value, json};
 use crate::client::{ClientError, RpcError};
 use crate::daemon::StartError;
 use crate::daemon::config::ConfigError;
+use crate::daemon::resources::hostname;
 use crate::daemon::statedir::StateDirError;
 use crate::store::{KeyError, StoreError};
 
@@ -27,7 +50,7 @@ const CORES: u32 = 64;
 
 /// Why a measurement could not be made.
 #[derive(Debug, thiserror::Error)]
-pub enum BenchError {
+pub(crate) enum BenchError {
     /// The state directory can't be made.
     #[error(transparent)]
     StateDir(#[from] StateDirError),
@@ -58,19 +81,28 @@ pub enum BenchError {
     /// The benchmark's jobspec is malformed.
     #[error(transparent)]
     Jobspec(#[from] JobspecError),
-    /// The system doesn't report what the process uses.
-    #[error("can't read what the process uses: {0}")]
-    Usage(#[from] std::io::Error),
-    /// After a restart the number of jobs differs.
-    #[error("{what}: {found} jobs instead of {expected}")]
+    /// The system refuses something, such as a process or a file.
+    #[error("the system refuses what the measurement needs: {0}")]
+    System(#[from] std::io::Error),
+    /// The number of jobs differs from what was submitted.
+    #[error("{found} jobs are {what} instead of {expected}")]
     Lost {
-        /// What was counted.
+        /// Their state.
         what: &'static str,
         /// The expected number.
         expected: u64,
         /// The number found.
         found: u64,
     },
+    /// Anything else.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl BenchError {
+    fn other(text: impl Into<String>) -> Self {
+        Self::Other(text.into())
+    }
 }
 
 impl From<RpcError> for BenchError {
@@ -85,9 +117,14 @@ impl From<RequestError> for BenchError {
     }
 }
 
-/// Returns the configuration of one host with pretended cores.
-fn config(host: &str) -> Value {
-    let hosts = json!({ "hosts": host, "cores": format!("0-{}", CORES - 1) });
+/// Returns the configuration of this host with pretended cores.
+fn one_host() -> Value {
+    cluster(&hostname())
+}
+
+/// Returns the configuration of these hosts, each with pretended cores.
+fn cluster(hosts: &str) -> Value {
+    let hosts = json!({ "hosts": hosts, "cores": format!("0-{}", CORES - 1) });
     json!({ "resource": { "noverify": true, "config": [hosts] } })
 }
 
@@ -96,7 +133,7 @@ fn jobspec(run_duration: f64, cores: u64, number: u64) -> Result<Jobspec, Jobspe
     Jobspec::from_value(document(run_duration, cores, number))
 }
 
-/// Returns a simulated job of one core that runs this long; with zero, until it is cancelled. `number` makes
+/// Returns a simulated job of so many cores that runs this long; with zero, until it is cancelled. `number` makes
 /// its text different from others, as those of users are.
 fn document(run_duration: f64, cores: u64, number: u64) -> Value {
     let builder = JobspecBuilder::new(["app".to_owned(), format!("--input=case-{number}.dat")])
@@ -116,27 +153,14 @@ fn document(run_duration: f64, cores: u64, number: u64) -> Value {
     value
 }
 
-/// Returns the resident memory of this process in bytes.
+/// Returns the resident memory of a process in bytes. `process` is its id, or `self`.
 ///
 /// # Errors
 /// When the system doesn't report it.
-fn resident() -> std::io::Result<u64> {
-    let text = std::fs::read_to_string("/proc/self/statm")?;
+fn resident_of(process: &str) -> std::io::Result<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/statm"))?;
     let pages = text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
-    let pages = pages.ok_or_else(|| std::io::Error::other(format!("/proc/self/statm: {text}")))?;
+    let pages =
+        pages.ok_or_else(|| std::io::Error::other(format!("/proc/{process}/statm: {text}")))?;
     Ok(pages * rustix::param::page_size() as u64)
-}
-
-/// Returns the processor time that this process has used, in seconds.
-///
-/// # Errors
-/// When the system doesn't report it.
-fn cpu_seconds() -> std::io::Result<f64> {
-    let text = std::fs::read_to_string("/proc/self/stat")?;
-    let unreadable = || std::io::Error::other(format!("/proc/self/stat: {text}"));
-    // The name, in parentheses, may contain spaces.
-    let (_, fields) = text.rsplit_once(") ").ok_or_else(unreadable)?;
-    let ticks = fields.split(' ').skip(11).take(2).map(|field| field.parse::<u64>());
-    let ticks: u64 = ticks.sum::<Result<u64, _>>().map_err(|_| unreadable())?;
-    Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }

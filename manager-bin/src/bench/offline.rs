@@ -1,35 +1,33 @@
-//! A manager without a socket, a clock or processes: the engine in virtual time, with or without a store.
-//! It makes the state of many jobs in the time that the engine alone needs.
+//! A manager without a socket, a clock or processes: the engine in virtual time. What it wants to be stored goes
+//! to a store, is dropped, or is handed to the measurement.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use jobtap_core::engine::{
-    Cred, Effect, Effects, Engine, HostCheck, Input, ReplyTo, Request, RequestError, Setup,
-    Submission, TimerId,
+    Cred, Effect, Effects, Engine, HostCheck, Input, ReplyTo, Request, RequestError, Requester,
+    Setup, Submission, TimerId,
 };
 use jobtap_core::host::{Registry, RemoteCall, RemoteSink, Ticks};
-use jobtap_core::job::{Timestamp, Uid};
+use jobtap_core::job::{JobId, Timestamp, Uid};
 use jobtap_core::jobspec::Jobspec;
+use serde_json::Value;
 
-use super::{BenchError, config};
+use super::BenchError;
 use crate::daemon::resources::TestSize;
 use crate::daemon::{now, resources, store_ops, token};
 use crate::store::{Op, Store};
 
 /// Changes that are committed together.
-const GROUP: usize = 4096;
+pub(super) const GROUP: usize = 4096;
 
-/// A manager of engine and store alone.
+/// A manager of the engine alone.
 pub(super) struct Offline {
     engine: Engine,
     now: f64,
     /// Timers by the bits of their times, which are in the order of the times, since these are positive.
     timers: BinaryHeap<Reverse<(u64, TimerId)>>,
-    store: Option<Arc<dyn Store>>,
-    pending: Vec<Op>,
-    refused: Option<RequestError>,
 }
 
 /// Drops the work of asynchronous handlers, which isn't measured here.
@@ -40,52 +38,82 @@ impl RemoteSink for Nowhere {
 }
 
 impl Offline {
-    /// Starts a manager with the linked plugins.
-    pub(super) fn new(store: Option<Arc<dyn Store>>) -> Result<Self, BenchError> {
-        let host = resources::hostname();
-        let config = config(&host);
+    /// Starts a manager with these plugins.
+    pub(super) fn new(config: Value, registry: Registry) -> Result<Self, BenchError> {
+        Self::start_at(config, registry, now(), Ticks::default()).map(|(manager, _)| manager)
+    }
+
+    /// Starts a manager at this time, and returns its first effects, too.
+    pub(super) fn start_at(
+        config: Value,
+        registry: Registry,
+        started: Timestamp,
+        ticks: Ticks,
+    ) -> Result<(Self, Effects), BenchError> {
         let found = resources::discover(&config, &TestSize::default(), None)
             .map_err(crate::daemon::StartError::from)?;
-        let started = now();
         let setup = Setup {
             owner: owner(),
             resources: found.resources,
             config,
             config_directory: None,
-            registry: Registry::linked()?,
+            registry,
             remote: Arc::new(Nowhere),
-            ticks: Ticks::default(),
+            ticks,
             host_check: HostCheck::default(),
         };
         let mut engine = Engine::new(started, setup)?;
         let first = engine.start(started);
-        let mut manager = Self {
-            engine,
-            now: started.as_secs(),
-            timers: BinaryHeap::new(),
-            store,
-            pending: Vec::new(),
-            refused: None,
-        };
-        manager.take(first)?;
-        Ok(manager)
+        let timers = BinaryHeap::new();
+        let mut manager = Self { engine, now: started.as_secs(), timers };
+        manager.timers(&first);
+        Ok((manager, first))
+    }
+
+    /// The engine.
+    pub(super) fn engine(&mut self) -> &mut Engine {
+        &mut self.engine
+    }
+
+    /// Gives the engine an input. Plugins of `slurm.job_submit` see a request when it is known who its user is, so
+    /// that is answered at once: what the system takes for it isn't measured here.
+    pub(super) fn handle(&mut self, input: Input) -> Result<Effects, BenchError> {
+        let now = Timestamp::from_secs(self.now);
+        let mut effects = self.engine.handle(now, input);
+        while let Some(user) = take_look_up(&mut effects) {
+            let requester = Requester::default();
+            let more = self.engine.handle(now, Input::Requester { user, requester });
+            effects.writes.extend(more.writes);
+            effects.after.extend(more.after);
+        }
+        self.timers(&effects);
+        match effects.after.iter().find_map(refused) {
+            Some(error) => Err(error.clone().into()),
+            None => Ok(effects),
+        }
     }
 
     /// Submits a job.
-    pub(super) fn submit(&mut self, jobspec: Jobspec) -> Result<(), BenchError> {
-        let signed = token(&jobspec.value().to_string(), owner());
-        let submission = Submission { jobspec, signed, urgency: 16, flags: 0 };
-        let request = Input::Request {
-            reply: ReplyTo(0),
-            cred: Cred { userid: owner(), owner: true },
-            request: Request::Submit(Box::new(submission)),
-        };
-        let effects = self.engine.handle(Timestamp::from_secs(self.now), request);
-        self.take(effects)
+    pub(super) fn submit(&mut self, jobspec: Jobspec) -> Result<Effects, BenchError> {
+        self.handle(submission(jobspec))
     }
 
-    /// Advances time until no timer is due within `until` seconds from now.
-    pub(super) fn pass(&mut self, seconds: f64) -> Result<(), BenchError> {
+    /// Submits a job and returns its id.
+    pub(super) fn submit_one(&mut self, jobspec: Jobspec) -> Result<JobId, BenchError> {
+        let effects = self.submit(jobspec)?;
+        let id = effects.after.iter().find_map(|effect| match effect {
+            Effect::Reply { result: Ok(answer), .. } => answer.get("id")?.as_u64(),
+            _ => None,
+        });
+        id.map(JobId::new).ok_or_else(|| BenchError::other("a submission was not answered"))
+    }
+
+    /// Advances time until no timer is due within so many seconds from now. `take` gets all effects.
+    pub(super) fn pass(
+        &mut self,
+        seconds: f64,
+        mut take: impl FnMut(Effects) -> Result<(), BenchError>,
+    ) -> Result<(), BenchError> {
         let until = self.now + seconds;
         while let Some(Reverse((bits, id))) = self.timers.peek().copied() {
             let at = f64::from_bits(bits);
@@ -94,59 +122,119 @@ impl Offline {
             }
             self.timers.pop();
             self.now = self.now.max(at);
-            let effects = self.engine.handle(Timestamp::from_secs(self.now), Input::Timer(id));
-            self.take(effects)?;
+            take(self.handle(Input::Timer(id))?)?;
         }
         self.now = until;
         Ok(())
-    }
-
-    /// Commits everything, with what an orderly shutdown writes.
-    pub(super) fn end(mut self) -> Result<(), BenchError> {
-        let writes = vec![self.engine.checkpoint()].into();
-        let effects = Effects { writes, ..Effects::default() };
-        self.take(effects)?;
-        self.commit()
     }
 
     /// Returns the number of jobs in a state, by its name in `job-stats`.
     pub(super) fn count(&self, state: &str) -> u64 {
         let stats = self.engine.job_stats();
         let count = stats.pointer(&format!("/job_states/{state}"));
-        count.and_then(serde_json::Value::as_u64).unwrap_or(0)
+        count.and_then(Value::as_u64).unwrap_or(0)
     }
 
-    fn take(&mut self, effects: Effects) -> Result<(), BenchError> {
-        for effect in effects.after {
-            match effect {
-                Effect::Timer { id, at } => self.timers.push(Reverse((at.as_secs().to_bits(), id))),
-                Effect::Reply { result: Err(error), .. } => self.refused = Some(error),
-                _ => {}
-            }
+    /// Fails unless so many jobs are in a state.
+    pub(super) fn expect(&self, state: &'static str, expected: u64) -> Result<(), BenchError> {
+        let found = self.count(state);
+        if found == expected {
+            Ok(())
+        } else {
+            Err(BenchError::Lost { what: state, expected, found })
         }
-        if let Some(error) = self.refused.take() {
-            return Err(error.into());
-        }
-        if self.store.is_some() {
-            for write in effects.writes.into_list() {
-                store_ops(write, &mut self.pending)?;
-            }
-            if self.pending.len() >= GROUP {
-                self.commit()?;
-            }
-        }
-        Ok(())
     }
 
-    fn commit(&mut self) -> Result<(), BenchError> {
-        match &self.store {
-            Some(store) => Ok(store.commit(std::mem::take(&mut self.pending))?),
-            None => Ok(()),
+    fn timers(&mut self, effects: &Effects) {
+        for effect in &effects.after {
+            if let Effect::Timer { id, at } = effect {
+                self.timers.push(Reverse((at.as_secs().to_bits(), *id)));
+            }
         }
     }
 }
 
+/// The user whom the engine asks about, if it does.
+fn take_look_up(effects: &mut Effects) -> Option<Uid> {
+    let is_look_up = |effect: &Effect| matches!(effect, Effect::LookUp { .. });
+    match effects.after.remove(effects.after.iter().position(is_look_up)?) {
+        Effect::LookUp { user } => Some(user),
+        _ => None,
+    }
+}
+
+fn refused(effect: &Effect) -> Option<&RequestError> {
+    match effect {
+        Effect::Reply { result: Err(error), .. } => Some(error),
+        _ => None,
+    }
+}
+
+/// A request of the user who runs the benchmark.
+pub(super) fn request(request: Request) -> Input {
+    Input::Request { reply: ReplyTo(0), cred: Cred { userid: owner(), owner: true }, request }
+}
+
+/// The submission of a job.
+pub(super) fn submission(jobspec: Jobspec) -> Input {
+    let signed = token(&jobspec.value().to_string(), owner());
+    request(Request::Submit(Box::new(Submission { jobspec, signed, urgency: 16, flags: 0 })))
+}
+
 /// The user who runs the benchmark.
-fn owner() -> Uid {
+pub(super) fn owner() -> Uid {
     Uid::new(rustix::process::geteuid().as_raw())
+}
+
+/// Changes on their way to a store, in groups.
+pub(super) struct Changes {
+    store: Arc<dyn Store>,
+    waiting: Vec<Op>,
+}
+
+impl Changes {
+    /// Changes of this store.
+    pub(super) fn new(store: Arc<dyn Store>) -> Self {
+        Self { store, waiting: Vec::new() }
+    }
+
+    /// Adds the writes of these effects.
+    pub(super) fn take(&mut self, effects: Effects) -> Result<(), BenchError> {
+        for write in effects.writes {
+            store_ops(write, &mut self.waiting)?;
+        }
+        if self.waiting.len() >= GROUP { self.commit() } else { Ok(()) }
+    }
+
+    /// Commits what waits.
+    pub(super) fn commit(&mut self) -> Result<(), BenchError> {
+        Ok(self.store.commit(std::mem::take(&mut self.waiting))?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jobtap_core::plugin::Plugin;
+    use jobtap_core::prelude::*;
+
+    use super::*;
+    use crate::bench::{jobspec, one_host};
+
+    #[derive(Default)]
+    struct Policy;
+
+    #[jobtap_plugin(name = "policy")]
+    impl Policy {
+        #[on("slurm.job_submit")]
+        fn submit(mut desc: Descriptor<'_>) {
+            desc.comment = Some("seen".to_owned());
+        }
+    }
+
+    #[test]
+    fn requests_to_plugins_that_know_users_are_answered() {
+        let registry = Registry::builder().plugins([Policy::DESCRIPTOR]).build().unwrap();
+        let mut manager = Offline::new(one_host(), registry).unwrap();
+        manager.submit_one(jobspec(60.0, 1, 1).unwrap()).unwrap();
+    }
 }

@@ -1,143 +1,127 @@
 //! Jobs through a whole manager: submitted over the socket, every event durable before it is acknowledged,
-//! executed in simulation, until they are inactive.
+//! executed in simulation, until they are inactive. And the store alone, with the same changes.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{BenchError, config, cpu_seconds, document};
-use crate::client::Client;
-use crate::daemon::config::{Source, setting};
-use crate::daemon::resources::TestSize;
-use crate::daemon::statedir::StateDir;
-use crate::daemon::{Daemon, Options, resources};
-use crate::rpc::services::ingest::Submit;
-use crate::rpc::services::job_list::GetStats;
-use jobtap_core::engine::Level;
+use jobtap_core::host::Registry;
 
-/// The number of submissions that wait for an answer at once.
-const IN_FLIGHT: u64 = 512;
+use super::connection::Submissions;
+use super::cpu;
+use super::figures::Found;
+use super::offline::{GROUP, Offline};
+use super::process::{Manager, ManagerSetup};
+use super::{BenchError, CORES, jobspec, one_host};
+use crate::daemon::store_ops;
+use crate::store::{EmbeddedStore, Op, Store, coalesce};
 
-/// The interval at which the number of inactive jobs is polled.
-const POLL: Duration = Duration::from_millis(20);
+/// The time of simulated execution in seconds.
+const RUN_DURATION: f64 = 0.001;
 
-/// A size is measured until this many jobs have run, so that chance counts as little for few jobs as for
-/// many...
-const ENOUGH: u64 = 100_000;
+/// How many jobs' changes are made before the clock of the store runs.
+const TOGETHER: u64 = 1000;
 
-/// ...but not more often than this.
-const MOST_RUNS: u64 = 9;
-
-/// The result of the measurement.
-#[derive(Debug, Clone, Copy)]
-pub struct Throughput {
-    /// The number of jobs.
-    pub jobs: u64,
-    /// The time from the first submission to the last job's end.
-    pub elapsed: Duration,
-    /// Seconds of processor time that manager and client used together.
-    pub cpu: f64,
-}
-
-impl Throughput {
-    /// Returns microseconds for each job.
-    pub fn micros(&self) -> f64 {
-        self.elapsed.as_secs_f64() * 1e6 / self.jobs.max(1) as f64
-    }
-
-    /// Returns microseconds of processor time for each job.
-    pub fn cpu_micros(&self) -> f64 {
-        self.cpu * 1e6 / self.jobs.max(1) as f64
-    }
-}
-
-/// Returns how often a size is measured: an odd number, so that there is a median.
-pub fn runs(jobs: u64) -> u64 {
-    (ENOUGH / jobs.max(1)).clamp(1, MOST_RUNS).div_ceil(2) * 2 - 1
-}
-
-/// Returns the median of [`runs`] measurements.
-///
-/// # Errors
-/// As [`measure`].
-pub async fn median(jobs: u64) -> Result<Throughput, BenchError> {
-    let mut measured = vec![measure(jobs).await?];
-    for _ in 1..runs(jobs) {
-        measured.push(measure(jobs).await?);
-    }
-    measured.sort_by_key(|one| one.elapsed);
-    Ok(measured.swap_remove(measured.len() / 2))
-}
+/// Threads that take less than this share of the manager's time are listed together.
+const SMALL: f64 = 0.02;
 
 /// Sends jobs through a fresh manager.
-///
-/// # Errors
-/// When the manager doesn't start or refuses a job.
-pub async fn measure(jobs: u64) -> Result<Throughput, BenchError> {
-    let manager = Manager::start(StateDir::temporary()?).await?;
-    let (begin, cpu) = (Instant::now(), cpu_seconds()?);
-    let lanes: Vec<_> = (0..IN_FLIGHT)
-        .map(|lane| tokio::spawn(submit(manager.client.clone(), lane, jobs)))
-        .collect();
-    for lane in lanes {
-        lane.await.map_err(std::io::Error::other)??;
+pub(super) fn measure(jobs: u64) -> Result<Found, BenchError> {
+    let mut found = Found::default();
+    let setup = ManagerSetup { config: one_host(), inactive: 0, pending: 0 };
+    let manager = Manager::start(&setup)?;
+    let mut client = manager.connect()?;
+    let submissions = Submissions::simulated(RUN_DURATION)?;
+    let (begin, before, own) = (Instant::now(), manager.cpu()?, cpu::of_this_process());
+    client.submit_all(&submissions, jobs)?;
+    client.wait_inactive(jobs)?;
+    let elapsed = begin.elapsed();
+    let (used, own) = (manager.cpu()?.since(&before), cpu::of_this_process() - own);
+    manager.end()?;
+
+    let each = |seconds: f64| seconds * 1e6 / jobs.max(1) as f64;
+    let rate = jobs as f64 / elapsed.as_secs_f64();
+    let text = "from submission to inactive, simulated execution, each event durable";
+    found.more("throughput.rate", jobs, rate, "jobs/s", text);
+    found.less("throughput.time", jobs, each(elapsed.as_secs_f64()), "us/job", "the same as time");
+    found.less("throughput.cpu", jobs, each(used.all), "us/job", "processor time of the manager");
+    let mut rest = used.all;
+    for (name, seconds) in &used.threads {
+        if *seconds >= used.all * SMALL {
+            rest -= seconds;
+            let text = thread_text(name);
+            found.less(&format!("throughput.cpu.{name}"), jobs, each(*seconds), "us/job", text);
+        }
     }
-    while manager.inactive().await? < jobs {
-        tokio::time::sleep(POLL).await;
-    }
-    let measured = Throughput { jobs, elapsed: begin.elapsed(), cpu: cpu_seconds()? - cpu };
-    manager.end().await;
-    Ok(measured)
+    let text = "of that, all other threads";
+    found.less("throughput.cpu.other", jobs, each(rest.max(0.0)), "us/job", text);
+    let text = "processor time of the measuring client, not in the above";
+    found.less("throughput.client", jobs, each(own.as_secs_f64()), "us/job", text);
+
+    let alone = store_alone(jobs)?;
+    let store_rate = jobs as f64 / alone.elapsed.as_secs_f64();
+    let text = format!("the store alone: the same changes, {GROUP} in a commit");
+    found.more("throughput.store.rate", jobs, store_rate, "jobs/s", &text);
+    let text = "processor time of the store alone, all of its threads";
+    found.less("throughput.store.cpu", jobs, each(alone.cpu.as_secs_f64()), "us/job", text);
+    let text = "throughput.rate / throughput.store.rate";
+    found.more("throughput.store.share", jobs, rate / store_rate, "", text);
+    Ok(found)
 }
 
-/// Submits every [`IN_FLIGHT`]th job and waits for each answer.
-async fn submit(client: Client, lane: u64, jobs: u64) -> Result<(), BenchError> {
-    for number in (lane..jobs).step_by(IN_FLIGHT as usize) {
-        let jobspec = Some(document(0.001, 1, number).into());
-        client.call(Submit { jobspec, ..Submit::default() }).await?;
+fn thread_text(name: &str) -> &'static str {
+    match name {
+        "server" => "of that, the thread of the socket: decode, answer",
+        "engine" => "of that, the engine's thread: plugins, engine, encode",
+        "committer" => "of that, the committing thread: store, publish",
+        "store" => "of that, the store's own threads",
+        _ => "of that, threads of this name",
     }
-    Ok(())
 }
 
-/// A manager in this process, and a connection to it.
-pub(super) struct Manager {
-    daemon: Daemon,
-    pub(super) client: Client,
+struct StoreTime {
+    elapsed: Duration,
+    cpu: Duration,
 }
 
-impl Manager {
-    /// Starts a manager in this state directory.
-    pub(super) async fn start(statedir: StateDir) -> Result<Self, BenchError> {
-        let socket = statedir.path().join("local-0");
-        let text = config(&resources::hostname()).to_string();
-        let config = setting(&text)?;
-        let source = Source::new(&[], vec![text])?;
-        let log_level = Level::Warning;
-        let path: &Path = &socket.clone();
-        let daemon = Daemon::start(Options {
-            source,
-            config,
-            statedir,
-            socket,
-            log_level,
-            test_size: TestSize::default(),
-            given: None,
-            dump: None,
-            recovery: false,
-            attributes: Arc::default(),
-        })?;
-        let client = Client::connect_to(path).await?;
-        Ok(Self { daemon, client })
+/// Gives a store the changes of as many jobs.
+fn store_alone(jobs: u64) -> Result<StoreTime, BenchError> {
+    let directory = tempfile::tempdir()?;
+    let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(&directory.path().join("store"))?);
+    let mut manager = Offline::new(one_host(), Registry::linked()?)?;
+    let mut time = StoreTime { elapsed: Duration::ZERO, cpu: Duration::ZERO };
+    let mut waiting: Vec<Op> = Vec::new();
+    let mut commit = |ops: Vec<Op>| {
+        // The manager does it while it commits; the store alone has less to do.
+        let ops = coalesce(ops);
+        let (begin, cpu) = (Instant::now(), cpu::of_this_process());
+        store.commit(ops)?;
+        time.elapsed += begin.elapsed();
+        time.cpu += cpu::of_this_process() - cpu;
+        Ok::<(), BenchError>(())
+    };
+    for number in 1..=jobs {
+        let effects = manager.submit(jobspec(RUN_DURATION, 1, number)?)?;
+        effects.writes.into_iter().try_for_each(|write| store_ops(write, &mut waiting))?;
+        if number.is_multiple_of(TOGETHER) || number == jobs {
+            let seconds = RUN_DURATION * (2 + TOGETHER / u64::from(CORES)) as f64;
+            manager.pass(seconds, |effects| {
+                for write in effects.writes {
+                    store_ops(write, &mut waiting)?;
+                }
+                Ok(())
+            })?;
+            while waiting.len() >= GROUP {
+                let rest = waiting.split_off(GROUP);
+                commit(std::mem::replace(&mut waiting, rest))?;
+            }
+        }
     }
-
-    async fn inactive(&self) -> Result<u64, BenchError> {
-        Ok(self.client.call(GetStats {}).await?.all.job_states.inactive)
-    }
-
-    /// Ends the manager.
-    pub(super) async fn end(self) {
-        self.daemon.finish_jobs().await;
-        // Only the writing of an archive can fail, and none is written.
-        let _ = self.daemon.shutdown().await;
-    }
+    commit(waiting)?;
+    manager.expect("inactive", jobs)?;
+    // The store's threads go on after the last commit.
+    let (begin, cpu) = (Instant::now(), cpu::of_this_process());
+    drop(store);
+    time.elapsed += begin.elapsed();
+    time.cpu += cpu::of_this_process() - cpu;
+    Ok(time)
 }

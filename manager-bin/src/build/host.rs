@@ -101,5 +101,11 @@ mod tests {
         let text = name(Host::SlurmJobSubmit, "site.so").unwrap_err().to_string();
         assert!(text.ends_with("name it job_submit_NAME.so"), "{text}");
         assert!(name(Host::Flux, "fairshare").is_err());
+        assert!(name(Host::SlurmPrep, "prep_.so").is_err());
+        for host in [Host::Flux, Host::SlurmJobSubmit, Host::SlurmPrep] {
+            assert_eq!(name(host, &host.file_name("site")).unwrap(), "site");
+            // Else cargo would take it for the plugin of the same name.
+            assert_ne!(host.crate_name("site"), "site");
+        }
     }
 }

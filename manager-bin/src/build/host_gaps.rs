@@ -75,11 +75,13 @@ mod tests {
     fn a_plugin_that_needs_more_is_refused_topic_by_topic() {
         let needs = || {
             vec![
+                Need::Call("retain_resources".into()),
                 handler("job.validate", false),
                 handler("job.dependency.quota", false),
                 handler("job.event.start", true),
+                // Of another method.
+                handler("job.event.start", true),
                 Need::Service,
-                Need::Call("retain_resources".into()),
             ]
         };
         let text = check(Host::SlurmJobSubmit, &[member(needs())]).unwrap_err().to_string();
@@ -92,6 +94,19 @@ mod tests {
         assert!(lines[4].starts_with("  cx.retain_resources(): "), "{text}");
         let text = check(Host::Flux, &[member(needs())]).unwrap_err().to_string();
         assert_eq!(text.lines().count(), 2, "{text}");
+        // All plugins are named at once.
+        let both = [member(needs()), member(vec![handler("job.validate", false)]), member(needs())];
+        let text = check(Host::Flux, &both).unwrap_err().to_string();
+        assert_eq!(text.matches("can't run in Flux").count(), 2, "{text}");
+    }
+
+    #[test]
+    fn a_file_without_a_plugin_is_refused() {
+        let empty = Member { plugins: Vec::new(), ..member(Vec::new()) };
+        for members in [vec![], vec![empty]] {
+            let text = check(Host::SlurmPrep, &members).unwrap_err().to_string();
+            assert!(text.starts_with("Slurm's PrEp: there is no plugin to build"), "{text}");
+        }
     }
 
     #[test]

@@ -10,8 +10,9 @@ use super::error::BuildError;
 use super::manifest::check_name;
 use super::sdk::{self, Sdk};
 
-/// The packages that a plugin is compiled from.
-const PLUGIN_PACKAGES: &[&str] = &["jobtap-core", "jobtap-macros", "jobtap-topics"];
+/// The packages that a plugin is compiled from, and those by which its tests run over other hosts.
+const PLUGIN_PACKAGES: &[&str] =
+    &["jobtap-core", "jobtap-flux", "jobtap-macros", "jobtap-slurm", "jobtap-topics"];
 
 const PLUGIN: &[(&str, &str)] = &[
     ("Cargo.toml", include_str!("new/plugin/Cargo.toml.in")),

@@ -1,113 +1,167 @@
-//! `bench`: measures the memory and time that jobs take on this machine.
+//! `bench`: measures the time and memory that jobs take on this machine.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
+
+use serde::Serialize;
 
 use super::common::message::CliError;
 use super::common::session;
 use super::common::usage::Family;
-use crate::bench::{BenchError, memory, restart, throughput};
+use super::instance::version;
+use crate::bench::figures::{Found, Machine, count, shown};
+use crate::bench::measures::{MOST_JOBS, Part};
+use crate::bench::pair::{self, Compared};
+use crate::bench::process::INTERRUPTED;
+use crate::bench::runner::{self, RunError, Wanted};
 
 const COMMAND: &str = "bench";
 
+/// How often each binary is measured by `--pair`.
+const ROUNDS_OF_PAIRS: u64 = 3;
+
 /// Options of `bench`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Each measurement runs in a process of its own, with a manager of its own in a temporary directory,
+which is removed at the end and at an interrupt. TMPDIR names the file system on which the stores lie:
+it should be on a disk like that of the manager's state. 100k jobs take up to 0.8 GB there and 0.5 GB of
+memory; without options a run takes about two minutes, with --full about half an hour.")]
 pub(crate) struct BenchArgs {
     /// What to measure [default: everything]
     #[arg(value_name = "PART")]
     parts: Vec<Part>,
-    /// Numbers of jobs to submit, each in a measurement of its own
-    #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = number,
-          default_value = "10k,100k,1M")]
+    /// Numbers of jobs, each in a measurement of its own [default: a few for each part]
+    #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = number)]
     jobs: Vec<u64>,
-    /// Number of pending jobs in the measurements of memory and restart
-    #[arg(long, value_name = "N", value_parser = number, default_value = "100k")]
-    pending: u64,
-    /// Number of inactive jobs in the measurement of restart
-    #[arg(long, value_name = "N", value_parser = number, default_value = "1M")]
-    inactive: u64,
+    /// Measure with up to a million jobs
+    #[arg(long)]
+    full: bool,
+    /// How often everything is measured; the medians are printed [default: 1, with --pair 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=99))]
+    rounds: Option<u64>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Run this binary and another one in turns, and compare their figures
+    #[arg(long, value_name = "BINARY")]
+    pair: Option<PathBuf>,
 }
 
-/// The measurements.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Part {
-    /// Memory of a pending job
-    Memory,
-    /// Time from submission to inactive, over the socket
-    Throughput,
-    /// Time of a start with many stored jobs
-    Restart,
-}
-
-impl From<BenchError> for CliError {
-    fn from(error: BenchError) -> Self {
-        Self::failure(error)
+impl From<RunError> for CliError {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Interrupted => CliError { text: "interrupted".to_owned(), code: INTERRUPTED },
+            RunError::Failed(error) => Self::failure(error),
+        }
     }
 }
 
-/// Runs the measurements and prints the result of each when it is done.
+/// Runs the measurements and prints the result of each when it is there.
 pub(crate) fn run(args: BenchArgs) -> ExitCode {
     session::run(COMMAND, Family::Script, async move {
-        let wanted = |part| args.parts.is_empty() || args.parts.contains(&part);
-        // Memory first: other measurements leave free memory in the allocator, which would hide that of jobs.
-        if wanted(Part::Memory) {
-            memory(args.pending)?;
-        }
-        if wanted(Part::Throughput) {
-            throughput(&args.jobs).await?;
-        }
-        if wanted(Part::Restart) {
-            restart(args.inactive, args.pending).await?;
+        let BenchArgs { parts, jobs, full, rounds, json, pair } = args;
+        let rounds = rounds.unwrap_or(if pair.is_some() { ROUNDS_OF_PAIRS } else { 1 });
+        let wanted = Wanted { parts, jobs, full, rounds };
+        let program = format!("{} {}", version::name(), version::short());
+        match pair {
+            None => alone(&wanted, program, json).await?,
+            Some(other) => {
+                // Where a file is named, not a program of the search path.
+                let other = std::path::absolute(&other)?;
+                if !other.is_file() {
+                    let text = format!("--pair: {} is not a file", other.display());
+                    return Err(CliError::usage(text));
+                }
+                paired(&wanted, program, other, json).await?;
+            }
         }
         Ok(0)
     })
 }
 
-fn memory(jobs: u64) -> Result<(), CliError> {
-    let measured = memory::measure(jobs)?;
-    session::print(&format!(
-        "memory of a pending job, {jobs} of them: {} bytes, {} beyond the {} of its jobspec\n",
-        measured.per_job,
-        measured.beyond_jobspec(),
-        measured.jobspec,
-    ))
-}
-
-async fn throughput(sizes: &[u64]) -> Result<(), CliError> {
-    session::print(
-        "submit to inactive, simulated execution, each event durable; medians of runs:\n",
-    )?;
-    session::print(
-        "      JOBS  RUNS   SECONDS    JOBS/S    US/JOB CPU-US/JOB   US/JOB : FIRST  CPU : FIRST\n",
-    )?;
-    let mut first = None;
-    for size in sizes {
-        let measured = throughput::median(*size).await?;
-        let base = *first.get_or_insert(measured);
-        session::print(&format!(
-            "{:>10} {:>5} {:>9.2} {:>9.0} {:>9.1} {:>10.1} {:>16.2} {:>12.2}\n",
-            measured.jobs,
-            throughput::runs(*size),
-            measured.elapsed.as_secs_f64(),
-            1e6 / measured.micros(),
-            measured.micros(),
-            measured.cpu_micros(),
-            measured.micros() / base.micros(),
-            measured.cpu_micros() / base.cpu_micros(),
-        ))?;
+async fn alone(wanted: &Wanted, program: String, json: bool) -> Result<(), CliError> {
+    if !json {
+        session::print(&heading(&program, &runner::machine()))?;
+        session::print(&row("FIGURE", "JOBS", &["VALUE"], "UNIT", ""))?;
     }
-    Ok(())
+    let tell = |found: &Found| if json { Ok(()) } else { printed(session::print(&rows(found))) };
+    let report = runner::run(wanted, program, tell).await?;
+    if json { print_json(&report) } else { Ok(()) }
 }
 
-async fn restart(inactive: u64, pending: u64) -> Result<(), CliError> {
-    let measured = restart::measure(inactive, pending).await?;
-    session::print(&format!(
-        "restart with {inactive} inactive and {pending} pending jobs: ready in {:.2} s, all \
-         durable {:.2} s later ({:.2} us a job; the store was filled in {:.1} s)\n",
-        measured.started.as_secs_f64(),
-        measured.settled.as_secs_f64(),
-        measured.started.as_secs_f64() * 1e6 / (inactive + pending).max(1) as f64,
-        measured.filled.as_secs_f64(),
-    ))
+async fn paired(
+    wanted: &Wanted,
+    program: String,
+    other: PathBuf,
+    json: bool,
+) -> Result<(), CliError> {
+    if !json {
+        session::print(&heading(&program, &runner::machine()))?;
+        let text =
+            format!("compared with {}: medians of {} rounds\n", other.display(), wanted.rounds);
+        session::print(&text)?;
+        session::print(&row("FIGURE", "JOBS", &["THIS", "OTHER", "THIS/OTHER"], "UNIT", ""))?;
+    }
+    let tell = |figures: &[Compared], missing: Option<&str>| {
+        if json {
+            return Ok(());
+        }
+        let mut text: String = figures.iter().map(pair_row).collect();
+        text.extend(missing.map(|reason| format!("{reason}\n")));
+        printed(session::print(&text))
+    };
+    let report = pair::run(wanted, &other, program, tell).await?;
+    if json { print_json(&report) } else { Ok(()) }
+}
+
+/// An error of the output ends the run as a failure of it would.
+fn printed(result: Result<(), CliError>) -> Result<(), RunError> {
+    result.map_err(|error| std::io::Error::other(error.text).into())
+}
+
+fn print_json(value: &impl Serialize) -> Result<(), CliError> {
+    let text = serde_json::to_string_pretty(value).map_err(CliError::failure)?;
+    session::print(&format!("{text}\n"))
+}
+
+fn heading(program: &str, machine: &Machine) -> String {
+    let Machine { cpus, kernel, directory, filesystem } = machine;
+    let mut text = format!(
+        "{program} on {cpus} processors, {kernel}; stores on {filesystem} in {directory}\n"
+    );
+    if filesystem == "tmpfs" {
+        text.push_str(
+            "that is memory, which costs nothing to write: set TMPDIR to a directory on a disk\n",
+        );
+    }
+    text
+}
+
+fn rows(found: &Found) -> String {
+    let mut text = String::new();
+    for figure in &found.figures {
+        let value = shown(figure.value);
+        text += &row(&figure.name, &count(figure.jobs), &[&value], &figure.unit, &figure.text);
+    }
+    for skipped in &found.skipped {
+        text += &format!("{}: {}\n", skipped.name, skipped.reason);
+    }
+    text
+}
+
+fn pair_row(figure: &Compared) -> String {
+    let value = |value: Option<f64>| value.map_or_else(|| "missing".to_owned(), shown);
+    let ratio = figure.ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.3}"));
+    let values = [value(figure.this), value(figure.other), ratio];
+    let values = values.each_ref().map(String::as_str);
+    row(&figure.name, &count(figure.jobs), &values, &figure.unit, &figure.text)
+}
+
+fn row(name: &str, jobs: &str, values: &[&str], unit: &str, text: &str) -> String {
+    let values: String = values.iter().map(|value| format!(" {value:>10}")).collect();
+    let line = format!("{name:<28} {jobs:>6}{values} {unit:<7} {text}");
+    format!("{}\n", line.trim_end())
 }
 
 /// Parses a count such as `500`, `10k` or `1M`.
@@ -117,7 +171,12 @@ fn number(text: &str) -> Result<u64, String> {
         None => text.strip_suffix('M').map_or((text, 1), |digits| (digits, 1_000_000)),
     };
     let count = digits.parse::<u64>().ok().and_then(|count| count.checked_mul(scale));
-    count.filter(|count| *count > 0).ok_or_else(|| "not a number such as 500, 10k or 1M".to_owned())
+    let count = count.filter(|count| *count > 0);
+    let count = count.ok_or_else(|| "not a number such as 500, 10k or 1M".to_owned())?;
+    if count > MOST_JOBS {
+        return Err(format!("more than the {} jobs that can be measured", self::count(MOST_JOBS)));
+    }
+    Ok(count)
 }
 
 #[cfg(test)]
@@ -125,18 +184,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn measurements_of_few_jobs_are_repeated() {
-        for (jobs, runs) in [(1, 9), (10_000, 9), (20_000, 5), (50_000, 1), (1_000_000, 1)] {
-            assert_eq!(throughput::runs(jobs), runs, "{jobs}");
+    fn counts_accept_the_suffixes_k_and_m() {
+        let read: Vec<u64> = ["7", "10k", "1M"].iter().map(|text| number(text).unwrap()).collect();
+        assert_eq!(read, [7, 10_000, 1_000_000]);
+        for text in ["", "0", "k", "1G", "-1", "99999999999999M", "11M"] {
+            assert!(number(text).is_err(), "{text}");
         }
     }
 
     #[test]
-    fn counts_accept_the_suffixes_k_and_m() {
-        let read: Vec<u64> = ["7", "10k", "1M"].iter().map(|text| number(text).unwrap()).collect();
-        assert_eq!(read, [7, 10_000, 1_000_000]);
-        for text in ["", "0", "k", "1G", "-1", "99999999999999M"] {
-            assert!(number(text).is_err(), "{text}");
-        }
+    fn a_figure_that_one_binary_lacks_is_shown_as_missing() {
+        let figure = Compared {
+            name: "run.rate".to_owned(),
+            jobs: 2000,
+            unit: "jobs/s".to_owned(),
+            better: crate::bench::figures::Better::More,
+            text: String::new(),
+            this: Some(630.4),
+            other: None,
+            ratio: None,
+            this_values: Vec::new(),
+            other_values: Vec::new(),
+        };
+        let words: Vec<String> = pair_row(&figure).split_whitespace().map(str::to_owned).collect();
+        assert_eq!(words, ["run.rate", "2k", "630", "missing", "-", "jobs/s"]);
     }
 }

@@ -39,6 +39,7 @@ use instance::{attr, audit, config, dmesg, env, fsck, module, shutdown, uptime, 
 use jobtap_core::job::JobId;
 use sets::{hostlist, rset};
 
+use crate::bench::process;
 use crate::exec::{SHEPHERD_ARGUMENT, shepherd_main};
 use crate::limited;
 
@@ -162,6 +163,7 @@ pub fn main() -> ExitCode {
     match arguments.next() {
         Some(first) if first == SHEPHERD_ARGUMENT => return shepherd_main(arguments),
         Some(first) if first == limited::ARGUMENT => return limited::main(arguments),
+        Some(first) if first == process::ARGUMENT => return process::main(arguments),
         _ => {}
     }
     let top = CommandLine::command();

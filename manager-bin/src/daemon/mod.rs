@@ -11,6 +11,7 @@
 //! | `execution/` | between the engine and the executor of jobs |
 //! | `processes/`, `blocking` | the processes that plugins run; their work on threads |
 //! | `config/` | the configuration, and how another one takes its place |
+//! | `stages` | single stages of a job's way, for `jobtap bench` |
 //!
 //! One order keeps every promise: nothing is acknowledged before it is durable, and nothing that was
 //! acknowledged is lost.
@@ -28,6 +29,7 @@ mod records;
 pub mod resources;
 mod server;
 mod services;
+pub(crate) mod stages;
 mod writes;
 
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use super::{Key, Op};
 
 /// Joins the appends to one log into the first of them, as long as no operation in between removes or
 /// replaces the log. The order of the remaining operations is unchanged.
-pub(super) fn coalesce(ops: Vec<Op>) -> Vec<Op> {
+pub(crate) fn coalesce(ops: Vec<Op>) -> Vec<Op> {
     let mut joined: Vec<Op> = Vec::with_capacity(ops.len());
     let mut open: FxHashMap<Key, usize> = FxHashMap::default();
     for op in ops {

@@ -25,6 +25,7 @@ use std::ops::ControlFlow;
 pub use committer::{Batch, Committer};
 pub use embedded::{Cut, Damage, EmbeddedStore, Repaired, check, repair};
 pub use error::StoreError;
+pub(crate) use group::coalesce;
 pub use guest_files::GuestFiles;
 pub use keys::{Key, KeyError};
 pub use settings::{Memory, OnDamage, StoreSettings, StoreSettingsError};

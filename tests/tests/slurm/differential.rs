@@ -36,11 +36,13 @@ const JOB: &[&str] = &[
     "true",
 ];
 
-/// Puts the script of a pair, and the one that it requires, where the driver finds them.
+/// Puts the script of a pair, and the files that scripts read, where the driver finds them.
 fn place(pair: &Pair, directory: &Path) {
     fs::copy(&pair.script, directory.join("policy.lua")).unwrap();
-    let required = folder().join("scripts/site_limits.lua");
-    fs::copy(required, directory.join("site_limits.lua")).unwrap();
+    for name in ["scripts/site_limits.lua", "accounts.txt"] {
+        let file = folder().join(name);
+        fs::copy(&file, directory.join(file.file_name().unwrap())).unwrap();
+    }
 }
 
 fn describe(theirs: &Observed, ours: &Observed, only_fields: bool) -> Vec<String> {

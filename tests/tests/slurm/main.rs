@@ -6,4 +6,5 @@ mod differential;
 mod observed;
 mod ours;
 mod pairs;
+mod prologs;
 mod requests;

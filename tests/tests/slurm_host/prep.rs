@@ -21,8 +21,12 @@ struct Site {
 
 impl Site {
     fn start(plugins: &[&str]) -> Self {
+        Self::configured(plugins, CONFIGURATION)
+    }
+
+    fn configured(plugins: &[&str], configuration: &str) -> Self {
         let built = prep(plugins);
-        let mut slurm = Slurm::start_with(CONFIGURATION, |etc| built.put(etc));
+        let mut slurm = Slurm::start_with(configuration, |etc| built.put(etc));
         slurm.start_node();
         Self { slurm }
     }
@@ -151,6 +155,25 @@ fn a_stage_that_takes_too_long_has_failed() {
     site.slurm.client("scancel", &[&job]).ok();
     let line = format!("stages: slurm.prolog: job {job}: no end within PrologEpilogTimeout");
     assert!(site.slurm.log("slurmd.log").contains(&line));
+}
+
+#[test]
+fn a_cancelled_job_does_not_wait_for_its_prolog() {
+    needs_slurm!();
+    // Longer than the test: its end isn't the time limit's.
+    let patient = CONFIGURATION.replace("Timeout=3", "Timeout=300");
+    let site = Site::configured(&["stages"], &patient);
+    let job = site.submit("slow-prepare");
+    until("the prolog has begun", || site.trace(&job).len() == 1);
+    site.slurm.client("scancel", &[&job]).ok();
+    let line = format!("slurm.prolog_slurmctld: job {job}: dropped, since the job was cancelled");
+    until("the prolog is dropped", || site.slurm.log("slurmctld.log").contains(&line));
+    site.waits_for(&job, "JobState=CANCELLED");
+    until("the node is free", || site.node().contains("idle"));
+    // It neither counts as failed nor keeps what comes next.
+    assert!(!site.job(&job).contains("Restarts=1"), "{}", site.job(&job));
+    let next = site.submit("ok");
+    site.waits_for(&next, "JobState=COMPLETED");
 }
 
 #[test]

@@ -62,6 +62,8 @@ pub struct Requester {
     pub name: Option<String>,
     /// The user's primary group.
     pub group: Option<u32>,
+    /// The names of all groups of the user.
+    pub groups: Vec<String>,
     /// The host from which the request comes.
     pub host: Option<String>,
 }

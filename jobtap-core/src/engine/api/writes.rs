@@ -59,8 +59,23 @@ impl Writes {
 impl From<Vec<Write>> for Writes {
     fn from(list: Vec<Write>) -> Self {
         let mut writes = Self::default();
-        list.into_iter().for_each(|write| writes.push(write));
+        writes.extend(list);
         writes
+    }
+}
+
+impl Extend<Write> for Writes {
+    fn extend<I: IntoIterator<Item = Write>>(&mut self, changes: I) {
+        changes.into_iter().for_each(|write| self.push(write));
+    }
+}
+
+impl IntoIterator for Writes {
+    type Item = Write;
+    type IntoIter = std::vec::IntoIter<Write>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.list.into_iter()
     }
 }
 

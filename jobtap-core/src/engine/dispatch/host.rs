@@ -14,7 +14,7 @@ use super::call::call_nested;
 use super::checks::{check, check_first_use};
 use crate::engine::alloc::retained;
 use crate::engine::core::Core;
-use crate::host::{CallError, Command, Fault, Host, LoadedPlugin, RemoteHandle};
+use crate::host::{CallError, Command, Fault, Host, LoadedPlugin, RemoteHandle, call_own_handlers};
 use crate::job::{Job, JobId, Timestamp, Uid};
 use crate::queue::Queues;
 use crate::resource::ResourceSet;
@@ -94,44 +94,28 @@ impl Host for CallbackHost<'_> {
         job: Option<JobId>,
         payload: &dyn Any,
     ) -> Result<Vec<Box<dyn Any>>, CallError> {
-        let job = match job {
-            None => None,
-            Some(id) => Some(self.core.job(id).ok_or(CallError::UnknownJob(id))?),
-        };
-        let mut answers = Vec::new();
-        for bound in self.core.plugins.stack.own(topic).iter() {
-            let instance = bound.instance();
-            // No gate: what a faulted plugin would answer is missing from the result.
-            if instance.is_faulted() {
-                continue;
-            }
-            let plugin = || instance.name().to_string();
+        let handlers = self.core.plugins.stack.own(topic);
+        call_own_handlers(self, topic, &handlers, job, |bound, job| {
             // The buffer has the commands of the caller and of all handlers that it calls. The mark tells those
             // of this handler apart, if it fails.
             let mark = self.buffer.mark();
-            match call_nested(self, bound, job, payload) {
-                Ok(outcome) => answers.extend(outcome.decisions().answer),
-                // The plugin is further down in this very chain of calls.
-                Err(Fault::Busy) => {
-                    return Err(CallError::Reentrant { topic, plugin: plugin() });
-                }
-                Err(Fault::Failure(failure)) => {
+            let result = call_nested(self, bound, job, payload);
+            match &result {
+                // A busy plugin is further down in this very chain of calls.
+                Ok(_) | Err(Fault::Busy) => {}
+                Err(Fault::Failure(_)) => {
                     self.buffer.drop_updates(mark);
                     asked::undo(&self.core.jobs, &self.buffer.noted(), mark, true);
-                    let text = failure.text().to_owned();
-                    return Err(CallError::Topic { topic, plugin: plugin(), text });
                 }
                 Err(Fault::Panic(text)) => {
                     // Counted and logged after the callback, when the engine can be changed.
                     self.buffer.truncate(mark);
                     asked::undo(&self.core.jobs, &self.buffer.noted(), mark, false);
-                    self.buffer.push_panic(instance.key(), text.clone());
-                    let text = format!("panicked: {text}");
-                    return Err(CallError::Topic { topic, plugin: plugin(), text });
+                    self.buffer.push_panic(bound.plugin(), text.clone());
                 }
             }
-        }
-        Ok(answers)
+            result.map_err(Box::new)
+        })
     }
 
     fn call(&self, command: Command) -> Result<(), CallError> {

@@ -12,6 +12,7 @@
 //! | `plugins`, `services` | what administrators do with plugins; requests for plugin services |
 //! | `listing`, `selection`, `why` | what clients read of jobs |
 
+mod access;
 pub(super) mod ingest;
 mod jobs;
 pub(super) mod listing;

@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 
+use super::access;
 use super::ingest;
 use super::ingest::Submitter;
 use super::slurm::begin;
@@ -33,11 +34,14 @@ fn denied(text: &str) -> RequestError {
 pub(super) fn submit(core: &mut Core, reply: ReplyTo, cred: Cred, submission: Submission) {
     match check_options(cred, &submission) {
         Err(error) => core.reply(reply, Err(error)),
-        Ok(options) if core.plugins.stack.handles(TopicId::SlurmJobSubmit) => {
+        Ok(options)
+            if core.plugins.stack.handles(TopicId::SlurmJobSubmit)
+                || access::is_restricted(core, cred) =>
+        {
             begin::begin_submit(core, reply, cred, Box::new(submission), options);
         }
         Ok((urgency, flags)) => {
-            let checked = Checked { submission, urgency, flags, new_environment: false };
+            let checked = Checked::new(submission, (urgency, flags));
             admit(core, Submitter { reply, messages: Vec::new() }, cred, checked);
         }
     }
@@ -49,7 +53,8 @@ pub(super) fn resubmit(core: &mut Core, reply: ReplyTo, cred: Cred, submission: 
     match check_options(Cred { owner: true, ..cred }, &submission) {
         Err(error) => core.reply(reply, Err(error)),
         Ok((urgency, flags)) => {
-            let checked = Checked { submission, urgency, flags, new_environment: false };
+            let checked = Checked::new(submission, (urgency, flags));
+            let checked = Checked { admitted_before: true, ..checked };
             admit(core, Submitter { reply, messages: Vec::new() }, cred, checked);
         }
     }
@@ -62,12 +67,20 @@ pub(super) struct Checked {
     pub(super) flags: Flags,
     /// The environment of the jobspec is another one than was submitted.
     pub(super) new_environment: bool,
+    /// The user had access to the queue when the job was submitted first.
+    admitted_before: bool,
+}
+
+impl Checked {
+    pub(super) const fn new(submission: Submission, (urgency, flags): (Urgency, Flags)) -> Self {
+        Self { submission, urgency, flags, new_environment: false, admitted_before: false }
+    }
 }
 
 /// Makes the job, and takes it to the gates of the plugins.
 pub(super) fn admit(core: &mut Core, submitter: Submitter, cred: Cred, checked: Checked) {
     let (urgency, flags) = (checked.urgency, checked.flags);
-    match create(core, checked) {
+    match create(core, cred, checked) {
         Ok(id) => {
             core.submissions.submitters.insert(id, submitter);
             core.agenda.push(Work::Submission(id, SubmissionStep::Create));
@@ -98,8 +111,8 @@ fn check_options(cred: Cred, submission: &Submission) -> Result<(Urgency, Flags)
 }
 
 /// Makes the job, in state NEW. Nothing of it is stored before it is accepted.
-fn create(core: &mut Core, checked: Checked) -> Result<JobId, RequestError> {
-    let Checked { submission, flags, new_environment, .. } = checked;
+fn create(core: &mut Core, cred: Cred, checked: Checked) -> Result<JobId, RequestError> {
+    let Checked { submission, flags, new_environment, admitted_before, .. } = checked;
     let jobspec = ingest::admit(
         &core.submissions.ingest,
         &core.alloc.queues,
@@ -107,6 +120,9 @@ fn create(core: &mut Core, checked: Checked) -> Result<JobId, RequestError> {
         submission.jobspec,
         flags,
     )?;
+    if !admitted_before {
+        access::check(core, cred, &jobspec)?;
+    }
     // Whole milliseconds. If the clock is set back the generator goes on from the last id.
     let elapsed = ((core.clock.now - core.clock.started_at) * 1000.0).max(0.0) as u64;
     let id = core.jobs.next_id(elapsed).map_err(|error| invalid(error.to_string()))?;
@@ -189,9 +205,7 @@ fn accept(core: &mut Core, id: JobId) {
     let admission = std::mem::replace(&mut record.admission, Admission::Accepted);
     if let Admission::Pending(held_back) = admission {
         let HeldBack { writes, published } = *held_back;
-        for write in writes {
-            core.effects.writes.push(write);
-        }
+        core.effects.writes.extend(writes);
         core.effects.writes.push(Write::Accepted { id });
         core.effects.after.extend(published);
     }

@@ -5,6 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::access;
 use super::slurm::begin;
 use crate::engine::agenda::{Frame, JobspecUpdate, Purpose, Subject, UpdateStage};
 use crate::engine::api::{Cred, ReplyTo, RequestError};
@@ -20,6 +21,9 @@ use crate::topic::TopicId;
 /// The path whose change means a new end for a running job.
 const DURATION: &str = "attributes.system.duration";
 
+/// The path of a job's queue.
+const QUEUE: &str = "attributes.system.queue";
+
 /// `job-manager.update`.
 pub(super) fn update(
     core: &mut Core,
@@ -30,11 +34,20 @@ pub(super) fn update(
 ) {
     match check_access(core, cred, id, &updates) {
         Err(error) => core.reply(reply, Err(error)),
-        Ok(()) if core.plugins.stack.handles(TopicId::SlurmJobModify) => {
+        Ok(())
+            if core.plugins.stack.handles(TopicId::SlurmJobModify)
+                || (access::is_restricted(core, cred) && names_queue(&updates)) =>
+        {
             begin::begin_update(core, reply, cred, id, updates);
         }
         Ok(()) => ask_plugins(core, (reply, Vec::new()), cred, id, (updates, Map::new())),
     }
+}
+
+/// Whether these changes may be of the queue. Plugins can add one; then the user is not known by name, and has
+/// access to queues that are for all users only.
+fn names_queue(updates: &Map<String, Value>) -> bool {
+    updates.keys().any(|key| QUEUE.starts_with(key.as_str()))
 }
 
 /// Asks the plugins of each key that the user wants to change. What plugins have `added` before needs no
@@ -144,6 +157,11 @@ fn check_whole(core: &mut Core, mut update: Box<JobspecUpdate>) {
         Ok(trial) => trial,
         Err(error) => return core.reply_with(update.reply, update.messages, Err(error)),
     };
+    let moved =
+        core.job(update.id).is_some_and(|job| job.jobspec().queue() != trial.jobspec().queue());
+    if moved && let Err(error) = access::check(core, update.cred, trial.jobspec()) {
+        return core.reply_with(update.reply, update.messages, Err(error));
+    }
     if update.feasibility
         && let Err(text) = core.alloc.pool.feasible(trial.jobspec())
     {

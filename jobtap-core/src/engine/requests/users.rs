@@ -1,4 +1,5 @@
-//! The users of requests by name: Slurm tells its plugins, and a request here has the number of its user only.
+//! The users of requests by name: Slurm tells its plugins, queues may be for some users and groups only, and a
+//! request here has the number of its user only.
 //!
 //! The system is asked once for each user and then for what may have changed, since its directory of users may
 //! be slow to answer. Requests wait for it in their order.
@@ -46,6 +47,11 @@ impl Users {
         }
         let (requester, until) = self.known.get(&user)?;
         (*until > now).then(|| requester.clone())
+    }
+
+    /// What the system has said last of a user.
+    pub(super) fn last_known(&self, user: Uid) -> Option<&Requester> {
+        self.known.get(&user).map(|(requester, _)| requester)
     }
 
     /// Keeps a request until the system has answered. Returns whether it has to be asked for that.

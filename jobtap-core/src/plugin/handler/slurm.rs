@@ -158,9 +158,16 @@ impl Deref for Partitions<'_> {
 }
 
 fn partitions<'a, T: TopicSet>(call: &Call<'a, T>) -> Result<&'a [Partition], Failure> {
-    let host = call.args.host;
-    let made = || Partition::of_queues(host.queues(), host.instance_resources());
-    Ok(request(call)?.partitions.get_or_init(made))
+    let (host, request) = (call.args.host, request(call)?);
+    let made = || {
+        let mut all = Partition::of_queues(host.queues(), host.instance_resources());
+        all.retain(|partition| match &partition.name {
+            Some(name) => !request.hidden_queues.contains(name),
+            None => true,
+        });
+        all
+    };
+    Ok(request.partitions.get_or_init(made))
 }
 
 impl<'a, P, T: HasPartitions> FromTopic<'a, P, T> for Partitions<'a> {

@@ -24,6 +24,7 @@ pub use place::Place;
 use super::descriptor::{FIELDS, JobDescriptor};
 use super::table::Field;
 use crate::job::Urgency;
+use crate::jobspec::path::remove;
 use crate::jobspec::{JobspecError, path};
 use place::{Group, TEXTS};
 use serde_json::{Map, Value, json};
@@ -258,18 +259,6 @@ fn stored(desc: &JobDescriptor, name: &str) -> Value {
 fn load(desc: &mut JobDescriptor, name: &str, value: &Value) {
     if let Some((_, load)) = Field::find(FIELDS, name).and_then(|field| field.json) {
         load(desc, value);
-    }
-}
-
-/// Removes the member at a path with periods, if it is there.
-fn remove(target: &mut Value, path: &str) {
-    let (parents, last) = path.rsplit_once('.').unwrap_or(("", path));
-    let mut place = Some(target);
-    for component in parents.split('.').filter(|component| !component.is_empty()) {
-        place = place.and_then(|place| place.get_mut(component));
-    }
-    if let Some(object) = place.and_then(Value::as_object_mut) {
-        object.shift_remove(last);
     }
 }
 

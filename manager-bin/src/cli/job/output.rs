@@ -41,6 +41,21 @@ impl Output {
                 let line = format!("{rank}: {stream} redirected to {path}\n");
                 Some((true, line.into_bytes()))
             }
+            // A line of Flux's job shell about the job.
+            "log" => {
+                let level = match integer(event, "level") {
+                    Some(0..=2) => "FATAL",
+                    Some(3) => "ERROR",
+                    Some(4) => " WARN",
+                    _ => return None,
+                };
+                let rank = integer(event, "rank").unwrap_or(0);
+                let component = text(event, "component").map(|component| format!("{component}: "));
+                let component = component.unwrap_or_default();
+                let message = shown::in_line(text(event, "message").unwrap_or_default());
+                let line = format!("jobtap-shell[{rank}]: {level}: {component}{message}\n");
+                Some((true, line.into_bytes()))
+            }
             _ => None,
         }
     }

@@ -124,7 +124,7 @@ impl Request {
             "delay-boot" => desc.delay_boot = Some(minutes(value)?.saturating_mul(60)),
             "dependency" => desc.dependency = text(),
             "distribution" => self.tell("SLURM_DISTRIBUTION", value).distribution = text(),
-            "error" => desc.std_err = text(),
+            "error" => desc.std_err = file(value),
             "exclude" => desc.exc_nodes = Some(hosts(value)?.to_string()),
             "exclusive" => {
                 desc.shared = Some(match value {
@@ -169,7 +169,7 @@ impl Request {
                 }
             }
             "hold" => desc.priority = Some(0),
-            "input" => desc.std_in = text(),
+            "input" => desc.std_in = file(value),
             "job-name" => desc.name = text(),
             "kill-on-invalid-dep" => {
                 desc.bitflags &= !(KILL_INV_DEP | NO_KILL_INV_DEP);
@@ -238,7 +238,7 @@ impl Request {
                     other => return Err(format!("'{other}' is neither append nor truncate")),
                 };
             }
-            "output" => desc.std_out = text(),
+            "output" => desc.std_out = file(value),
             "overcommit" => self.tell("SLURM_OVERCOMMIT", "1").overcommit = Some(1),
             "oversubscribe" => desc.shared = Some(slurm::JOB_SHARED_OK),
             "parsable" => self.parsable = true,
@@ -284,11 +284,7 @@ impl Request {
             "wait-all-nodes" => desc.wait_all_nodes = Some(number(value)?),
             "wckey" => desc.wckey = text(),
             "wrap" => self.wrap = Some(value.to_owned()),
-            "propagate" => {
-                self.rlimits = propagated(value)?;
-                // The job is told of the limits, but tasks have those of the manager.
-                self.ignore(name);
-            }
+            "propagate" => self.rlimits = propagated(value)?,
             // Plugins see what these ask for, and no part of the manager acts on it.
             "hint" => {
                 hint(desc, value)?;
@@ -327,7 +323,8 @@ impl Request {
         if !self.ignored.is_empty() {
             let names: Vec<String> = self.ignored.iter().map(|name| format!("--{name}")).collect();
             let have = if names.len() == 1 { "has" } else { "have" };
-            self.warnings.push(format!("{} {have} no effect here", names.join(", ")));
+            let names = names.join(", ");
+            self.warnings.push(format!("warning: {names} {have} no effect here"));
         }
         if let Some(file) = self.host_file.take() {
             let text = std::fs::read_to_string(&file).map_err(|error| {
@@ -344,13 +341,17 @@ impl Request {
         let per_node = desc.ntasks_per_node.map(u32::from);
         let mut nodes = self.nodes.map(|(least, most)| (least, Some(most)));
         nodes = nodes.or(named.map(|count| (count, None)));
-        let product = |(least, _): (u32, Option<u32>)| least.saturating_mul(per_node?).into();
-        let tasks = self.tasks.or(nodes.and_then(product));
+        // How many tasks there are follows from the nodes only if their number is fixed.
+        let fixed = |(least, most): (u32, Option<u32>)| most.is_none_or(|most| most == least);
+        let nodes_of_tasks = nodes.filter(|nodes| fixed(*nodes)).map(|(least, _)| least);
+        let product = |nodes: u32| nodes.saturating_mul(per_node?).into();
+        let tasks = self.tasks.or(nodes_of_tasks.and_then(product));
         if let (Some((least, most)), Some(tasks)) = (nodes, self.tasks)
             && tasks < least
             && self.nodes.is_some()
         {
-            self.warnings.push(format!("{tasks} tasks can't run on {least} nodes: using {tasks}"));
+            let text = format!("can't run {tasks} processes on {least} nodes");
+            self.warnings.push(format!("Warning: {text}, setting nnodes to {tasks}"));
             nodes = Some((tasks, most.map(|most| most.min(tasks))));
         }
         desc.min_nodes = nodes.map(|(least, _)| least);
@@ -367,10 +368,19 @@ impl Request {
             desc.bitflags |= if holds { flag } else { 0 };
         }
         desc.pn_min_cpus = desc.pn_min_cpus.or(desc.cpus_per_task);
-        let tasks = tasks.or(desc.min_nodes).unwrap_or(1);
-        desc.min_cpus = Some(tasks.saturating_mul(desc.cpus_per_task.unwrap_or(1).into()));
+        let tasks = tasks.or(nodes_of_tasks.map(|nodes| nodes.max(1))).unwrap_or(1);
+        desc.min_cpus = Some(match desc.overcommit {
+            Some(1) => desc.min_nodes.unwrap_or(1).max(1),
+            _ => tasks.saturating_mul(desc.cpus_per_task.unwrap_or(1).into()),
+        });
         Ok(())
     }
+}
+
+/// The name of a file for a stream; `none` is no file.
+fn file(name: &str) -> Option<String> {
+    let name = if name.eq_ignore_ascii_case("none") { "/dev/null" } else { name };
+    Some(name.to_owned()).filter(|name| !name.is_empty())
 }
 
 fn write(desc: &mut JobDescriptor, field: &str, value: Value) -> Result<(), String> {
@@ -559,6 +569,9 @@ mod tests {
         assert_eq!(sizes("-n4"), (None, None, Some(4), Some(4)));
         assert_eq!(sizes("-n2 -c3"), (None, None, Some(2), Some(6)));
         assert_eq!(sizes("-N2"), (Some(2), Some(2), None, Some(2)));
+        assert_eq!(sizes("-N2-9"), (Some(2), Some(9), None, Some(1)));
+        assert_eq!(sizes("-N2-9 --ntasks-per-node=4"), (Some(2), Some(9), None, Some(1)));
+        assert_eq!(sizes("-N2 -n8 -O"), (Some(2), Some(2), Some(8), Some(2)));
         assert_eq!(sizes("-N2-4 -n8"), (Some(2), Some(4), Some(8), Some(8)));
         assert_eq!(sizes("-N2 --ntasks-per-node=4"), (Some(2), Some(2), Some(8), Some(8)));
         assert_eq!(sizes("-n8 --ntasks-per-node=4"), (None, None, Some(8), Some(8)));

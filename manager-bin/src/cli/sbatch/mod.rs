@@ -11,6 +11,7 @@ mod describe;
 mod environment;
 mod options;
 mod script;
+mod whole_array;
 
 use std::io::Read;
 use std::mem;
@@ -61,7 +62,7 @@ pub(crate) fn run(args: SbatchCommand) -> ExitCode {
             return Ok(0);
         };
         for warning in request.warnings.iter().filter(|_| !request.quiet) {
-            say(&format!("warning: {warning}"));
+            say(warning);
         }
         if request.test_only {
             if let Some(jobspec) = first_jobspec(&request, &caller)? {
@@ -121,6 +122,12 @@ fn request(words: &[String], caller: &Caller) -> Result<Option<Request>, CliErro
     desc.script = Some(script);
     desc.work_dir.get_or_insert_with(|| caller.cwd.to_string_lossy().into_owned());
     desc.std_in.get_or_insert_with(|| "/dev/null".to_owned());
+    let directory = desc.work_dir.clone().unwrap_or_default();
+    for file in [&mut desc.std_in, &mut desc.std_out, &mut desc.std_err].into_iter().flatten() {
+        if !file.starts_with('/') {
+            *file = format!("{directory}/{file}");
+        }
+    }
     desc.user_name = caller.env.get("USER").or_else(|| caller.env.get("LOGNAME")).cloned();
     request.desc.environment = environment::of(&request, caller).map_err(CliError::failure)?;
     Ok(Some(request))
@@ -187,7 +194,7 @@ fn first_jobspec(request: &Request, caller: &Caller) -> Result<Option<Value>, Cl
         }
         None => None,
     };
-    let submission = submission(request, caller, part.as_ref(), None)?;
+    let submission = submission(request, caller, part.as_ref(), &[])?;
     let jobspec = submission.jobspec.and_then(|mut jobspec| jobspec.made().map(mem::take));
     let valid = jobspec.clone().map(Jobspec::from_value).transpose();
     valid.map_err(CliError::failure)?;
@@ -202,26 +209,33 @@ struct Part<'a> {
     array: Option<JobId>,
 }
 
-/// The submission of a job, which depends on the end of the job `after`.
+impl Part<'_> {
+    /// Its numbers: the variables of the script, and the keys in `attributes.system.slurm`.
+    fn numbers(&self) -> [(&'static str, &'static str, u32); 5] {
+        let all = &self.indexes.all;
+        let count = u32::try_from(all.len()).unwrap_or(u32::MAX);
+        let (least, most) = (all.first().copied(), all.last().copied());
+        [
+            ("SLURM_ARRAY_TASK_ID", "array_task_id", self.index),
+            ("SLURM_ARRAY_TASK_COUNT", "array_task_cnt", count),
+            ("SLURM_ARRAY_TASK_MIN", "array_task_min", least.unwrap_or_default()),
+            ("SLURM_ARRAY_TASK_MAX", "array_task_max", most.unwrap_or_default()),
+            ("SLURM_ARRAY_TASK_STEP", "array_task_step", self.indexes.step()),
+        ]
+    }
+}
+
+/// The submission of a job, which has these dependencies too.
 fn submission(
     request: &Request,
     caller: &Caller,
     part: Option<&Part<'_>>,
-    after: Option<JobId>,
+    more: &[Value],
 ) -> Result<Submit, CliError> {
     let mut desc = request.desc.clone();
     let mut templates = Vec::new();
     if let Some(part) = part {
-        let last = |numbers: &[u32]| numbers.last().copied().unwrap_or_default();
-        let first = |numbers: &[u32]| numbers.first().copied().unwrap_or_default();
-        let Indexes { all, .. } = part.indexes;
-        for (name, number) in [
-            ("SLURM_ARRAY_TASK_ID", part.index),
-            ("SLURM_ARRAY_TASK_COUNT", u32::try_from(all.len()).unwrap_or(u32::MAX)),
-            ("SLURM_ARRAY_TASK_MIN", first(all)),
-            ("SLURM_ARRAY_TASK_MAX", last(all)),
-            ("SLURM_ARRAY_TASK_STEP", part.indexes.step()),
-        ] {
+        for (name, _, number) in part.numbers() {
             desc.environment.set(name, number.to_string());
         }
         match part.array {
@@ -234,8 +248,17 @@ fn submission(
     }
     let templates = environment::templates(&templates);
     let mut jobspec = jobspec(&desc, caller, (part, &request.rlimits), templates)?;
-    if let Some(after) = after {
-        depend(&mut jobspec, after).map_err(CliError::failure)?;
+    if let Some(part) = part {
+        // For prologs and plugins, which don't see the environment.
+        let numbers = part.numbers().map(|(_, key, number)| (key, u64::from(number)));
+        let array = part.array.map(|array| ("array_job_id", array.as_u64()));
+        for (key, number) in numbers.into_iter().chain(array) {
+            path::set(&mut jobspec, &format!("attributes.system.slurm.{key}"), number.into())
+                .map_err(CliError::failure)?;
+        }
+    }
+    if !more.is_empty() {
+        depend(&mut jobspec, more).map_err(CliError::failure)?;
     }
     Ok(Submit {
         jobspec: Some(jobspec.into()),
@@ -245,13 +268,18 @@ fn submission(
     })
 }
 
-/// Adds a dependency on the end of a job. Slurm's text of the others can't always be extended: it has either a
-/// list or alternatives.
-fn depend(jobspec: &mut Value, after: JobId) -> Result<(), JobspecError> {
-    const PLACE: &str = "attributes.system.dependencies";
-    let mut all = path::get(jobspec, PLACE).and_then(Value::as_array).cloned().unwrap_or_default();
-    all.push(json!({"scheme": "afterany", "value": after.as_u64().to_string()}));
-    path::set(jobspec, PLACE, all.into())
+/// The dependencies of a jobspec.
+const DEPENDENCIES: &str = "attributes.system.dependencies";
+
+fn dependencies(jobspec: &Value) -> Vec<Value> {
+    path::get(jobspec, DEPENDENCIES).and_then(Value::as_array).cloned().unwrap_or_default()
+}
+
+/// Adds dependencies. Slurm's text of the others can't always be extended: it has either a list or alternatives.
+fn depend(jobspec: &mut Value, more: &[Value]) -> Result<(), JobspecError> {
+    let mut all = dependencies(jobspec);
+    all.extend_from_slice(more);
+    path::set(jobspec, DEPENDENCIES, all.into())
 }
 
 /// Replaces the patterns of arrays in the name of a file: `%a` by the index, padded to the width of `%4a`,
@@ -291,9 +319,15 @@ fn of_part(name: &str, part: &Part<'_>) -> String {
 /// Submits the job, or the jobs of an array, and prints the id of the first.
 async fn submit(request: &Request, caller: &Caller) -> Result<u8, CliError> {
     let client = Client::connect().await?;
+    let asked = dependencies(&request.desc.to_jobspec().map_err(CliError::failure)?);
+    let more = whole_array::others(&client, &asked).await;
     let ids = match &request.array {
-        None => vec![send(&client, submission(request, caller, None, None)?).await?],
-        Some(indexes) => submit_array(&client, request, caller, indexes).await?,
+        None => {
+            let (id, messages) = send(&client, submission(request, caller, None, &more)?).await?;
+            lines(&messages).for_each(say);
+            vec![id]
+        }
+        Some(indexes) => submit_array(&client, request, caller, (indexes, more)).await?,
     };
     let Some(first) = ids.first() else { return Ok(1) };
     if request.verbose {
@@ -317,16 +351,14 @@ async fn submit(request: &Request, caller: &Caller) -> Result<u8, CliError> {
     Ok(highest)
 }
 
-async fn send(client: &Client, submission: Submit) -> Result<JobId, RpcError> {
+/// Submits a job. Returns its id with what plugins say to the user.
+async fn send(client: &Client, submission: Submit) -> Result<(JobId, Vec<String>), RpcError> {
     let response = client.call(submission).await.map_err(|error| RpcError {
         text: format!("Batch job submission failed: {}", error.text),
         ..error
     });
     match response {
-        Ok(Submitted { id, messages }) => {
-            lines(&messages).for_each(say);
-            Ok(id)
-        }
+        Ok(Submitted { id, messages }) => Ok((id, messages)),
         Err(refusal) => {
             lines(&refusal.messages).for_each(|line| say(&format!("error: {line}")));
             Err(refusal)
@@ -339,16 +371,25 @@ async fn submit_array(
     client: &Client,
     request: &Request,
     caller: &Caller,
-    indexes: &Indexes,
+    (indexes, more): (&Indexes, Vec<Value>),
 ) -> Result<Vec<JobId>, CliError> {
     let mut ids: Vec<JobId> = Vec::new();
+    let mut said: Option<Vec<String>> = None;
     for (number, index) in indexes.all.iter().enumerate() {
         let part = Part { indexes, index: *index, array: ids.first().copied() };
         // With N jobs at once each waits for the one that is N before it.
         let before = indexes.at_once.and_then(|most| number.checked_sub(most));
-        let after = before.and_then(|before| ids.get(before)).copied();
-        match send(client, submission(request, caller, Some(&part), after)?).await {
-            Ok(id) => ids.push(id),
+        let after = before.and_then(|before| ids.get(before));
+        let after = after.map(|id| whole_array::additional("afterany", &id.as_u64().to_string()));
+        let more: Vec<Value> = more.iter().cloned().chain(after).collect();
+        match send(client, submission(request, caller, Some(&part), &more)?).await {
+            Ok((id, messages)) => {
+                // Plugins see each job of an array, and mostly say the same of all.
+                if said.replace(messages.clone()).as_ref() != Some(&messages) {
+                    lines(&messages).for_each(say);
+                }
+                ids.push(id);
+            }
             Err(error) if ids.is_empty() => return Err(error.into()),
             Err(error) => {
                 let done = ids.len();

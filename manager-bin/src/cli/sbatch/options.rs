@@ -132,7 +132,7 @@ options! {
     "prefer": Value("LIST"), "", "Features that nodes should have";
     "priority": Value("N"), "", "Urgency from 0 to 31, or a number that plugins can read";
     "profile": Value("LIST"), "SBATCH_PROFILE", "No effect: what is profiled";
-    "propagate": Optional("LIST", ""), "", "No effect but in the jobspec: resource limits of sbatch, ALL, NONE, NOFILE, CORE, ...";
+    "propagate": Optional("LIST", ""), "", "Resource limits of sbatch for the tasks: ALL, NONE, NOFILE, CORE, ...";
     "qos" 'q': Value("NAME"), "SBATCH_QOS", "Quality of service";
     "quiet" 'Q': Nothing, "", "Print no warnings";
     "reboot": Nothing, "", "Reboot the nodes first";

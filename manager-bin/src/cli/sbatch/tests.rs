@@ -43,7 +43,9 @@ fn a_script_becomes_a_job_that_runs_it_once() {
     assert_eq!(description.num_tasks, Some(4));
     let system = system(&jobspec);
     assert_eq!(system["job"]["name"], "job.sh");
-    assert_eq!(system["shell"]["options"]["output"]["stdout"]["path"], "out-{{name}}");
+    let cwd = system["cwd"].as_str().unwrap();
+    let path = format!("{cwd}/out-{{{{name}}}}");
+    assert_eq!(system["shell"]["options"]["output"]["stdout"]["path"], path);
     assert_eq!(system["shell"]["options"]["env-expand"]["SLURM_JOB_ID"], "{{id.dec}}");
     assert_eq!(system["environment"]["SLURM_JOB_PARTITION"], "long");
     // The jobspec says all of it but for the name of the script, and what was given and what is a default: the
@@ -69,9 +71,26 @@ fn the_jobs_of_an_array_have_their_index() {
     assert_eq!((of("SLURM_ARRAY_TASK_MAX"), of("SLURM_ARRAY_TASK_STEP")), ("9".into(), "2".into()));
     let options = &system(&jobspec)["shell"]["options"];
     assert_eq!(options["output"]["stdout"]["path"], "slurm-{{id.dec}}_3.out");
+    let slurm = &system(&jobspec)["slurm"];
+    let numbers =
+        ["array_task_id", "array_task_cnt", "array_task_min", "array_task_max", "array_task_step"];
+    assert_eq!(numbers.map(|name| slurm[name].as_u64().unwrap()), [3, 4, 3, 9, 2]);
+    assert_eq!(slurm.get("array_job_id"), None);
     let indexes = Indexes::parse("3,11").unwrap();
     let part = Part { indexes: &indexes, index: 11, array: Some(JobId::new(77)) };
     assert_eq!(of_part("%A_%4a-%%a-%j-%", &part), "77_0011-%%a-%j-%");
+}
+
+#[test]
+fn files_are_relative_to_the_working_directory_of_the_job() {
+    let path = |options: &str, stream: &str| {
+        let jobspec = jobspec_of(SCRIPT, &format!("{options} job.sh"), &[]).unwrap();
+        let output = &system(&jobspec)["shell"]["options"]["output"];
+        output[stream]["path"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(path("-D /work -o out-%j.txt", "stdout"), "/work/out-{{id.dec}}.txt");
+    assert_eq!(path("-D /work -e /var/err", "stderr"), "/var/err");
+    assert_eq!(path("-o None", "stdout"), "/dev/null");
 }
 
 #[test]
@@ -108,7 +127,7 @@ fn propagate_chooses_resource_limits() {
 fn options_without_effect_are_named_once() {
     let words = ["--hint=multithread", "--get-user-env", "--hint=compute_bound", "--wrap=x"];
     let request = request(&words.map(str::to_owned), &Caller::default()).unwrap().unwrap();
-    assert_eq!(request.warnings, ["--hint, --get-user-env have no effect here"]);
+    assert_eq!(request.warnings, ["warning: --hint, --get-user-env have no effect here"]);
 }
 
 #[test]
@@ -118,10 +137,11 @@ fn the_jobs_of_an_array_wait_for_alternatives_and_for_each_other() {
     let request = request(&words.map(str::to_owned), &caller).unwrap().unwrap();
     let indexes = request.array.as_ref().unwrap();
     let part = Part { indexes, index: 2, array: Some(JobId::new(7)) };
-    let submission = submission(&request, &caller, Some(&part), Some(JobId::new(7))).unwrap();
+    let more = [whole_array::additional("afterany", "7")];
+    let submission = submission(&request, &caller, Some(&part), &more).unwrap();
     let jobspec = submission.jobspec.and_then(|mut jobspec| jobspec.made().map(mem::take)).unwrap();
     let expected = json!([{"scheme": "any-of", "value": "afterok:5|afterok:6"},
-        {"scheme": "afterany", "value": "7"}]);
+        {"scheme": "afterany", "value": "7", "array": true}]);
     assert_eq!(system(&jobspec)["dependencies"], expected);
 }
 

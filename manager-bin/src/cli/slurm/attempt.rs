@@ -75,7 +75,7 @@ pub(super) fn attempt(args: &TryArgs, requester: Requester) -> Result<(String, b
         ..Options::default()
     };
     let uid = args.uid();
-    let Requester { name: user_name, group, host: alloc_node } = requester;
+    let Requester { name: user_name, group, host: alloc_node, .. } = requester;
     let group_id = group.unwrap_or(0);
     let default = JobDescriptor::default();
     let mut before = JobDescriptor { user_id: uid, user_name, group_id, alloc_node, ..default };

@@ -3,28 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use rustix::process::{Resource, getrlimit};
+use rustix::process::getrlimit;
 
 use super::error::ArgError;
 use super::pattern::Pattern;
-
-const RESOURCES: [(&str, Resource); 15] = [
-    ("as", Resource::As),
-    ("core", Resource::Core),
-    ("cpu", Resource::Cpu),
-    ("data", Resource::Data),
-    ("fsize", Resource::Fsize),
-    ("memlock", Resource::Memlock),
-    ("msgqueue", Resource::Msgqueue),
-    ("nice", Resource::Nice),
-    ("nofile", Resource::Nofile),
-    ("nproc", Resource::Nproc),
-    ("rss", Resource::Rss),
-    ("rtprio", Resource::Rtprio),
-    ("rttime", Resource::Rttime),
-    ("sigpending", Resource::Sigpending),
-    ("stack", Resource::Stack),
-];
+use crate::rlimits::RESOURCES;
 
 /// Limits that are privileges on the submitting host: a job inherits them only if a rule names them.
 const NOT_BY_DEFAULT: [&str; 6] = ["memlock", "msgqueue", "nice", "rtprio", "rttime", "sigpending"];

@@ -6,7 +6,7 @@
 //! responses are below their bound; the rest stays in the socket. What all connections of a user may take
 //! together is in `shares`, and which client's request the engine takes next in `engine/intake`.
 
-mod request_lines;
+pub(super) mod request_lines;
 mod responses;
 mod shares;
 

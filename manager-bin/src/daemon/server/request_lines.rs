@@ -26,10 +26,10 @@ const HEAD: usize = 256;
 /// A request as it was received. Its payload is decoded by the service, at once into the service's own type:
 /// a [`Value`](serde_json::Value) in between would cost as much again.
 #[derive(Debug)]
-pub(super) struct Request {
+pub(in crate::daemon) struct Request {
     pub(super) id: u64,
     pub(super) topic: String,
-    pub(super) payload: Box<RawValue>,
+    pub(in crate::daemon) payload: Box<RawValue>,
     pub(super) stream: bool,
 }
 
@@ -41,10 +41,10 @@ pub(super) struct RequestLine {
 
 /// A line that is no request. Nothing after it can be understood.
 #[derive(Debug, PartialEq)]
-pub(super) struct Refused {
+pub(in crate::daemon) struct Refused {
     /// The request's id, 0 if it cannot be found.
     pub(super) id: u64,
-    pub(super) error: RpcError,
+    pub(in crate::daemon) error: RpcError,
 }
 
 /// The requests that a client sends.
@@ -108,7 +108,7 @@ impl<R: AsyncRead + Unpin> RequestLines<R> {
 }
 
 /// The request in a line.
-fn decode(line: &[u8]) -> Result<Request, Refused> {
+pub(in crate::daemon) fn decode(line: &[u8]) -> Result<Request, Refused> {
     #[derive(Deserialize)]
     struct Line<'a> {
         id: u64,

@@ -4,6 +4,8 @@
 use std::sync::Arc;
 
 use jobtap_core::engine::{Effect, Input, JobLog};
+use jobtap_core::eventlog::EventEntry;
+use jobtap_core::job::JobId;
 
 use super::hub::Hub;
 use super::resubmit;
@@ -62,10 +64,7 @@ impl Effector {
             Effect::Process { plugin, command } => self.processes.send(plugin, command),
             Effect::Blocking { plugin, command } => self.blocking.send(plugin, command),
             Effect::Publish { id, log, seq, entry } => {
-                self.hub.publish(id, log, seq, &entry);
-                if log == JobLog::Main {
-                    self.journal.publish(id, Some(seq), &entry);
-                }
+                publish(&self.hub, &self.journal, id, (log, seq), &entry);
             }
             Effect::Announce { id, entry } => self.journal.publish(id, None, &entry),
             Effect::Exec(command) => self.execution.send(command),
@@ -80,5 +79,19 @@ impl Effector {
             Effect::Resubmit(job) => resubmit::resubmit(self, *job),
             Effect::Spawn(task) => drop(self.plugins.spawn(task.0)),
         }
+    }
+}
+
+/// Shows an event to the watchers of its job, and to those of all jobs.
+pub(in crate::daemon) fn publish(
+    hub: &Hub,
+    journal: &Journal,
+    id: JobId,
+    (log, seq): (JobLog, u64),
+    entry: &Arc<EventEntry>,
+) {
+    hub.publish(id, log, seq, entry);
+    if log == JobLog::Main {
+        journal.publish(id, Some(seq), entry);
     }
 }

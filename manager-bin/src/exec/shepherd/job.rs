@@ -17,6 +17,7 @@ use super::input::JobInput;
 use super::jobdir::JobDir;
 use super::options::ExitOptions;
 use super::placement::place;
+use super::rlimits::TaskLimits;
 use super::taskio::JobIo;
 use crate::clock::now;
 use crate::exec::protocol::ShepherdMessage;
@@ -58,6 +59,7 @@ struct Exit {
 /// A launch that is not complete.
 pub(super) struct Launch {
     pub(super) start: StartJob,
+    pub(super) limits: TaskLimits,
     /// How far it has come; `None` while no file was made and no task started, because the job is being
     /// claimed or waits for its turn.
     pub(super) stage: Option<Stage>,

@@ -19,6 +19,7 @@ use super::message::Message;
 use super::options::{ExitOptions, Input, IoOptions};
 use super::placement::task_map;
 use super::reap::kill_group;
+use super::rlimits::TaskLimits;
 use super::spawn::{Launcher, SpawnError, Spawned};
 use super::state::Shepherd;
 use super::system_error::plain;
@@ -49,7 +50,7 @@ impl Shepherd {
         job.log("init", None);
         job.log("starting", None);
         match mapped.and_then(|()| self.begin(&start, &mut job)) {
-            Ok(()) => job.launch = Some(Box::new(Launch { start, stage: None })),
+            Ok(limits) => job.launch = Some(Box::new(Launch { start, limits, stage: None })),
             Err(note) => job.fail(note),
         }
         self.jobs.insert(id, job);
@@ -73,8 +74,9 @@ impl Shepherd {
         let _ = outbox.send(ShepherdMessage::Event(ExecEvent::Released { id }));
     }
 
-    /// Requests the job's claim, and accepts input for the job from now on. The error is for the user.
-    fn begin(&self, start: &StartJob, job: &mut Job) -> Result<(), String> {
+    /// Requests the job's claim, and accepts input for the job from now on. Returns the limits of its tasks.
+    /// The error is for the user.
+    fn begin(&self, start: &StartJob, job: &mut Job) -> Result<TaskLimits, String> {
         let own = rustix::process::geteuid().as_raw();
         if start.userid != own {
             return Err(format!("cannot run a job of user {} as user {own}", start.userid));
@@ -83,7 +85,9 @@ impl Shepherd {
             job.input = Some(self.make_input(start)?);
         }
         job.exit_options = ExitOptions::parse(&start.shell_options)?;
-        self.claims.claim(start.id)
+        let limits = TaskLimits::parse(&start.shell_options, self.open_files)?;
+        self.claims.claim(start.id)?;
+        Ok(limits)
     }
 
     fn make_input(&self, start: &StartJob) -> Result<JobInput, String> {
@@ -145,17 +149,17 @@ impl Shepherd {
     /// if it is complete. The error is for the user.
     fn launch_slice(&mut self, launch: Launch, job: &mut Job) -> Result<Option<Launch>, String> {
         let until = Instant::now() + SLICE;
-        let Launch { mut start, stage } = launch;
+        let Launch { mut start, limits, stage } = launch;
         if stage.is_none() {
             job.dir = self.job_dirs.make(&start)?;
             start.tmpdir = job.dir.as_ref().map(|dir| dir.path().to_owned());
         }
-        let launcher = Launcher::new(&start, &self.nonce, self.open_files);
+        let launcher = Launcher::new(&start, &limits, &self.nonce, self.open_files);
         let mut stage = match stage {
             Some(stage) => stage,
             None => {
                 launcher.check()?;
-                self.open_files(&start, job)?
+                self.open_files(&start, &limits, job)?
             }
         };
         loop {
@@ -202,14 +206,22 @@ impl Shepherd {
                     // Writes the entries about the prepared files, so that they don't gather in memory.
                     io.flush_log().map_err(cannot_write)?;
                 }
-                return Ok(Some(Launch { start, stage: Some(stage) }));
+                return Ok(Some(Launch { start, limits, stage: Some(stage) }));
             }
         }
     }
 
     /// Creates the output log and opens the files that all tasks share. The error is for the user.
-    fn open_files(&self, start: &StartJob, job: &mut Job) -> Result<Stage, String> {
+    fn open_files(
+        &self,
+        start: &StartJob,
+        limits: &TaskLimits,
+        job: &mut Job,
+    ) -> Result<Stage, String> {
         let io = JobIo::create(start, &self.state_dir)?;
+        for warning in limits.warnings() {
+            io.warn("rlimit", &warning);
+        }
         if let Some(file) = io.input_file() {
             let mut input = self.make_input(start)?;
             input.redirect(&file.to_string_lossy()).map_err(cannot_keep)?;

@@ -31,6 +31,7 @@ mod options;
 mod output;
 mod placement;
 mod reap;
+mod rlimits;
 mod spawn;
 mod state;
 mod sweep;

@@ -78,6 +78,12 @@ impl OutputLog {
         self.add("redirect", context);
     }
 
+    /// Adds a warning of the shepherd itself, with the severity of syslog.
+    pub(super) fn warn(&mut self, component: &str, message: &str) {
+        let context = json!({"rank": 0, "level": 4, "component": component, "message": message});
+        self.add("log", context);
+    }
+
     /// Adds data that a task wrote.
     pub(super) fn data(&mut self, stream: Stream, rank: u32, data: &[u8]) {
         let entry = |encoding, data| Data {

@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use rustix::process::Pid;
 
 use super::placement::place;
+use super::rlimits::TaskLimits;
 use super::system_error::plain;
 use super::taskio::{Capture, JobIo, TaskFiles, TaskIo};
 use super::template::{f58_for, render};
@@ -39,6 +40,7 @@ pub(super) struct Spawned {
 /// Starts the tasks of one job.
 pub(super) struct Launcher<'a> {
     job: &'a StartJob,
+    limits: &'a TaskLimits,
     program: Result<PathBuf, Errno>,
     env: Vec<(String, String)>,
     open_files: &'a OpenFiles,
@@ -46,7 +48,12 @@ pub(super) struct Launcher<'a> {
 
 impl<'a> Launcher<'a> {
     /// Looks the command up. `nonce` distinguishes this shepherd from all others.
-    pub(super) fn new(job: &'a StartJob, nonce: &str, open_files: &'a OpenFiles) -> Self {
+    pub(super) fn new(
+        job: &'a StartJob,
+        limits: &'a TaskLimits,
+        nonce: &str,
+        open_files: &'a OpenFiles,
+    ) -> Self {
         let id = f58_for(job);
         let nnodes = job.nodes.len().max(1);
         let mut env = vec![token::of_job(nonce, job.id)];
@@ -58,7 +65,7 @@ impl<'a> Launcher<'a> {
                 env.push((format!("{prefix}_JOB_TMPDIR"), dir.display().to_string()));
             }
         }
-        Self { job, program: find_program(job), env, open_files }
+        Self { job, limits, program: find_program(job), env, open_files }
     }
 
     /// Checks the working directory: the error of a failed start would not name it.
@@ -126,6 +133,7 @@ impl<'a> Launcher<'a> {
             .stdin(stdin)
             .stdout(stdout)
             .stderr(stderr);
+        self.limits.apply(&mut command);
         let child = self.open_files.lowered(|| command.spawn())?;
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| io::Error::from(Errno::SRCH))?;

@@ -5,7 +5,7 @@
 //! started, so that a launch does not need more open files the more tasks it has.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, PipeReader, PipeWriter};
+use std::io::{self, PipeReader, PipeWriter, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -144,6 +144,17 @@ impl JobIo {
     fn own_template(&self, stream: Stream) -> Option<&str> {
         let path = self.options.stream(stream).path.as_deref();
         path.filter(|template| is_per_task(template))
+    }
+
+    /// Warns the user: in the output log and, as in Flux, in the file that all tasks share for standard
+    /// error.
+    pub(super) fn warn(&self, component: &str, message: &str) {
+        lock(&self.log).warn(component, message);
+        if let Some(file) = self.shared.of(Stream::Stderr) {
+            let line = format!("jobtap-shell[0]:  WARN: {component}: {message}\n");
+            // The job goes on without a warning that can't be written.
+            let _ = (&**file).write_all(line.as_bytes());
+        }
     }
 
     /// Whether the tasks read input that clients send.

@@ -152,6 +152,54 @@ fn a_missing_file_or_directory_is_named() {
 }
 
 #[test]
+fn tasks_have_the_limits_of_the_job() {
+    let site = Site::new();
+    let manager = site.manager();
+    let script = "echo $(ulimit -n) $(ulimit -Hn) $(ulimit -f)";
+    let limits = |limits: Value| StartJob {
+        shell_options: json!({"rlimit": limits}),
+        ..site.job(1, 2, script)
+    };
+    let run = |id, limits| {
+        assert_eq!(manager.status(StartJob { id: JobId::new(id), ..limits }), 0);
+        let output = [0, 1].map(|rank| site.output(id, "stdout", rank));
+        assert_eq!(output[0], output[1]);
+        output[0].trim().split(' ').map(str::to_owned).collect::<Vec<_>>()
+    };
+    let before = run(1, limits(json!({})));
+    let hard = &*before[1];
+    // `ulimit -f` counts in blocks of 512 bytes.
+    let lower = run(2, limits(json!({"nofile": 77, "fsize": 5120})));
+    assert_eq!(lower, ["77", hard, "10"]);
+    assert_eq!(run(3, limits(json!({"nofile": -1}))), [hard, hard, &*before[2]]);
+    // The shepherd's own limits are as they were.
+    assert_eq!(run(4, limits(json!({}))), before);
+    let warnings = |id| site.log(id).into_iter().filter(|entry| entry["name"] == "log").count();
+    assert_eq!([1, 2, 3, 4].map(warnings), [0, 0, usize::from(hard != "unlimited"), 0]);
+
+    // A limit holds from the program's first action: this one may have no file open but the standard
+    // streams, so that it can't even load its libraries.
+    let job = StartJob { command: vec!["/bin/ls".to_owned()], ..limits(json!({"nofile": 3})) };
+    assert_eq!(manager.status(StartJob { id: JobId::new(5), ..job }), 127 << 8);
+    let events = manager.run(StartJob { id: JobId::new(6), ..limits(json!({"nosuch": 1})) });
+    assert_eq!(events[2], "EXCEPTION 0 rlimit.nosuch: no such resource limit");
+    manager.end();
+}
+
+#[test]
+fn a_warning_about_limits_is_in_the_file_for_standard_error() {
+    let site = Site::new();
+    let manager = site.manager();
+    let options = json!({"rlimit": {"nofile": 1_u64 << 40}, "output": {"stderr": {"path": "e"}}});
+    let job = StartJob { shell_options: options, ..site.job(1, 1, "echo own >&2") };
+    assert_eq!(manager.status(job), 0);
+    let text = fs::read_to_string(site.path("e")).unwrap();
+    let warning = "rlimit: nofile exceeds the hard limit, which is set instead";
+    assert_eq!(text, format!("jobtap-shell[0]:  WARN: {warning}\nown\n"));
+    manager.end();
+}
+
+#[test]
 fn tags_are_expanded_in_names_of_files() {
     let site = Site::new();
     let manager = site.manager();

@@ -7,10 +7,12 @@ use crate::engine::agenda::{Chain, ChainPurpose, Progress};
 use crate::engine::api::{Cred, Effect, ReplyTo, Requester, Submission};
 use crate::engine::core::Core;
 use crate::engine::dispatch::chains;
+use crate::engine::requests::access;
 use crate::engine::requests::users::Unasked;
 use crate::host::{Handlers, SlurmRequest};
 use crate::job::{Flags, JobId, Uid, Urgency};
 use crate::jobspec::Jobspec;
+use crate::jobspec::path::remove;
 use crate::slurm::{
     INFINITE, JobDescriptor, NO_VAL, NO_VAL16, USE_DEFAULT_ACCT, USE_DEFAULT_PART, USE_DEFAULT_QOS,
     USE_DEFAULT_WCKEY,
@@ -42,8 +44,17 @@ pub(crate) fn begin_update(
 ) {
     match changed(core, id, &updates) {
         Ok((old, new)) => {
-            let described = |jobspec: &Jobspec| JobDescriptor::from_jobspec(jobspec.value());
-            let mut descriptor = differing(&described(&old), &described(&new));
+            let described = |jobspec: &Value| JobDescriptor::from_jobspec(jobspec);
+            let after = described(new.value());
+            let mut descriptor = differing(&described(old.value()), &after);
+            // What the user names is asked for, also if it is so already.
+            let mut rest = new.value().clone();
+            updates.keys().for_each(|key| remove(&mut rest, key));
+            let named = fields(&differing(&described(&rest), &after));
+            let mut all = fields(&descriptor);
+            let unset = fields(&unchanged());
+            all.extend(named.into_iter().filter(|(name, value)| unset.get(name) != Some(value)));
+            descriptor = from_fields(all);
             if new.duration() == 0.0 && old.duration() != 0.0 {
                 // To ask for no time limit is more than to ask for nothing.
                 descriptor.time_limit = Some(INFINITE);
@@ -133,7 +144,12 @@ fn ask(core: &mut Core, request: Unasked, requester: &Requester) {
     descriptor.alloc_node.clone_from(&requester.host);
     let handlers = core.plugins.stack.handlers(topic).map(Handlers::clone).unwrap_or_default();
     let before = Box::new(descriptor.clone());
-    let request = SlurmRequest::new(core.plugins.next_request(), cred.userid, descriptor);
+    let mut request = SlurmRequest::new(core.plugins.next_request(), cred.userid, descriptor);
+    if !cred.owner {
+        let hidden = core.alloc.queues.iter().filter(|queue| !access::allows(*queue, requester));
+        request.hidden_queues =
+            hidden.filter_map(|queue| queue.name()).map(str::to_owned).collect();
+    }
     let progress = Progress::default();
     let (awaited, abort, messages, refusal) = Default::default();
     let chain = Chain {

@@ -57,7 +57,7 @@ fn rewrite_submission(
     (urgency, flags): (Urgency, Flags),
     host_check: &HostCheck,
 ) -> Result<Checked, RequestError> {
-    let mut checked = Checked { submission, urgency, flags, new_environment: false };
+    let mut checked = Checked::new(submission, (urgency, flags));
     if let Some((before, after)) = changes {
         let jobspec = &mut checked.submission.jobspec;
         *jobspec = rewrite(jobspec, before, after)?;

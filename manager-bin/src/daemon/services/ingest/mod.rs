@@ -42,7 +42,11 @@ fn check_limits(parts: &Parts, jobspec: &Jobspec) -> Result<(), RpcError> {
 
 /// The request as the engine takes it: with the jobspec decoded, and signed. A jobspec of more than `most`
 /// bytes is refused.
-fn submission(request: Submit, cred: Cred, most: usize) -> Result<Submission, RpcError> {
+pub(in crate::daemon) fn submission(
+    request: Submit,
+    cred: Cred,
+    most: usize,
+) -> Result<Submission, RpcError> {
     let Submit { jobspec, signed, urgency, flags } = request;
     let flags = flags.unwrap_or(0);
     let urgency = urgency.unwrap_or(i64::from(Urgency::DEFAULT.value()));

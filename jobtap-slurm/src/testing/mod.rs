@@ -1,5 +1,9 @@
 //! A double of Slurm, for tests of plugins and of the adapter: the same calls, without a daemon.
 //!
+//! As hosts of [`jobtap_core::testing::TestHosts`] there are two, by the kind of file: [`TestSlurm`] is
+//! slurmctld with a job_submit plugin, [`TestSlurmPrep`] slurmctld and slurmd with a PrEp plugin. What is
+//! Slurm's alone, such as a change of a job, is tested with [`TestSlurm`] itself:
+//!
 //! ```
 //! use jobtap_core::prelude::*;
 //! use jobtap_core::slurm::{JobDescriptor, SlurmError, errno};
@@ -29,16 +33,21 @@
 //! assert_eq!(refused.decision.code, errno::ESLURM_INVALID_TIME_LIMIT.code());
 //! ```
 
+mod hosts;
+
 use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use jobtap_core::host::{HostKind, PluginDescriptor};
+use jobtap_core::host::{HostKind, PluginDescriptor, ProcessCommand};
+use jobtap_core::job::JobId;
 use jobtap_core::plugin::{Level, Plugin};
 use jobtap_core::slurm::{Field, JobDescriptor, JobRecord, Partition};
+use jobtap_core::testing::TestProcesses;
 use serde::Serialize;
 use serde_json::Value as Json;
 
@@ -48,6 +57,8 @@ use crate::job_submit::{self, Decision, Surroundings};
 use crate::prep::{self, Controller, NodeJob};
 use crate::structure::{Kind, Slot, Structure, Value, WriteError, read};
 use crate::worker::{LoadError, Plugins};
+
+pub use hosts::TestSlurmPrep;
 
 /// A structure in memory, which notes what is written.
 #[derive(Debug)]
@@ -167,6 +178,10 @@ pub struct Recorder {
     configured_at: AtomicI64,
     log: Mutex<Vec<(Level, String)>>,
     ended: Mutex<Vec<(Part, u32, PrepEnd)>>,
+    /// The jobs that were cancelled.
+    cancelled: Mutex<BTreeSet<u32>>,
+    /// Processes that end at once, in place of real ones.
+    processes: Option<Mutex<TestProcesses>>,
 }
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -195,6 +210,16 @@ impl Daemon for Recorder {
     fn controller_ended(&self, part: Part, job: u32, end: &PrepEnd) {
         lock(&self.ended).push((part, job, end.clone()));
     }
+
+    fn is_over(&self, job: u32) -> bool {
+        lock(&self.cancelled).contains(&job)
+    }
+
+    fn run_process(&self, command: ProcessCommand) -> Option<ProcessCommand> {
+        let Some(processes) = &self.processes else { return Some(command) };
+        lock(processes).follow(command);
+        None
+    }
 }
 
 /// Makes a [`TestSlurm`].
@@ -206,6 +231,7 @@ pub struct TestSlurmBuilder {
     config: String,
     prep_timeout: Option<Duration>,
     partitions: Vec<Partition>,
+    simulates_processes: bool,
 }
 
 impl TestSlurmBuilder {
@@ -239,6 +265,12 @@ impl TestSlurmBuilder {
         self
     }
 
+    /// Lets the processes of plugins end at once, instead of running their programs.
+    pub fn simulated_processes(mut self) -> Self {
+        self.simulates_processes = true;
+        self
+    }
+
     /// Loads the plugins.
     ///
     /// # Errors
@@ -250,6 +282,7 @@ impl TestSlurmBuilder {
         let recorder = Arc::new(Recorder {
             directory: scratch.0.clone(),
             prep_timeout: self.prep_timeout,
+            processes: self.simulates_processes.then(Mutex::default),
             ..Recorder::default()
         });
         let daemon: Arc<dyn Daemon> = recorder.clone();
@@ -261,6 +294,8 @@ impl TestSlurmBuilder {
             plugins,
             controller,
             partitions: self.partitions,
+            jobs: BTreeMap::new(),
+            messages: Vec::new(),
             _scratch: scratch,
         })
     }
@@ -306,6 +341,9 @@ pub struct TestSlurm {
     plugins: Plugins,
     controller: Controller,
     partitions: Vec<Partition>,
+    /// The jobs that were submitted to it as a host of the test kit.
+    jobs: BTreeMap<JobId, JobDescriptor>,
+    messages: Vec<String>,
     _scratch: Scratch,
 }
 
@@ -344,6 +382,11 @@ impl TestSlurm {
     /// Begins a prolog or epilog of the controller, and returns whether it is waited for.
     pub fn in_controller(&self, part: Part, job: JobRecord) -> bool {
         self.controller.begin(&self.plugins, part, || job)
+    }
+
+    /// Cancels a job of the controller, which drops its prolog within a second or two.
+    pub fn cancel(&self, job: u32) {
+        lock(&self.recorder.cancelled).insert(job);
     }
 
     /// Waits until this many prologs and epilogs of the controller have ended, and returns them.

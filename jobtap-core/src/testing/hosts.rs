@@ -1,0 +1,215 @@
+//! The same tests over each host: what the hosts of the test kit have in common.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use serde_json::{Value, json};
+
+use super::job::TestJob;
+use crate::host::{HostKind, PluginDescriptor, ProcessCommand, panic_text};
+use crate::job::{JobId, Timestamp, WaitStatus};
+use crate::plugin::{Plugin, Process, ProcessEnd};
+
+/// A host in memory, which a test submits jobs to.
+///
+/// [`TestManager`](super::TestManager) is one. The crates `jobtap-flux` and `jobtap-slurm` have those of the
+/// other hosts: their adapters, as a real Flux or Slurm runs them, over a double of its functions. A test that
+/// asks a host for no more than this runs over each of them; [`TestHosts`] does that.
+pub trait TestHost {
+    /// Starts the host.
+    ///
+    /// # Errors
+    /// The message with which it refuses a plugin or its configuration.
+    fn start(setup: &HostSetup) -> Result<Self, String>
+    where
+        Self: Sized;
+
+    /// Which host it is.
+    fn kind(&self) -> HostKind;
+
+    /// The time that plugins see. It is virtual, but for Slurm's, which is the system's.
+    fn now(&self) -> Timestamp;
+
+    /// Submits a job. It is accepted when it has left DEPEND and PRIORITY, too, unless a plugin holds it there.
+    ///
+    /// # Errors
+    /// The message for the submitter.
+    ///
+    /// # Panics
+    /// If the host has no request for such a job: one of Slurm's has no attributes of a site's own, for
+    /// example.
+    fn submit(&mut self, job: TestJob) -> Result<JobId, String>;
+
+    /// What plugins said to users since the last call. In Flux they can't say anything.
+    fn messages(&mut self) -> Vec<String>;
+
+    /// The priority of a job; `None` if it has none yet, and in Slurm if no plugin has set it.
+    ///
+    /// # Panics
+    /// If there is no such job.
+    fn priority(&self, id: JobId) -> Option<u32>;
+
+    /// The jobspec of a job, with what plugins have changed in it.
+    ///
+    /// # Panics
+    /// If there is no such job.
+    fn jobspec(&self, id: JobId) -> Value;
+
+    /// The names of the events of a job. In Slurm there are none.
+    fn events(&self, id: JobId) -> Vec<String>;
+
+    /// Gives a job its resources, and runs the prologs of plugins. It does nothing in a job_submit plugin of
+    /// Slurm, which is told of requests only.
+    ///
+    /// # Errors
+    /// Why the job doesn't start: the message of a prolog that has failed.
+    fn run(&mut self, id: JobId) -> Result<(), String>;
+
+    /// Ends the tasks of a job that has started, and runs the epilogs of plugins; as for
+    /// [`run`](Self::run), not in a job_submit plugin.
+    ///
+    /// # Errors
+    /// The message of an epilog that has failed, or what the job still waits for.
+    fn end(&mut self, id: JobId, exit_code: u8) -> Result<(), String>;
+
+    /// Sets how the processes of plugins end from now on. They end at once; without this call with success.
+    fn end_processes_with(&mut self, status: WaitStatus);
+
+    /// The processes of plugins that were started.
+    fn started_processes(&self) -> Vec<Process>;
+}
+
+/// What a host of the test kit starts with.
+#[derive(Debug, Clone)]
+pub struct HostSetup {
+    /// The plugins in the order in which they are called; `before` and `after` that they declare go first.
+    pub plugins: Vec<&'static PluginDescriptor>,
+    /// The configuration. The table of a plugin is `plugins.NAME`.
+    pub config: Value,
+}
+
+/// The start of a host.
+type Start = fn(&HostSetup) -> Result<Box<dyn TestHost>, String>;
+
+/// Plugins, and the hosts over which their tests run.
+///
+/// ```
+/// use jobtap_core::prelude::*;
+/// use jobtap_core::testing::{TestHosts, TestJob, TestManager};
+///
+/// #[derive(Default)]
+/// struct NoArrays;
+///
+/// #[jobtap_plugin(name = "no-arrays")]
+/// impl NoArrays {
+///     #[on("job.validate")]
+///     fn validate(&self, job: &Job) -> Result<(), Reject> {
+///         Reject::when(job.jobspec().counts().ntasks > 8, "at most 8 tasks")
+///     }
+/// }
+///
+/// fn hosts() -> TestHosts {
+///     // With the crates of the other hosts: `.host::<TestFlux>().host::<TestSlurm>()`.
+///     TestHosts::new().plugin::<NoArrays>().host::<TestManager>()
+/// }
+///
+/// hosts().each(|host| {
+///     assert_eq!(host.submit(TestJob::new().ntasks(9)).unwrap_err(), "at most 8 tasks");
+///     let id = host.submit(TestJob::new().ntasks(8)).unwrap();
+///     assert_eq!(host.run(id), Ok(()));
+/// });
+/// ```
+#[derive(Clone)]
+#[must_use]
+pub struct TestHosts {
+    setup: HostSetup,
+    hosts: Vec<(&'static str, Start)>,
+}
+
+impl Default for TestHosts {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for TestHosts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TestHosts").field("setup", &self.setup).finish_non_exhaustive()
+    }
+}
+
+impl TestHosts {
+    /// No plugins and no hosts.
+    pub fn new() -> Self {
+        Self { setup: HostSetup { plugins: Vec::new(), config: json!({}) }, hosts: Vec::new() }
+    }
+
+    /// Adds a plugin.
+    pub fn plugin<P: Plugin>(mut self) -> Self {
+        self.setup.plugins.push(P::DESCRIPTOR);
+        self
+    }
+
+    /// Sets the configuration. The table of a plugin is `plugins.NAME`.
+    pub fn config(mut self, config: Value) -> Self {
+        self.setup.config = config;
+        self
+    }
+
+    /// Adds a host.
+    pub fn host<H: TestHost + 'static>(mut self) -> Self {
+        self.hosts.push((std::any::type_name::<H>(), |setup| Ok(Box::new(H::start(setup)?))));
+        self
+    }
+
+    /// Runs a test over each host. Each starts anew.
+    ///
+    /// # Panics
+    /// When the test has failed over a host, or when one doesn't start. All are tried before, and the message
+    /// names those that failed.
+    #[track_caller]
+    pub fn each(&self, test: impl Fn(&mut dyn TestHost)) {
+        let mut failures = String::new();
+        for (name, start) in &self.hosts {
+            let run = || start(&self.setup).map(|mut host| test(&mut *host));
+            let failure = match catch_unwind(AssertUnwindSafe(run)) {
+                Ok(Ok(())) => continue,
+                Ok(Err(text)) => format!("it doesn't start: {text}"),
+                Err(panic) => panic_text(&*panic),
+            };
+            let name = name.rsplit("::").next().unwrap_or(name);
+            failures.push_str(&format!("\nover {name}: {failure}"));
+        }
+        assert!(failures.is_empty(), "the test fails{failures}");
+    }
+}
+
+/// The processes of a host of the test kit: each ends when it starts.
+#[derive(Debug, Default)]
+pub struct TestProcesses {
+    started: Vec<Process>,
+    status: WaitStatus,
+}
+
+impl TestProcesses {
+    /// Follows a command of a plugin.
+    pub fn follow(&mut self, command: ProcessCommand) {
+        // Signals come too late.
+        if let ProcessCommand::Run { process, mut answer, .. } = command {
+            self.started.push(process);
+            answer.started();
+            let (stdout, stderr) = Default::default();
+            answer.send(Ok(ProcessEnd { status: self.status, stdout, stderr }));
+        }
+    }
+
+    /// Sets how those that start from now on end.
+    pub fn end_with(&mut self, status: WaitStatus) {
+        self.status = status;
+    }
+
+    /// Those that have started.
+    pub fn started(&self) -> &[Process] {
+        &self.started
+    }
+}

@@ -1,0 +1,196 @@
+//! The Flux of the test kit: it takes jobs through the same events as our own manager.
+
+use jobtap_core::job::WaitStatus;
+use jobtap_core::plugin::Plugin;
+use jobtap_core::prelude::*;
+use jobtap_core::testing::{HostSetup, TestHost, TestHosts, TestJob, TestManager};
+use jobtap_flux::testing::TestFlux;
+use serde_json::json;
+
+#[derive(Default)]
+struct Everything;
+
+#[jobtap_plugin(name = "everything", load = "by-name")]
+impl Everything {
+    #[on("job.validate")]
+    fn validate(&self, job: &Job) -> Result<(), Reject> {
+        Reject::when(job.jobspec().counts().ntasks > 8, "many ".repeat(100))
+    }
+
+    #[on("job.dependency.later")]
+    fn dependency(
+        &self,
+        job: &Job,
+        remote: Remote<Self>,
+        cx: Cx<'_, JobDependency>,
+    ) -> Result<(), Reject> {
+        cx.dependency_add("later").or_reject()?;
+        let id = job.id();
+        remote.at(cx.now() + 5.0, move |_, cx| {
+            if let Ok(job) = cx.active_job(id)
+                && let Some(dependency) = job.dependency("later")
+            {
+                cx.dependency_remove(dependency);
+            }
+        });
+        Ok(())
+    }
+
+    #[on("job.state.depend")]
+    fn shorten(&self, job: &Job, cx: Cx<'_, JobStateDepend>) -> Result<(), HandlerError> {
+        if job.jobspec().duration() > 100.0 {
+            cx.jobspec_update(path!("attributes.system.duration"), 100.0)?;
+        }
+        Ok(())
+    }
+
+    #[on("job.state.run")]
+    async fn prolog(remote: Remote<Self>) -> Result<(), PrologFailed> {
+        let end = remote.run_process(Process::new("prepare")).await?;
+        end.success().map_err(PrologFailed::new)
+    }
+
+    #[on("job.state.cleanup")]
+    async fn epilog(remote: Remote<Self>) -> Result<(), EpilogFailed> {
+        remote.run_process(Process::new("clean-up")).await?;
+        Ok(())
+    }
+}
+
+fn hosts() -> TestHosts {
+    TestHosts::new().plugin::<Everything>().host::<TestManager>().host::<TestFlux>()
+}
+
+fn flux<P: Plugin>() -> Result<TestFlux, String> {
+    TestFlux::start(&HostSetup { plugins: vec![P::DESCRIPTOR], config: json!({}) })
+}
+
+#[test]
+fn a_job_has_the_same_events_as_in_our_manager() {
+    hosts().each(|host| {
+        let id = host.submit(TestJob::new().duration(1000.0)).unwrap();
+        assert_eq!(host.priority(id), Some(16));
+        assert_eq!(host.jobspec(id).pointer("/attributes/system/duration"), Some(&json!(100.0)));
+        host.run(id).unwrap();
+        host.end(id, 0).unwrap();
+        // The manager has two more of its own.
+        let mut events = host.events(id);
+        events.retain(|name| !matches!(&**name, "submit" | "release"));
+        let expected = "validate jobspec-update depend priority alloc prolog-start prolog-finish \
+                        start finish epilog-start epilog-finish free clean";
+        assert_eq!(events.join(" "), expected);
+    });
+}
+
+#[test]
+fn a_prolog_that_fails_ends_the_job_before_it_starts() {
+    hosts().each(|host| {
+        host.end_processes_with(WaitStatus::from_exit_code(2));
+        let id = host.submit(TestJob::new()).unwrap();
+        assert_eq!(host.run(id).unwrap_err(), "exit code 2");
+        let mut events = host.events(id);
+        events.retain(|name| !matches!(&**name, "submit" | "release"));
+        let expected = "validate depend priority alloc prolog-start exception prolog-finish \
+                        epilog-start epilog-finish free clean";
+        assert_eq!(events.join(" "), expected);
+    });
+}
+
+#[test]
+fn a_dependency_holds_a_job_until_its_timer_fires() {
+    let mut flux = flux::<Everything>().unwrap();
+    let id = flux.submit(TestJob::new().dependency("later:x")).unwrap();
+    assert_eq!(flux.state(id), State::Depend);
+    assert_eq!(flux.run(id).unwrap_err(), "the job is in DEPEND");
+    flux.advance(4.0);
+    assert_eq!(flux.state(id), State::Depend);
+    flux.advance(1.0);
+    assert_eq!(flux.state(id), State::Sched);
+}
+
+#[test]
+fn refusals_are_those_of_flux() {
+    let mut flux = flux::<Everything>().unwrap();
+    let text = flux.submit(TestJob::new().ntasks(9)).unwrap_err();
+    assert_eq!((text.len(), text.ends_with('+')), (159, true), "{text}");
+    let text = flux.submit(TestJob::new().dependency("other:x")).unwrap_err();
+    assert_eq!(text, "dependency scheme \"other\" not supported");
+}
+
+#[derive(Default)]
+struct Slurmish;
+
+#[jobtap_plugin(name = "slurmish", load = "by-name")]
+impl Slurmish {
+    #[on("slurm.job_submit")]
+    fn submit(&self) {}
+}
+
+#[test]
+fn a_plugin_that_flux_does_not_serve_is_refused_at_the_start() {
+    let error = flux::<Slurmish>().unwrap_err();
+    assert!(error.starts_with("plugin \"slurmish\" can't run in Flux: submit handles "), "{error}");
+}
+
+/// What is a user's share?
+#[topic("bank.share", answer = u32)]
+struct ShareOf {
+    user: Uid,
+}
+
+#[derive(Default)]
+struct Bank;
+
+#[jobtap_plugin(name = "bank", load = "by-name")]
+impl Bank {
+    #[on(ShareOf)]
+    fn share(&self, ask: &ShareOf, cx: Cx<'_, ShareOf>) -> Result<u32, HandlerError> {
+        cx.log(Level::Warning, format!("asked for {}", ask.user));
+        match ask.user.as_u32() {
+            0 => Err(HandlerError::new("root has no account")),
+            1 => panic!("no account 1"),
+            user => Ok(user * 10),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Fair;
+
+#[jobtap_plugin(name = "fair", load = "by-name")]
+impl Fair {
+    #[on("job.validate")]
+    fn validate(&self, job: &Job, cx: Cx<'_, JobValidate>) -> Result<(), Reject> {
+        let shares = cx.call(&ShareOf { user: job.userid() }).or_reject()?;
+        Reject::when(shares != [70], format!("{shares:?}"))
+    }
+}
+
+/// What a host says to users with these accounts.
+fn ask_for_shares(host: &mut dyn TestHost) {
+    let mut refusal = |user| host.submit(TestJob::new().user(user)).err();
+    assert_eq!(refusal(7), None);
+    assert_eq!(refusal(2).as_deref(), Some("[20]"));
+    let failed = "topic bank.share: plugin bank: root has no account";
+    assert_eq!(refusal(0).as_deref(), Some(failed));
+    let panicked = "topic bank.share: plugin bank: panicked: no account 1";
+    assert_eq!(refusal(1).as_deref(), Some(panicked));
+}
+
+#[test]
+fn plugins_ask_each_other_as_in_our_manager() {
+    let hosts = TestHosts::new().plugin::<Bank>().plugin::<Fair>();
+    hosts.host::<TestManager>().host::<TestFlux>().each(ask_for_shares);
+    let plugins = vec![Bank::DESCRIPTOR, Fair::DESCRIPTOR];
+    let mut flux = TestFlux::start(&HostSetup { plugins, config: json!({}) }).unwrap();
+    ask_for_shares(&mut flux);
+    // What one asked for that panicked is not done; what one asked for that failed is.
+    let lines: Vec<String> = flux.log().into_iter().map(|(_, text)| text).collect();
+    let expected = [
+        "bank: asked for 7",
+        "bank: asked for 2",
+        "bank: asked for 0",
+        "bank: panicked: no account 1",
+    ];
+    assert_eq!(lines, expected);
+}

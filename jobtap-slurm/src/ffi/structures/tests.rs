@@ -1,0 +1,68 @@
+//! A description of a request in Slurm's own memory. `.ci/asan` runs this with a sanitizer, which finds a text that
+//! is lost, freed twice, or written beyond its end.
+
+use std::borrow::Cow;
+use std::ffi::{CString, c_int};
+
+use super::*;
+use crate::ffi::memory;
+use crate::structure::Kind as Stored;
+
+/// Larger than any version's `job_desc_msg_t`.
+const SIZE: usize = 1 << 14;
+
+/// Loads Slurm's library as a daemon has it: all can find its functions. `SLURM_LIBRARY` names it.
+fn has_slurm() -> bool {
+    unsafe extern "C" {
+        fn dlopen(file: *const c_char, flags: c_int) -> *mut c_void;
+    }
+    let debian = "/usr/lib/x86_64-linux-gnu/slurm-wlm/libslurmfull.so".to_owned();
+    let file = std::env::var("SLURM_LIBRARY").unwrap_or(debian);
+    let file = CString::new(file).unwrap_or_default();
+    // SAFETY: the text ends with a byte 0, and a library of Slurm's runs nothing when it is loaded.
+    !unsafe { dlopen(file.as_ptr(), 2 | 0x100) }.is_null()
+}
+
+fn owned(text: &str) -> Cow<'static, str> {
+    Cow::Owned(text.to_owned())
+}
+
+#[test]
+fn texts_and_lists_of_a_request_are_replaced_in_slurms_memory() {
+    if !has_slurm() {
+        println!("skipped: there is no libslurmfull.so; set SLURM_LIBRARY");
+        return;
+    }
+    let memory = memory::allocate(1, SIZE);
+    assert!(!memory.is_null());
+    // SAFETY: zeros are a description without texts, which only this thread has.
+    let mut descriptor = unsafe { InMemory::descriptor(memory) };
+    let slots = descriptor.slots().to_vec();
+    assert!(slots.iter().filter(|slot| slot.kind == Stored::Text).count() > 30);
+    for round in [0, 3, 0, 40, 1, 0] {
+        for (index, slot) in slots.iter().enumerate() {
+            let written = match (slot.kind, round) {
+                (Stored::Text, 0) => Value::Text(None),
+                (Stored::Text, _) => Value::Text(Some(owned(&"é".repeat(round)))),
+                (Stored::Texts, _) => {
+                    let line = |n: usize| owned(&format!("{}={n}", slot.name));
+                    Value::Texts((0..round).map(line).collect())
+                }
+                _ => continue,
+            };
+            assert_eq!(descriptor.set(index, written.clone()), Ok(()), "{}", slot.name);
+            assert_eq!(descriptor.get(index), written, "{}", slot.name);
+        }
+    }
+    let name = slots.iter().position(|slot| slot.kind == Stored::Text).unwrap_or(0);
+    assert!(descriptor.set(name, Value::Text(Some(owned("a\0b")))).is_err());
+    assert_eq!(descriptor.get(name), Value::Text(None));
+    // An empty list has memory of its own, which Slurm frees with the description.
+    for place in descriptor.plan.places.iter().filter(|place| place.member.kind == Kind::Texts) {
+        let list: *mut *mut c_char = descriptor.pointer(place.base, place.member);
+        // SAFETY: it is the list of `set`, and nothing uses it any more.
+        unsafe { free_texts(list, descriptor.count(place)) };
+    }
+    // SAFETY: nothing uses it any more.
+    unsafe { free(memory) };
+}

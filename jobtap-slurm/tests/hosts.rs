@@ -1,0 +1,148 @@
+//! The doubles of Slurm as hosts of the test kit: what a plugin's tests see there.
+
+use jobtap_core::job::WaitStatus;
+use jobtap_core::plugin::Plugin;
+use jobtap_core::prelude::*;
+use jobtap_core::testing::{HostSetup, TestHost, TestHosts, TestJob, TestManager};
+use jobtap_slurm::testing::{TestSlurm, TestSlurmPrep};
+use serde_json::json;
+
+/// What is a user's share?
+#[topic("bank.share", answer = u32)]
+struct ShareOf {
+    user: Uid,
+}
+
+#[derive(Default)]
+struct Bank;
+
+#[jobtap_plugin(name = "bank", load = "by-name")]
+impl Bank {
+    #[on(ShareOf)]
+    fn share(&self, ask: &ShareOf, cx: Cx<'_, ShareOf>) -> Result<u32, HandlerError> {
+        cx.log(Level::Warning, format!("asked for {}", ask.user));
+        match ask.user.as_u32() {
+            0 => Err(HandlerError::new("root has no account")),
+            1 => panic!("no account 1"),
+            user => Ok(user * 10),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Fair;
+
+#[jobtap_plugin(name = "fair", load = "by-name")]
+impl Fair {
+    #[on("job.validate")]
+    fn validate(&self, job: &Job, cx: Cx<'_, JobValidate>) -> Result<(), Reject> {
+        let shares = cx.call(&ShareOf { user: job.userid() }).or_reject()?;
+        Reject::when(shares != [70], format!("{shares:?}"))
+    }
+}
+
+/// What a host says to users with these accounts.
+fn ask_for_shares(host: &mut dyn TestHost) {
+    let mut refusal = |user| host.submit(TestJob::new().user(user)).err();
+    assert_eq!(refusal(7), None);
+    assert_eq!(refusal(2).as_deref(), Some("[20]"));
+    let failed = "topic bank.share: plugin bank: root has no account";
+    assert_eq!(refusal(0).as_deref(), Some(failed));
+    let panicked = "topic bank.share: plugin bank: panicked: no account 1";
+    assert_eq!(refusal(1).as_deref(), Some(panicked));
+}
+
+#[test]
+fn plugins_ask_each_other_as_in_our_manager() {
+    let hosts = TestHosts::new().plugin::<Bank>().plugin::<Fair>();
+    hosts.host::<TestManager>().host::<TestSlurm>().each(ask_for_shares);
+    let plugins = vec![Bank::DESCRIPTOR, Fair::DESCRIPTOR];
+    let mut slurm = TestSlurm::start(&HostSetup { plugins, config: json!({}) }).unwrap();
+    ask_for_shares(&mut slurm);
+    // What one asked for that panicked is not done; what one asked for that failed is.
+    let asked =
+        ["jobtap: bank: asked for 7", "jobtap: bank: asked for 2", "jobtap: bank: asked for 0"];
+    assert_eq!(slurm.log(Level::Warning), asked);
+    assert_eq!(slurm.log(Level::Error), ["jobtap: bank: panicked: no account 1"]);
+}
+
+#[derive(Default)]
+struct Rewrites;
+
+#[jobtap_plugin(name = "rewrites", load = "by-name")]
+impl Rewrites {
+    #[on("slurm.job_submit")]
+    fn submit(&self, mut desc: Descriptor<'_>, cx: Cx<'_, SlurmJobSubmit>) {
+        desc.time_limit = desc.time_limit.map(|minutes| minutes.min(60));
+        cx.user_message("at most an hour");
+    }
+
+    #[on("job.state.priority")]
+    fn priority(&self) -> Priority {
+        Priority::new(9)
+    }
+}
+
+#[test]
+fn a_request_is_changed_with_a_message_and_a_priority() {
+    let hosts = TestHosts::new().plugin::<Rewrites>();
+    hosts.host::<TestManager>().host::<TestSlurm>().each(|host| {
+        let id = host.submit(TestJob::new().duration(7200.0)).unwrap();
+        assert_eq!(host.messages(), ["at most an hour"]);
+        assert!(host.messages().is_empty());
+        assert_eq!(host.priority(id), Some(9));
+        let duration = host.jobspec(id).pointer("/attributes/system/duration").cloned();
+        assert_eq!(duration.and_then(|seconds| seconds.as_f64()), Some(3600.0));
+        assert_eq!(host.run(id), Ok(()));
+        assert_eq!(host.end(id, 0), Ok(()));
+    });
+}
+
+#[test]
+#[should_panic(expected = "a request of Slurm's has no attribute \"tier\"")]
+fn a_job_that_slurm_has_no_words_for_fails_the_test() {
+    let hosts = TestHosts::new().plugin::<Rewrites>().host::<TestSlurm>();
+    hosts.each(|host| drop(host.submit(TestJob::new().attribute("tier", "gold"))));
+}
+
+#[derive(Default)]
+struct Prepares;
+
+#[jobtap_plugin(name = "prepares", load = "by-name")]
+impl Prepares {
+    #[on("slurm.prolog_slurmctld")]
+    async fn controller(remote: Remote<Self>) -> Result<(), PrologFailed> {
+        let end = remote.run_process(Process::new("controller")).await?;
+        end.success().map_err(PrologFailed::new)
+    }
+
+    #[on("slurm.prolog")]
+    async fn node(node: Node, remote: Remote<Self>) -> Result<(), PrologFailed> {
+        remote.run_process(Process::new("node").arg(node.host)).await?;
+        Ok(())
+    }
+
+    #[on("slurm.epilog")]
+    fn after(&self) -> Result<(), EpilogFailed> {
+        Err(EpilogFailed::new("not clean"))
+    }
+}
+
+#[test]
+fn prologs_of_the_controller_come_before_those_of_the_node() {
+    TestHosts::new().plugin::<Prepares>().host::<TestSlurmPrep>().each(|host| {
+        let id = host.submit(TestJob::new()).unwrap();
+        assert_eq!(host.run(id), Ok(()));
+        let started = |host: &dyn TestHost| {
+            let started = host.started_processes();
+            started.into_iter().map(|process| process.program).collect::<Vec<_>>()
+        };
+        assert_eq!(started(host), ["controller", "node"]);
+        assert_eq!(host.end(id, 0).unwrap_err(), "not clean");
+        host.end_processes_with(WaitStatus::from_exit_code(3));
+        let id = host.submit(TestJob::new()).unwrap();
+        assert_eq!(host.run(id).unwrap_err(), "exit code 3");
+        // A job whose prolog has failed in the controller comes to no node.
+        assert_eq!(started(host), ["controller", "node", "controller"]);
+    });
+}

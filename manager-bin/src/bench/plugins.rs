@@ -1,0 +1,95 @@
+//! Plugins of the benchmark. They are not registered, so that no manager lists or loads them.
+
+use jobtap_core::host::{Load, PluginDescriptor, Registry};
+use jobtap_core::plugin::Plugin as _;
+use jobtap_core::prelude::*;
+
+use super::BenchError;
+
+/// The crate, as `#[jobtap_plugin]` sees it here: with a registration that does nothing.
+mod unregistered {
+    pub(super) use jobtap_core::*;
+
+    macro_rules! register_nothing {
+        ($descriptor:expr) => {};
+    }
+    pub(super) use register_nothing as __jobtap_register;
+}
+
+/// How many further plugins are called at most.
+pub(super) const STACK: usize = 32;
+
+/// Reads the job and returns a priority, as most policies do. By its service it asks for the priorities of all jobs.
+#[derive(Default)]
+struct ByUrgency {
+    rounds: u64,
+}
+
+#[jobtap_plugin(name = "bench-urgency", crate = unregistered)]
+impl ByUrgency {
+    #[on("job.state.priority")]
+    fn first(&self, job: &Job) -> Priority {
+        Priority::new(job.urgency().value().into())
+    }
+
+    /// The same as before, or another one for each job, when the service has asked for that.
+    #[on("job.priority.get")]
+    fn priority(&self, job: &Job) -> Priority {
+        let urgency = u32::from(job.urgency().value());
+        match self.rounds {
+            0 => Priority::new(urgency),
+            // Mixed, so that the order of the queue changes, too.
+            round => Priority::new(mixed(job.id().as_u64() ^ round)),
+        }
+    }
+
+    #[service("ask")]
+    fn ask(&mut self, change: Request<bool>, cx: Cx<'_, Service>) {
+        self.rounds = if *change { self.rounds + 1 } else { self.rounds };
+        cx.reprioritize_all();
+    }
+}
+
+/// The topic of the service.
+pub(super) const ASK: &str = "job-manager.bench-urgency.ask";
+
+/// A number that differs from those of neighbours, below the extreme priorities.
+pub(super) fn mixed(number: u64) -> u32 {
+    let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
+    u32::try_from(mixed).unwrap_or(1).clamp(1, u32::MAX - 1)
+}
+
+/// Only the plugin that gives jobs their priorities. Without any they would wait for ever.
+pub(super) fn priorities_only() -> Result<Registry, BenchError> {
+    Ok(Registry::builder().plugin(ByUrgency::DESCRIPTOR).build()?)
+}
+
+/// The linked plugins, and the one whose service asks for all priorities.
+pub(super) fn linked_and_priorities() -> Result<Registry, BenchError> {
+    let linked: Vec<_> = Registry::linked()?.plugins().collect();
+    Ok(Registry::builder().plugins(linked).plugin(ByUrgency::DESCRIPTOR).build()?)
+}
+
+/// The plugin so many times.
+pub(super) fn stack_of(plugins: usize) -> Result<Registry, BenchError> {
+    let of = ByUrgency::DESCRIPTOR;
+    let descriptors = (1..=plugins).map(|number| -> &'static PluginDescriptor {
+        // A registry keeps its plugins as long as the process lives.
+        Box::leak(Box::new(PluginDescriptor {
+            name: Box::leak(format!("bench-{number}").into_boxed_str()),
+            load: Load::Auto,
+            handlers: of.handlers,
+            crate_name: of.crate_name,
+            crate_version: of.crate_version,
+            authors: of.authors,
+            license: of.license,
+            sdk: of.sdk,
+            before: of.before,
+            after: of.after,
+            load_order: of.load_order,
+            schema: of.schema,
+            new: of.new,
+        }))
+    });
+    Ok(Registry::builder().plugins(descriptors).build()?)
+}

@@ -1,0 +1,159 @@
+//! The resource limits of a job's tasks (shell option `rlimit`, from `submit --rlimit` and
+//! `sbatch --propagate`).
+//!
+//! They are set between fork and exec. Earlier they would apply to the shepherd too, which serves all jobs;
+//! later, by another process, would be too late for a program's first actions.
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde_json::Value;
+
+use crate::open_files::OpenFiles;
+use crate::rlimits::RESOURCES;
+
+/// The soft limits that the tasks of a job have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct TaskLimits {
+    /// Those that differ from the limits which every process of the shepherd has.
+    changed: Vec<(Resource, Rlimit)>,
+    /// The names of the limits that are lower than the job asks for, since the hard limit is.
+    reduced: Vec<&'static str>,
+}
+
+impl TaskLimits {
+    /// Parses the option. As in Flux, a limit above the hard limit is set to the hard limit. The error is
+    /// for the user.
+    pub(super) fn parse(options: &Value, open_files: &OpenFiles) -> Result<Self, String> {
+        Self::of(options, |resource| {
+            let limit = getrlimit(resource);
+            match resource {
+                // The shepherd has raised its own soft limit.
+                Resource::Nofile => {
+                    Rlimit { current: u64::try_from(open_files.found()).ok(), ..limit }
+                }
+                _ => limit,
+            }
+        })
+    }
+
+    fn of(options: &Value, inherited: impl Fn(Resource) -> Rlimit) -> Result<Self, String> {
+        let mut limits = Self::default();
+        let Some(option) = options.get("rlimit") else { return Ok(limits) };
+        let wanted = option.as_object().ok_or("rlimit: must be an object of limits by name")?;
+        for (name, value) in wanted {
+            let known = RESOURCES.iter().find(|(known, _)| known == name);
+            let &(name, resource) =
+                known.ok_or_else(|| format!("rlimit.{name}: no such resource limit"))?;
+            let soft = value.as_i64().filter(|value| *value >= -1);
+            let soft = soft.ok_or_else(|| {
+                format!("rlimit.{name}: {value} is neither a number nor -1 for unlimited")
+            })?;
+            let (soft, found) = (u64::try_from(soft).ok(), inherited(resource));
+            let limit = Rlimit { current: lower(soft, found.maximum), ..found };
+            if limit.current != soft {
+                limits.reduced.push(name);
+            }
+            if limit != found {
+                limits.changed.push((resource, limit));
+            }
+        }
+        Ok(limits)
+    }
+
+    /// A warning for each limit that is lower than the job asks for.
+    pub(super) fn warnings(&self) -> impl Iterator<Item = String> {
+        self.reduced
+            .iter()
+            .map(|name| format!("{name} exceeds the hard limit, which is set instead"))
+    }
+
+    /// Lets the process of `command` start with these limits. Without limits of its own the process is
+    /// started in the faster way that needs no fork.
+    pub(super) fn apply(&self, command: &mut Command) {
+        if !self.changed.is_empty() {
+            before_exec(command, self.changed.clone());
+        }
+    }
+}
+
+/// The lower of two limits; `None` is unlimited.
+fn lower(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+/// The only unsafe code of this crate.
+#[allow(unsafe_code)]
+fn before_exec(command: &mut Command, limits: Vec<(Resource, Rlimit)>) {
+    let set = move || -> io::Result<()> {
+        limits.iter().try_for_each(|&(resource, limit)| Ok(setrlimit(resource, limit)?))
+    };
+    // SAFETY: the closure runs in the child between fork and exec. Other threads of the shepherd may have
+    // held locks at the moment of the fork, so that only functions are allowed which are safe in a signal
+    // handler. The closure reads a vector that was made before the fork, makes one system call for each
+    // element, and turns an error number into an `io::Error` that holds nothing but the number: it neither
+    // allocates nor frees nor locks. It touches no file descriptor and no memory but its own, and it does
+    // not unwind. The vector isn't dropped in the child: exec replaces the process, or it exits.
+    unsafe {
+        command.pre_exec(set);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn limit(current: Option<u64>, maximum: Option<u64>) -> Rlimit {
+        Rlimit { current, maximum }
+    }
+
+    fn of(rlimit: Value) -> Result<TaskLimits, String> {
+        TaskLimits::of(&json!({"rlimit": rlimit}), |resource| match resource {
+            Resource::Nofile => limit(Some(1024), Some(4096)),
+            _ => limit(Some(0), None),
+        })
+    }
+
+    #[test]
+    fn only_limits_that_differ_are_set() {
+        let none = TaskLimits::default();
+        assert_eq!(TaskLimits::of(&json!({}), |_| limit(None, None)), Ok(none.clone()));
+        assert_eq!(of(json!({"nofile": 1024, "core": 0})), Ok(none));
+        let limits = of(json!({"nofile": 100, "core": -1, "cpu": 0})).unwrap();
+        let expected =
+            [(Resource::Nofile, limit(Some(100), Some(4096))), (Resource::Core, limit(None, None))];
+        assert_eq!(limits.changed, expected);
+        assert_eq!(limits.warnings().count(), 0);
+    }
+
+    #[test]
+    fn a_limit_above_the_hard_limit_is_reduced_with_a_warning() {
+        for nofile in [5000, -1] {
+            let limits = of(json!({"nofile": nofile})).unwrap();
+            assert_eq!(limits.changed, [(Resource::Nofile, limit(Some(4096), Some(4096)))]);
+            let warnings: Vec<String> = limits.warnings().collect();
+            assert_eq!(warnings, ["nofile exceeds the hard limit, which is set instead"]);
+        }
+        assert!(of(json!({"nofile": 4096})).unwrap().reduced.is_empty());
+    }
+
+    #[test]
+    fn an_invalid_limit_is_refused_by_its_name() {
+        for (option, text) in [
+            (json!({"foo": 1}), "rlimit.foo: no such resource limit"),
+            (json!({"cpu": "x"}), "rlimit.cpu: \"x\" is neither a number nor -1 for unlimited"),
+            (json!({"cpu": 2.5}), "rlimit.cpu: 2.5 is neither a number nor -1 for unlimited"),
+            (json!({"cpu": -2}), "rlimit.cpu: -2 is neither a number nor -1 for unlimited"),
+            (json!(5), "rlimit: must be an object of limits by name"),
+        ] {
+            assert_eq!(of(option), Err(text.to_owned()));
+        }
+    }
+}
