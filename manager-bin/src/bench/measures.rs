@@ -62,8 +62,8 @@ pub(crate) static MEASUREMENTS: [Measurement; 15] = [
         name: "submit",
         short: &[20_000],
         full: &[100_000],
-        disk: 16_000,
-        memory: 6_000,
+        disk: 8_000,
+        memory: 5_000,
         run: submit::measure,
     },
     Measurement {
@@ -71,8 +71,8 @@ pub(crate) static MEASUREMENTS: [Measurement; 15] = [
         name: "throughput",
         short: &[10_000, 100_000],
         full: &[10_000, 100_000, 1_000_000],
-        disk: 16_000,
-        memory: 6_000,
+        disk: 8_000,
+        memory: 5_000,
         run: throughput::measure,
     },
     Measurement {
@@ -80,8 +80,8 @@ pub(crate) static MEASUREMENTS: [Measurement; 15] = [
         name: "stages",
         short: &[20_000],
         full: &[100_000],
-        disk: 16_000,
-        memory: 6_000,
+        disk: 8_000,
+        memory: 5_000,
         run: stages::measure,
     },
     Measurement {
@@ -90,7 +90,7 @@ pub(crate) static MEASUREMENTS: [Measurement; 15] = [
         short: &[2_000],
         full: &[20_000],
         disk: 32_000,
-        memory: 6_000,
+        memory: 5_000,
         run: run::measure,
     },
     Measurement {
@@ -98,8 +98,8 @@ pub(crate) static MEASUREMENTS: [Measurement; 15] = [
         name: "restart",
         short: &[20_000],
         full: &[100_000, 1_000_000],
-        disk: 16_000,
-        memory: 6_000,
+        disk: 8_000,
+        memory: 5_000,
         run: restart::measure,
     },
     Measurement {
@@ -108,7 +108,7 @@ pub(crate) static MEASUREMENTS: [Measurement; 15] = [
         short: &[50_000],
         full: &[100_000],
         disk: 0,
-        memory: 6_000,
+        memory: 5_000,
         run: memory::pending,
     },
     Measurement {
@@ -117,7 +117,7 @@ pub(crate) static MEASUREMENTS: [Measurement; 15] = [
         short: &[50_000],
         full: &[100_000],
         disk: 0,
-        memory: 8_000,
+        memory: 5_000,
         run: memory::running,
     },
     Measurement {
@@ -143,8 +143,8 @@ pub(crate) static MEASUREMENTS: [Measurement; 15] = [
         name: "callbacks-lua",
         short: &[5_000],
         full: &[20_000],
-        disk: 16_000,
-        memory: 6_000,
+        disk: 8_000,
+        memory: 5_000,
         run: callbacks::lua,
     },
     Measurement {
@@ -153,7 +153,7 @@ pub(crate) static MEASUREMENTS: [Measurement; 15] = [
         short: &[100_000],
         full: &[100_000],
         disk: 0,
-        memory: 6_000,
+        memory: 5_000,
         run: queue::reprioritize,
     },
     Measurement {
@@ -162,7 +162,7 @@ pub(crate) static MEASUREMENTS: [Measurement; 15] = [
         short: &[20_000],
         full: &[100_000],
         disk: 0,
-        memory: 6_000,
+        memory: 5_000,
         run: queue::schedule,
     },
     Measurement {
@@ -170,8 +170,8 @@ pub(crate) static MEASUREMENTS: [Measurement; 15] = [
         name: "list",
         short: &[20_000],
         full: &[100_000],
-        disk: 16_000,
-        memory: 10_000,
+        disk: 8_000,
+        memory: 8_000,
         run: clients::list,
     },
     Measurement {
@@ -179,7 +179,7 @@ pub(crate) static MEASUREMENTS: [Measurement; 15] = [
         name: "watch-job",
         short: &[1_000],
         full: &[1_000],
-        disk: 16_000,
+        disk: 8_000,
         memory: 100_000,
         run: clients::watch_job,
     },
@@ -188,8 +188,8 @@ pub(crate) static MEASUREMENTS: [Measurement; 15] = [
         name: "watch-all",
         short: &[10_000],
         full: &[100_000],
-        disk: 16_000,
-        memory: 6_000,
+        disk: 8_000,
+        memory: 5_000,
         run: clients::watch_all,
     },
 ];
@@ -201,7 +201,7 @@ static COUNTED: Measurement = Measurement {
     short: &[],
     full: &[],
     disk: 0,
-    memory: 6_000,
+    memory: 5_000,
     run: stages::without_store,
 };
 

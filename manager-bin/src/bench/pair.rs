@@ -11,7 +11,6 @@ use super::BenchError;
 use super::figures::{Better, Figure, Found, Machine, Report, VERSION, medians};
 use super::measures::Part;
 use super::runner::{Interrupts, Output, RunError, Wanted, machine};
-use crate::files::TemporaryDir;
 
 /// The running binary, even if its file was replaced meanwhile.
 const OWN_BINARY: &str = "/proc/self/exe";
@@ -67,7 +66,6 @@ pub(crate) async fn run(
     mut tell: impl FnMut(&[Compared], Option<&str>) -> Result<(), RunError>,
 ) -> Result<Comparison, RunError> {
     let mut interrupts = Interrupts::new()?;
-    let directory = TemporaryDir::new().map_err(|error| BenchError::other(error.to_string()))?;
     let parts = if wanted.parts.is_empty() { Part::value_variants() } else { &wanted.parts };
     let mut whole = Comparison {
         bench: VERSION,
@@ -86,7 +84,7 @@ pub(crate) async fn run(
                 if turn == 1 && missing.is_some() {
                     continue;
                 }
-                let command = command(binary, *part, wanted, directory.path());
+                let command = command(binary, *part, wanted);
                 let output = interrupts.run(command).await.map_err(|error| named(binary, error))?;
                 match (read(output), turn) {
                     (Ok(report), 0) => ours.push(found(report)),
@@ -125,9 +123,9 @@ fn name(part: Part) -> String {
 }
 
 /// One round of one part.
-fn command(binary: &Path, part: Part, wanted: &Wanted, temporary: &Path) -> Command {
+fn command(binary: &Path, part: Part, wanted: &Wanted) -> Command {
     let mut command = Command::new(binary);
-    command.args(["bench", "--json", "--rounds=1"]).arg(name(part)).env("TMPDIR", temporary);
+    command.args(["bench", "--json", "--rounds=1"]).arg(name(part));
     if wanted.full {
         command.arg("--full");
     }

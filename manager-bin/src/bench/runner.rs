@@ -18,6 +18,10 @@ use crate::files::TemporaryDir;
 /// How long the processes may take to end after an interrupt. A manager ends its jobs and removes its directory.
 const LONGEST_END: Duration = Duration::from_secs(30);
 
+/// The longest path of a directory in which a manager's state directory has room for its socket, whose path has at
+/// most 107 bytes.
+const LONGEST_PATH: usize = 107 - "/jobtap-XXXXXXXXXXXX/local-0".len();
+
 /// What is to be measured.
 #[derive(Debug, Clone)]
 pub(crate) struct Wanted {
@@ -126,6 +130,7 @@ pub(crate) async fn run(
 ) -> Result<Report, RunError> {
     let mut interrupts = Interrupts::new()?;
     let directory = TemporaryDir::new().map_err(|error| BenchError::other(error.to_string()))?;
+    check_path(directory.path())?;
     for (measurement, sizes) in wanted.measurements() {
         for jobs in sizes {
             check_room(measurement, *jobs, directory.path())?;
@@ -189,6 +194,18 @@ fn growth(times: &[Figure]) -> Option<Figure> {
         text,
         values: vec![last.value / first.value],
     })
+}
+
+/// Fails when no socket can be made below this directory.
+fn check_path(directory: &Path) -> Result<(), BenchError> {
+    if directory.as_os_str().len() <= LONGEST_PATH {
+        return Ok(());
+    }
+    Err(BenchError::other(format!(
+        "the path {} is too long for the socket of a manager: set TMPDIR to a directory with a \
+         shorter path",
+        std::env::temp_dir().display()
+    )))
 }
 
 /// Fails when a measurement would fill the disk or the memory.
@@ -294,6 +311,16 @@ mod tests {
         let measurement = Measurement { disk: 0, memory: measurement.disk, ..measurement };
         let error = check_room(&measurement, MOST_JOBS, &directory).unwrap_err().to_string();
         assert!(error.contains(" of memory, and "), "{error}");
+    }
+
+    #[test]
+    fn a_path_has_room_for_the_socket_below_it() {
+        let path = |length: usize| std::path::PathBuf::from(format!("/{}", "x".repeat(length - 1)));
+        check_path(&path(LONGEST_PATH)).unwrap();
+        let error = check_path(&path(LONGEST_PATH + 1)).unwrap_err().to_string();
+        assert!(error.ends_with("set TMPDIR to a directory with a shorter path"), "{error}");
+        let socket = path(LONGEST_PATH).join("jobtap-XXXXXXXXXXXX/local-0");
+        assert!(rustix::net::SocketAddrUnix::new(socket).is_ok());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use jobtap_core::job::Timestamp;
 use super::connection::Submissions;
 use super::figures::Found;
 use super::offline::{Offline, owner};
-use super::{BenchError, CORES, cpu, one_host, plugins};
+use super::{BenchError, CORES, cluster, cpu, plugins};
 use crate::daemon::stages::{Publication, decode};
 use crate::daemon::store_ops;
 use crate::store::{EmbeddedStore, Op, Store, coalesce};
@@ -121,7 +121,7 @@ struct Stages {
 impl Stages {
     fn new(registry: Registry, submissions: Submissions) -> Result<Self, BenchError> {
         let started = Timestamp::from_secs(STARTED);
-        let (manager, _) = Offline::start_at(one_host(), registry, started, Ticks::default())?;
+        let (manager, _) = Offline::start_at(cluster("node"), registry, started, Ticks::default())?;
         Ok(Self { manager, submissions, publication: Publication::default(), written: 0 })
     }
 

@@ -25,8 +25,8 @@ const ROUNDS_OF_PAIRS: u64 = 3;
 #[command(after_help = "\
 Each measurement runs in a process of its own, with a manager of its own in a temporary directory,
 which is removed at the end and at an interrupt. TMPDIR names the file system on which the stores lie:
-it should be on a disk like that of the manager's state. 100k jobs take up to 1.6 GB there and 0.6 GB of
-memory; without options a run takes about two minutes, with --full an hour.")]
+it should be on a disk like that of the manager's state. 100k jobs take up to 0.8 GB there and 0.5 GB of
+memory; without options a run takes about two minutes, with --full about half an hour.")]
 pub(crate) struct BenchArgs {
     /// What to measure [default: everything]
     #[arg(value_name = "PART")]
