@@ -3,7 +3,7 @@
 //! The jobs wait for resources that another job has. Beside the manager the disk is measured, since no durable
 //! answer can come sooner than it.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -16,83 +16,110 @@ use super::{BenchError, CORES, document, one_host};
 /// The number of clients that submit at the same time.
 const CLIENTS: u64 = 64;
 
-/// How many times the disk is measured: before, between and after the submissions.
-const WRITES: usize = 150;
+/// How often clients and the disk take turns, and how many times the disk is measured in each: a disk takes another
+/// time when it had a pause, or a second later. One client has the same rhythm as the disk.
+const TURNS_OF_ONE: (u64, usize) = (300, 1);
+const TURNS_OF_MANY: (u64, usize) = (10, 30);
 
 /// What is appended each time, about what a submission writes.
 const RECORD: usize = 4096;
-
-/// No more is written to the disk after this time.
-const LONGEST: Duration = Duration::from_secs(3);
 
 /// Measures it: `jobs` at once, half as many by many clients, a tenth one by one.
 pub(super) fn measure(jobs: u64) -> Result<Found, BenchError> {
     let setup = ManagerSetup { config: one_host(), inactive: 0, pending: 0 };
     let manager = Manager::start(&setup)?;
-    let directory = std::env::temp_dir();
-    let mut disk = fdatasyncs(&directory)?;
     let mut found = Found::default();
 
     let mut client = manager.connect()?;
     client.submit_all(&Submissions::of(document(0.0, u64::from(CORES), 0))?, 1)?;
     let submissions = Submissions::simulated(60.0)?;
 
-    let single = (jobs / 10).max(1);
-    let (rate, mut one) = by_clients(&manager, &submissions, 1, single)?;
-    rates(&mut found, "submit.one", single, rate, &mut one, "one client, one job after the other");
-    disk.extend(fdatasyncs(&directory)?);
-
+    let mut disk = Disk::new(&std::env::temp_dir())?;
+    let each = (jobs / 10).max(1);
+    let one = in_turns(&manager, &submissions, (1, each), (&mut disk, TURNS_OF_ONE))?;
+    let text = "one client, one job after the other";
+    one.add_to(&mut found, "submit.one", text);
     let each = (jobs / 2).div_ceil(CLIENTS);
-    let (rate, mut many) = by_clients(&manager, &submissions, CLIENTS, each)?;
+    let many = in_turns(&manager, &submissions, (CLIENTS, each), (&mut disk, TURNS_OF_MANY))?;
     let text = format!("{CLIENTS} clients at once, each one job after the other");
-    rates(&mut found, "submit.clients", each * CLIENTS, rate, &mut many, &text);
+    many.add_to(&mut found, "submit.clients", &text);
 
     let begin = Instant::now();
     client.submit_all(&submissions, jobs)?;
     let rate = jobs as f64 / begin.elapsed().as_secs_f64();
     let text = "one client that waits for no answer before the next request";
     found.more("submit.bulk.rate", jobs, rate, "jobs/s", text);
-    disk.extend(fdatasyncs(&directory)?);
     manager.end()?;
 
-    let sync = quantile(&mut disk, 0.5);
-    found.less("submit.fdatasync.p50", jobs, sync, "us", "the disk alone: append 4 KiB, fdatasync");
-    found.less("submit.fdatasync.p99", jobs, quantile(&mut disk, 0.99), "us", "");
-    let text = "the median of one client / that of fdatasync";
-    found.less("submit.one.fdatasyncs", single, quantile(&mut one, 0.5) / sync, "", text);
-    let text = format!("the p99 of {CLIENTS} clients / the median of fdatasync");
-    found.less(
-        "submit.clients.fdatasyncs",
-        each * CLIENTS,
-        quantile(&mut many, 0.99) / sync,
-        "",
-        &text,
-    );
+    let mut both = [one.disk.as_slice(), &many.disk].concat();
+    let text = "the disk alone, in turns with them: append 4 KiB, fdatasync";
+    found.less("submit.fdatasync.p50", jobs, quantile(&mut both, 0.5), "us", text);
+    found.less("submit.fdatasync.p99", jobs, quantile(&mut both, 0.99), "us", "");
+    let of = |values: &[f64], share| quantile(&mut values.to_vec(), share);
+    let ratio = of(&one.latencies, 0.5) / of(&one.disk, 0.5);
+    let text = "the median of one client / that of fdatasync in the same turns";
+    found.less("submit.one.fdatasyncs", one.jobs, ratio, "", text);
+    let ratio = of(&many.latencies, 0.99) / of(&many.disk, 0.5);
+    let text = format!("the p99 of {CLIENTS} clients / the median of fdatasync in the same turns");
+    found.less("submit.clients.fdatasyncs", many.jobs, ratio, "", &text);
     Ok(found)
 }
 
-/// Adds the rate and the quantiles of latencies.
-fn rates(found: &mut Found, name: &str, jobs: u64, rate: f64, latencies: &mut [f64], text: &str) {
-    found.more(&format!("{name}.rate"), jobs, rate, "jobs/s", text);
-    for (quantile_name, share) in [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)] {
-        let latency = quantile(latencies, share);
-        found.less(
-            &format!("{name}.{quantile_name}"),
-            jobs,
-            latency,
-            "us",
-            "from request to answer",
-        );
+/// What clients and the disk took in turns.
+#[derive(Default)]
+struct Taken {
+    jobs: u64,
+    elapsed: Duration,
+    /// The time from request to answer, in microseconds.
+    latencies: Vec<f64>,
+    /// The time of an fdatasync, in microseconds.
+    disk: Vec<f64>,
+}
+
+impl Taken {
+    /// Adds the rate and the quantiles of latencies.
+    fn add_to(&self, found: &mut Found, name: &str, text: &str) {
+        let rate = self.jobs as f64 / self.elapsed.as_secs_f64();
+        found.more(&format!("{name}.rate"), self.jobs, rate, "jobs/s", text);
+        let mut latencies = self.latencies.clone();
+        for (quantile_name, share) in [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)] {
+            let latency = quantile(&mut latencies, share);
+            let name = format!("{name}.{quantile_name}");
+            found.less(&name, self.jobs, latency, "us", "from request to answer");
+        }
     }
 }
 
-/// Lets clients submit jobs, each after the answer to the one before, and returns the rate and the latencies.
+/// Lets clients submit jobs in turns with the disk.
+fn in_turns(
+    manager: &Manager,
+    submissions: &Submissions,
+    (clients, each): (u64, u64),
+    (disk, (turns, writes)): (&mut Disk, (u64, usize)),
+) -> Result<Taken, BenchError> {
+    let mut taken = Taken::default();
+    let turns = turns.min(each);
+    for turn in 0..turns {
+        // As many in all as there are to be, in turns that differ by one at most.
+        let now = each * (turn + 1) / turns - each * turn / turns;
+        for _ in 0..writes {
+            taken.disk.push(disk.write()?);
+        }
+        let (elapsed, latencies) = by_clients(manager, submissions, clients, now)?;
+        taken.jobs += clients * now;
+        taken.elapsed += elapsed;
+        taken.latencies.extend(latencies);
+    }
+    Ok(taken)
+}
+
+/// Lets clients submit jobs, each after the answer to the one before, and returns the time and the latencies.
 fn by_clients(
     manager: &Manager,
     submissions: &Submissions,
     clients: u64,
     each: u64,
-) -> Result<(f64, Vec<f64>), BenchError> {
+) -> Result<(Duration, Vec<f64>), BenchError> {
     let connections =
         (0..clients).map(|_| manager.connect()).collect::<Result<Vec<_>, BenchError>>()?;
     let begin = Instant::now();
@@ -122,22 +149,23 @@ fn by_clients(
         }
         Ok::<_, BenchError>(all)
     })?;
-    Ok(((clients * each) as f64 / begin.elapsed().as_secs_f64(), latencies))
+    Ok((begin.elapsed(), latencies))
 }
 
-/// Appends records to a file, each made durable, and returns the microseconds that each took.
-fn fdatasyncs(directory: &Path) -> Result<Vec<f64>, BenchError> {
-    let path = directory.join("fdatasync");
-    let mut file = OpenOptions::new().append(true).create(true).open(&path)?;
-    let (record, begin) = ([b'x'; RECORD], Instant::now());
-    let mut times = Vec::new();
-    while times.len() < WRITES && (times.is_empty() || begin.elapsed() < LONGEST) {
-        let each = Instant::now();
-        file.write_all(&record)?;
-        file.sync_data()?;
-        times.push(each.elapsed().as_secs_f64() * 1e6);
+/// A file to which records are appended. It lies in the directory that is removed at the end.
+struct Disk(File);
+
+impl Disk {
+    fn new(directory: &Path) -> Result<Self, BenchError> {
+        let path = directory.join("fdatasync");
+        Ok(Self(OpenOptions::new().append(true).create(true).open(path)?))
     }
-    drop(file);
-    std::fs::remove_file(&path)?;
-    Ok(times)
+
+    /// Appends a record, makes it durable, and returns the microseconds that this took.
+    fn write(&mut self) -> Result<f64, BenchError> {
+        let begin = Instant::now();
+        self.0.write_all(&[b'x'; RECORD])?;
+        self.0.sync_data()?;
+        Ok(begin.elapsed().as_secs_f64() * 1e6)
+    }
 }
