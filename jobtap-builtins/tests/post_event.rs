@@ -30,7 +30,7 @@ fn the_event_is_in_the_eventlog_with_its_context() {
     m.assert_events(id, "submit validate depend priority hello my.event");
     let log = m.eventlog(id);
     assert_eq!(log[4].context, None);
-    assert_eq!(log[5].context.clone().map(Value::Object), Some(context));
+    assert_eq!(log[5].context.clone().map(Value::from), Some(context));
     m.crash_and_restart();
     m.assert_events(id, "submit validate depend priority hello my.event flux-restart priority");
 }

@@ -283,7 +283,7 @@ mod updates {
         let log = m.eventlog(id);
         let updates: Vec<_> = log.iter().filter(|e| e.name == "jobspec-update").collect();
         assert_eq!(updates.len(), 1);
-        let context = serde_json::Value::Object(updates[0].context.clone().unwrap());
+        let context = serde_json::Value::from(updates[0].context.clone().unwrap());
         assert_eq!(context, json!({"attributes.system.a": 1, "attributes.system.b": 2}));
     }
 

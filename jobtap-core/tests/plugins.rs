@@ -454,7 +454,7 @@ mod updates {
         m.assert_events(id, "submit jobspec-update validate depend priority alloc start");
         let context = m.eventlog(id)[1].context.clone().unwrap();
         let want = json!({"attributes.system.queue": "batch", "attributes.system.duration": 60.0});
-        assert_eq!(serde_json::Value::Object(context), want);
+        assert_eq!(serde_json::Value::from(context), want);
         assert_eq!(m.job(id).jobspec().queue(), Some("batch"));
     }
 

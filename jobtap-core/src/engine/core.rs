@@ -4,6 +4,7 @@
 //! functions over [`Core`], or over just those parts that they name, so that a signature shows what
 //! it may touch. The few steps that nearly all of these functions take are methods here.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -89,7 +90,7 @@ impl Core {
     }
 
     /// Stores a value under a key of the job; see [`Jobs::put`].
-    pub(super) fn put(&mut self, id: JobId, key: impl Into<String>, value: String) {
+    pub(super) fn put(&mut self, id: JobId, key: impl Into<Cow<'static, str>>, value: String) {
         self.jobs.put(&mut self.effects, id, key, value);
     }
 

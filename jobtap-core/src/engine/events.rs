@@ -19,18 +19,16 @@ pub(super) fn with_context(
     name: impl Into<Cow<'static, str>>,
     context: Option<Map<String, Value>>,
 ) -> EventEntry {
-    EventEntry { timestamp: now, name: name.into(), context }
+    EventEntry::new(now, name, context)
 }
 
 /// An event with these keys, in this order.
 pub(super) fn with<const N: usize>(
     now: Timestamp,
     name: &'static str,
-    context: [(&str, Value); N],
+    context: [(&'static str, Value); N],
 ) -> EventEntry {
-    let context: Map<String, Value> =
-        context.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
-    EventEntry { timestamp: now, name: name.into(), context: Some(context) }
+    EventEntry { timestamp: now, name: name.into(), context: Some(context.into()) }
 }
 
 pub(super) fn submit(now: Timestamp, userid: Uid, urgency: Urgency, flags: u32) -> EventEntry {

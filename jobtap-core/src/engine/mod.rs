@@ -158,6 +158,13 @@ impl Engine {
 
     /// Takes one input, at a time, and works until nothing is left to do for it.
     pub fn handle(&mut self, now: Timestamp, input: Input) -> Effects {
+        self.gather(now, input);
+        self.take_effects()
+    }
+
+    /// Like [`handle`](Self::handle), but the effects wait until [`take_effects`](Self::take_effects) is called, so
+    /// that those of many inputs are in one list.
+    pub fn gather(&mut self, now: Timestamp, input: Input) {
         let core = &mut self.core;
         core.clock.now = now;
         match input {
@@ -173,7 +180,16 @@ impl Engine {
             }
         }
         self.settle();
-        self.take_effects()
+    }
+
+    /// What the inputs that were [gathered](Self::gather) have led to since the last call.
+    pub fn take_effects(&mut self) -> Effects {
+        std::mem::take(&mut self.core.effects)
+    }
+
+    /// The log lines among these effects, which need not wait for the others.
+    pub fn take_log(&mut self) -> Vec<LogLine> {
+        std::mem::take(&mut self.core.effects.log)
     }
 
     /// Ends the engine: stores what the next one continues from, and refuses the requests that wait for
@@ -192,10 +208,6 @@ impl Engine {
             frames::notify(&mut self.core, PendingDispatch { topic, job, cause: Cause::None });
         }
         self.run();
-    }
-
-    fn take_effects(&mut self) -> Effects {
-        std::mem::take(&mut self.core.effects)
     }
 
     /// Works off the agenda and allocates resources, until neither leads to more.

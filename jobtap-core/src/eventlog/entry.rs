@@ -10,6 +10,7 @@ use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
+use super::Context;
 use crate::job::Timestamp;
 
 /// The names of the events of RFC 21.
@@ -64,9 +65,9 @@ pub struct EventEntry {
     /// The name, such as `submit`.
     #[serde(deserialize_with = "event_name")]
     pub name: Cow<'static, str>,
-    /// The context: a JSON object that keeps its order of keys.
+    /// The context.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
-    pub context: Option<Map<String, Value>>,
+    pub context: Option<Context>,
 }
 
 /// Reads the name of an event. Known names are not allocated, since millions of events have them.
@@ -90,10 +91,8 @@ fn event_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Cow<'static,
 }
 
 /// Reads a context. Refuses `null`, which `Option` would read as an absent context.
-fn present<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Map<String, Value>>, D::Error> {
-    Map::deserialize(deserializer).map(Some)
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Context>, D::Error> {
+    Context::deserialize(deserializer).map(Some)
 }
 
 impl EventEntry {
@@ -103,7 +102,7 @@ impl EventEntry {
         name: impl Into<Cow<'static, str>>,
         context: Option<Map<String, Value>>,
     ) -> Self {
-        Self { timestamp, name: name.into(), context }
+        Self { timestamp, name: name.into(), context: context.map(Context::from) }
     }
 
     /// Checks the time and the name, for new events that clients or plugins post.
@@ -160,7 +159,16 @@ impl EventEntry {
     /// the line couldn't be decoded again.
     #[must_use]
     pub fn encode(&self) -> String {
-        format!("{self}\n")
+        let mut line = Vec::new();
+        self.encode_to(&mut line);
+        String::from_utf8(line).unwrap_or_default()
+    }
+
+    /// Adds the line of the entry to others; see [`encode`](Self::encode).
+    pub(crate) fn encode_to(&self, lines: &mut Vec<u8>) {
+        // It cannot fail: the fields are a number, a text and JSON.
+        let _ = serde_json::to_writer(&mut *lines, self);
+        lines.push(b'\n');
     }
 
     /// Decodes one line, with or without its newline.
@@ -202,8 +210,7 @@ impl Raised<'_> {
 
 impl fmt::Display for EventEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let json = serde_json::to_string(self).map_err(|_| fmt::Error)?;
-        f.write_str(&json)
+        f.write_str(self.encode().trim_end())
     }
 }
 

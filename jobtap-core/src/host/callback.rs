@@ -16,7 +16,7 @@
 
 use std::any::Any;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::call_error::CallError;
 use super::command::Command;
@@ -25,7 +25,7 @@ use super::remote::RemoteHandle;
 use super::service::ServiceRequest;
 use super::slurm::SlurmRequest;
 use super::update::UpdateRequest;
-use crate::eventlog::EventEntry;
+use crate::eventlog::{Context, EventEntry};
 use crate::job::{Job, JobId, State, Timestamp, Uid};
 use crate::jobspec::Dependency;
 use crate::queue::Queues;
@@ -73,7 +73,7 @@ pub enum Detail<'a> {
     /// `job.event.NAME`: the event.
     Event(&'a EventEntry),
     /// `job.update`: the new values by path.
-    Updates(&'a Map<String, Value>),
+    Updates(&'a Context),
     /// `job.update.KEY`: the user's request.
     UpdateRequest(&'a UpdateRequest),
     /// `slurm.prolog` and `slurm.epilog`: the node.

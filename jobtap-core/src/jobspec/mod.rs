@@ -8,6 +8,7 @@
 mod builder;
 mod counts;
 mod dependency;
+mod environment;
 mod error;
 pub mod path;
 mod shape;

@@ -5,8 +5,10 @@
 //! its text and the few facts that scheduling needs in every turn; the JSON value is parsed again when
 //! it is used.
 
+use super::environment::{self, WithEnvironment};
 use super::validate::validate;
 use super::{Counts, Dependency, JobspecError, path};
+use crate::job::Signal;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -14,6 +16,12 @@ use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// The signal before a job's end, if its jobspec doesn't say which.
+const SIGUSR1: i64 = 10;
+
+/// How many seconds before its end a job is warned, if its jobspec doesn't say.
+const WARNING: f64 = 60.0;
 
 /// A jobspec of version 1 (RFC 25), cheap to clone.
 ///
@@ -70,9 +78,12 @@ impl Jobspec {
     /// [`JobspecError`] if the text isn't JSON or isn't a jobspec of version 1. The message names the
     /// place.
     pub fn parse(text: &str) -> Result<Self, JobspecError> {
-        let value =
-            serde_json::from_str(text).map_err(|error| JobspecError::Json(error.to_string()))?;
-        Self::from_value(value)
+        let (value, environment) =
+            environment::split(text).map_err(|error| JobspecError::Json(error.to_string()))?;
+        let counts = validate(&value)?;
+        let environment = environment.map(Box::new);
+        let document = Document { environment, ..Document::new(value, counts, true) };
+        Ok(Self { document: Arc::new(document) })
     }
 
     /// Validates a jobspec.
@@ -187,15 +198,31 @@ impl Jobspec {
     pub fn attribute(&self, key: &str) -> Option<&Value> {
         match self.document.on_loan() {
             Some(lent) => lent.part(key),
-            None => path::get(self.value(), &path::attribute_key(key)),
+            None => {
+                let key = path::attribute_key(key);
+                match environment::concerns(&key) {
+                    true => path::get(self.value(), &key),
+                    false => path::get(self.document.parsed(), &key),
+                }
+            }
         }
     }
 
     fn system(&self, key: &str) -> Option<&Value> {
         match self.document.on_loan() {
             Some(lent) => lent.part(&format!("attributes.system.{key}")),
-            None => self.value().get("attributes")?.get("system")?.get(key),
+            None => self.document.parsed().get("attributes")?.get("system")?.get(key),
         }
+    }
+
+    /// The signal that the job wants before its end, and how many seconds before (shell option `signal`).
+    pub(crate) fn warning(&self) -> Option<(Signal, f64)> {
+        self.document.facts().warning.as_deref().copied()
+    }
+
+    /// The text of what a simulated execution is asked for: `attributes.system.exec.test`.
+    pub(crate) fn simulation(&self) -> Option<&str> {
+        self.document.facts().simulation.as_deref()
     }
 
     /// The name of the job, if the submitter gave one.
@@ -216,7 +243,7 @@ impl Jobspec {
 
     /// The command of every task, word by word.
     pub fn command(&self) -> impl Iterator<Item = &str> {
-        let command = self.value().pointer("/tasks/0/command").and_then(Value::as_array);
+        let command = self.document.parsed().pointer("/tasks/0/command").and_then(Value::as_array);
         command.into_iter().flatten().filter_map(Value::as_str)
     }
 
@@ -243,7 +270,10 @@ impl Jobspec {
     /// The tasks' environment. A variable whose value is `null` is removed from it.
     #[must_use]
     pub fn environment(&self) -> Option<&Map<String, Value>> {
-        self.system("environment")?.as_object()
+        match &self.document.environment {
+            Some(whole) => whole.variables(),
+            None => self.system("environment")?.as_object(),
+        }
     }
 
     /// The constraint object (RFC 31) that nodes must match.
@@ -280,16 +310,21 @@ impl Jobspec {
     /// environment is large and may contain secrets.
     #[must_use]
     pub fn redacted(&self) -> Self {
-        if self.system("environment").is_none() {
+        if self.document.environment.is_none() && self.system("environment").is_none() {
             return self.clone();
         }
         let validated = self.is_validated();
-        Self::without_environment(self.value().clone(), self.counts(), validated)
+        Self::without_environment(self.document.parsed().clone(), self.counts(), validated)
     }
 
     /// Like [`redacted`](Self::redacted), but consumes the jobspec and so avoids a copy.
     pub(crate) fn into_redacted(self) -> Self {
         match Arc::try_unwrap(self.document) {
+            Ok(document) if document.environment.is_some() => {
+                let text = OnceLock::new();
+                let document = Document { environment: None, text, ..document };
+                Self { document: Arc::new(document) }
+            }
             Ok(document) => {
                 let validated = document.validated;
                 let (value, counts) = document.into_parts();
@@ -327,7 +362,8 @@ impl Jobspec {
         self.apply(updates.iter().map(|(path, value)| (path.as_str(), value)))
     }
 
-    fn apply<'u>(
+    /// As [`update_all`](Self::update_all).
+    pub(crate) fn apply<'u>(
         &mut self,
         updates: impl IntoIterator<Item = (&'u str, &'u Value)>,
     ) -> Result<(), JobspecError> {
@@ -384,7 +420,11 @@ impl Serialize for Jobspec {
 struct Document {
     text: OnceLock<Box<str>>,
     facts: OnceLock<Facts>,
+    /// Without the environment if that is kept apart.
     value: OnceLock<Box<Value>>,
+    /// The whole of a document that was just submitted, if it has an environment, which `value` lacks then. Boxed,
+    /// since no other document has it.
+    environment: Option<Box<WithEnvironment>>,
     /// How to read the value, if a host lends it. Boxed, since only few documents are lent.
     lent: Option<Box<Lent>>,
     validated: bool,
@@ -450,6 +490,10 @@ struct Facts {
     duration: f64,
     queue: Option<Box<str>>,
     constraints: Option<Box<Value>>,
+    /// Boxed, since few jobs want one.
+    warning: Option<Box<(Signal, f64)>>,
+    /// A text: it takes a tenth of the memory of a JSON value, and is read once.
+    simulation: Option<Box<str>>,
 }
 
 impl Facts {
@@ -461,15 +505,31 @@ impl Facts {
             duration: positive(duration),
             queue: system("queue").and_then(Value::as_str).map(Into::into),
             constraints: system("constraints").cloned().map(Box::new),
+            warning: system("shell")
+                .and_then(|shell| warning(shell.get("options")?.get("signal")?))
+                .map(Box::new),
+            simulation: system("exec")
+                .and_then(|exec| exec.get("test"))
+                .and_then(|test| Some(serde_json::to_string(test).ok()?.into())),
         }
     }
+}
+
+/// The signal of the shell option `signal`, and how many seconds before the job's end it is sent.
+fn warning(option: &Value) -> Option<(Signal, f64)> {
+    let option = option.as_object()?;
+    let signum = option.get("signum").map_or(Some(SIGUSR1), Value::as_i64)?;
+    let before = option.get("timeleft").map_or(Some(WARNING), Value::as_f64)?;
+    let signal = Signal::from_number(signum)?.sendable().ok()?;
+    (before >= 0.0).then_some((signal, before))
 }
 
 impl Document {
     /// A document with this value and its counts.
     fn new(value: Value, counts: Counts, validated: bool) -> Self {
         let facts = Facts::of(&value, counts).into();
-        Self { text: OnceLock::new(), facts, value: Box::new(value).into(), lent: None, validated }
+        let (text, value) = (OnceLock::new(), Box::new(value).into());
+        Self { text, facts, value, environment: None, lent: None, validated }
     }
 
     /// A document that a host lends.
@@ -477,17 +537,25 @@ impl Document {
         let lent = Lent { source: Mutex::new(source), parts: OnceLock::new() };
         let lent = Some(Box::new(lent));
         let (text, facts, value) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Self { text, facts, value, lent, validated: false }
+        Self { text, facts, value, environment: None, lent, validated: false }
     }
 
     /// A document that is parsed on first use.
     fn unread(text: Box<str>) -> Self {
         let (facts, value) = (OnceLock::new(), OnceLock::new());
-        Self { text: text.into(), facts, value, lent: None, validated: false }
+        Self { text: text.into(), facts, value, environment: None, lent: None, validated: false }
     }
 
-    /// The JSON value; parses the text on first use.
+    /// The whole JSON value.
     fn value(&self) -> &Value {
+        match &self.environment {
+            Some(whole) => whole.document(),
+            None => self.parsed(),
+        }
+    }
+
+    /// The JSON value, without the environment if that is kept apart; parses the text on first use.
+    fn parsed(&self) -> &Value {
         self.value.get_or_init(|| {
             if let Some(lent) = &self.lent {
                 return Box::new(lent.whole());
@@ -500,13 +568,13 @@ impl Document {
 
     /// The text; written on first use.
     fn text(&self) -> &str {
-        self.text.get_or_init(|| self.value().to_string().into())
+        self.text.get_or_init(|| serde_json::to_string(self.value()).unwrap_or_default().into())
     }
 
     /// The facts for scheduling; derives them on first use.
     fn facts(&self) -> &Facts {
         self.facts.get_or_init(|| {
-            let value = self.value();
+            let value = self.parsed();
             Facts::of(value, Counts::of(value).unwrap_or_default())
         })
     }
@@ -556,8 +624,9 @@ impl Document {
     /// Drops the JSON value and keeps the text and the facts.
     fn close(&mut self) {
         let _ = (self.text(), self.facts());
-        // It was read.
+        // What was lent was read, and the text contains the environment.
         self.lent = None;
+        self.environment = None;
         self.value.take();
     }
 
@@ -567,6 +636,7 @@ impl Document {
             text: Box::<str>::from(self.text()).into(),
             facts: self.facts().clone().into(),
             value: OnceLock::new(),
+            environment: None,
             lent: None,
             validated: self.validated,
         }

@@ -8,8 +8,9 @@ use super::rank_map::{RankMap, RankRun};
 use super::set::check_property_name;
 use super::{Children, Hostlist, Idset, ResourceError, ResourceSet};
 use crate::json_type::json_type;
+use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
@@ -20,51 +21,14 @@ impl ResourceSet {
     /// their first rank, and unset times are written as 0. Hosts are written if every rank has one.
     #[must_use]
     pub fn to_value(&self) -> Value {
-        let mut execution = Map::new();
-        let r_lite: Vec<Value> = self
-            .map
-            .groups()
-            .into_iter()
-            .map(|(ranks, children)| {
-                let children: Map<String, Value> = children
-                    .iter()
-                    .map(|(kind, ids)| (kind.to_owned(), ids.to_string().into()))
-                    .collect();
-                json!({"rank": ranks.to_string(), "children": children})
-            })
-            .collect();
-        execution.insert("R_lite".to_owned(), r_lite.into());
-        let hosts = self.nodelist();
-        if !hosts.is_empty() && hosts.len() == self.nnodes() {
-            execution.insert("nodelist".to_owned(), json!([hosts.to_string()]));
-        }
-        if let Some(nslots) = self.nslots {
-            execution.insert("nslots".to_owned(), nslots.into());
-        }
-        let properties: Map<String, Value> = self
-            .properties()
-            .into_iter()
-            .map(|(name, ranks)| (name, ranks.to_string().into()))
-            .collect();
-        if !properties.is_empty() {
-            execution.insert("properties".to_owned(), properties.into());
-        }
-        for (key, seconds) in [("starttime", self.starttime), ("expiration", self.expiration)] {
-            execution.insert(key.to_owned(), seconds.unwrap_or_default().into());
-        }
-        let mut r = Map::new();
-        r.insert("version".to_owned(), 1.into());
-        r.insert("execution".to_owned(), execution.into());
-        if let Some(scheduling) = self.scheduling() {
-            r.insert("scheduling".to_owned(), scheduling.clone());
-        }
-        r.into()
+        // It cannot fail: keys are texts, and so are all values that aren't numbers or JSON already.
+        serde_json::to_value(self).unwrap_or_default()
     }
 
     /// The canonical JSON text on one line; see [`ResourceSet::to_value`].
     #[must_use]
     pub fn to_json(&self) -> String {
-        self.to_value().to_string()
+        serde_json::to_string(self).unwrap_or_default()
     }
 }
 
@@ -75,9 +39,85 @@ impl fmt::Display for ResourceSet {
     }
 }
 
+/// Written key by key, without a [`Value`] in between: each job's R is written when it starts and when it ends.
 impl Serialize for ResourceSet {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.to_value().serialize(serializer)
+        let mut r = serializer.serialize_map(None)?;
+        r.serialize_entry("version", &1)?;
+        r.serialize_entry("execution", &Execution(self))?;
+        if let Some(scheduling) = self.scheduling() {
+            r.serialize_entry("scheduling", scheduling)?;
+        }
+        r.end()
+    }
+}
+
+struct Execution<'r>(&'r ResourceSet);
+
+impl Serialize for Execution<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let set = self.0;
+        let mut execution = serializer.serialize_map(None)?;
+        execution.serialize_entry("R_lite", &RLite(set))?;
+        let hosts = set.nodelist();
+        if !hosts.is_empty() && hosts.len() == set.nnodes() {
+            execution.serialize_entry("nodelist", &[Text(hosts)])?;
+        }
+        if let Some(nslots) = set.nslots {
+            execution.serialize_entry("nslots", &nslots)?;
+        }
+        let properties = set.properties();
+        if !properties.is_empty() {
+            execution.serialize_entry("properties", &Properties(properties))?;
+        }
+        for (key, seconds) in [("starttime", set.starttime), ("expiration", set.expiration)] {
+            execution.serialize_entry(key, &seconds.unwrap_or_default())?;
+        }
+        execution.end()
+    }
+}
+
+/// The entries of `R_lite`: ranks, and the ids that each of them has.
+struct RLite<'r>(&'r ResourceSet);
+
+impl Serialize for RLite<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Entry<'r> {
+            rank: Text<Idset>,
+            children: Ids<'r>,
+        }
+        let groups = self.0.map.groups().into_iter();
+        serializer.collect_seq(
+            groups.map(|(ranks, children)| Entry { rank: Text(ranks), children: Ids(children) }),
+        )
+    }
+}
+
+/// The ids of one rank by their kind.
+struct Ids<'r>(&'r Children);
+
+impl Serialize for Ids<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(kind, ids)| (kind, Text(ids))))
+    }
+}
+
+/// The ranks that have each property.
+struct Properties(BTreeMap<String, Idset>);
+
+impl Serialize for Properties {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, ranks)| (name, Text(ranks))))
+    }
+}
+
+/// The text form of a value.
+struct Text<T>(T);
+
+impl<T: fmt::Display> Serialize for Text<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
     }
 }
 

@@ -406,7 +406,7 @@ impl TestManager {
         if self.step_towards_crash() {
             return;
         }
-        self.store.commit(effects.writes);
+        self.store.commit(effects.writes.into_list());
         self.log.extend(effects.log);
         for effect in effects.after {
             if self.step_towards_crash() {

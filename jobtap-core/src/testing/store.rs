@@ -20,13 +20,14 @@ impl MemoryStore {
     pub(super) fn commit(&mut self, writes: Vec<Write>) {
         for write in writes {
             match write {
-                Write::Append { id, log, seq, line } => {
+                Write::Append { id, log, seq, lines: new } => {
                     let lines = self.logs.entry((id, log)).or_default();
                     assert_eq!(lines.len() as u64, seq, "the engine skipped a line of {id}");
-                    lines.push(line);
+                    let new = String::from_utf8(new).expect("the engine writes UTF-8");
+                    lines.extend(new.split_inclusive('\n').map(str::to_owned));
                 }
                 Write::Put { id, key, value } => {
-                    self.values.insert((id, key), value);
+                    self.values.insert((id, key.into_owned()), value);
                 }
                 Write::Accepted { .. } => {}
                 Write::Inactive { id, summary } => {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use jobtap_core::eventlog::EventEntry;
+use jobtap_core::eventlog::{Context, EventEntry};
 use jobtap_core::host::{BoundHandler, Decisions, Detail, Handlers};
 use jobtap_core::job::{JobId, State, Uid};
 use jobtap_core::jobspec::Dependency;
@@ -166,7 +166,7 @@ impl<F: Flux> Adapter<F> {
 
     fn call_plain(&self, topic: TopicId, subject: Subject<'_>, input: &F::Json) -> Answer {
         let Some(handlers) = self.handlers(topic) else { return Answer::default() };
-        let (entry, updates): (Option<EventEntry>, Map<String, Value>);
+        let (entry, updates): (Option<EventEntry>, Context);
         let detail = if topic.is_state_topic() {
             entry = input.get("entry").and_then(|entry| entry.read().ok());
             let prev = input.get("prev_state").and_then(|prev| prev.read().ok());

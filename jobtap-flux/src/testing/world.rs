@@ -214,11 +214,7 @@ impl World {
             Value::Object(context) if !context.is_empty() => Some(context),
             _ => None,
         };
-        let entry = EventEntry {
-            timestamp: Timestamp(self.now.get()),
-            name: name.to_owned().into(),
-            context,
-        };
+        let entry = EventEntry::new(Timestamp(self.now.get()), name.to_owned(), context);
         self.posted.borrow_mut().push_back(Posted::Event(job, entry));
         Ok(())
     }

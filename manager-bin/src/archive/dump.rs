@@ -59,14 +59,14 @@ fn write_all(
     let mut archive = Archive::new(out);
     let mut counts = Counts::default();
     for key in store.instance_keys()? {
-        if key.is_index() || newer.contains_key(key.as_str()) {
+        if key.is_index() || newer.contains_key(&key.to_string()) {
             continue;
         }
         let value = match store.get(&key)? {
             Some(value) => Some(value),
             None => store.read_log(&key)?,
         };
-        archive.add(key.as_str(), &value.unwrap_or_default()).map_err(failed)?;
+        archive.add(&key.to_string(), &value.unwrap_or_default()).map_err(failed)?;
         counts.keys += 1;
     }
     for (key, value) in newer {
@@ -106,12 +106,12 @@ impl<'a> Archive<'a> {
         let mut keys = 0;
         let key = |name: &str| Key::job(job.id, name).map_err(io::Error::other);
         for entry in &job.entries {
-            self.add(key(&entry.name)?.as_str(), &entry.value)?;
+            self.add(&key(&entry.name)?.to_string(), &entry.value)?;
             keys += 1;
         }
         for name in GuestFiles::names() {
             if let Some(value) = files.read(job.id, name)? {
-                self.add(key(name)?.as_str(), &value)?;
+                self.add(&key(name)?.to_string(), &value)?;
                 keys += 1;
             }
         }

@@ -89,7 +89,7 @@ mod tests {
             .filter(|key| !key.is_index())
             .map(|key| {
                 let value = store.get(&key).unwrap().or_else(|| store.read_log(&key).unwrap());
-                (key.as_str().to_owned(), value.unwrap())
+                (key.to_string(), value.unwrap())
             })
             .collect();
         for id in store.job_ids().unwrap() {

@@ -40,6 +40,6 @@ pub(super) fn fill(statedir: &Path, setup: &ManagerSetup) -> Result<(), BenchErr
     }
     // What an orderly shutdown writes.
     let checkpoint = manager.engine().checkpoint();
-    changes.take(Effects { writes: vec![checkpoint], ..Effects::default() })?;
+    changes.take(Effects { writes: vec![checkpoint].into(), ..Effects::default() })?;
     changes.commit()
 }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use jobtap_core::engine::Level;
+use jobtap_core::engine::{Level, LogLine};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
@@ -102,6 +102,13 @@ impl Log {
     /// The least severity of the lines on standard error.
     pub(super) fn stderr_level(&self) -> Level {
         *self.to_stderr.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes lines of the engine.
+    pub fn write_all(&self, lines: Vec<LogLine>) {
+        for line in lines {
+            self.write(line.level, &line.text);
+        }
     }
 
     /// Adds a message; several lines of text become several log lines.

@@ -45,7 +45,7 @@ pub(crate) use services::audit::KEY as AUDIT_LOG;
 pub(crate) use services::ingest::wrap as token;
 pub(crate) use writes::push_ops as store_ops;
 
-use crate::store::Reserve;
+use crate::store::SpaceCheck;
 use engine::EngineHandle;
 use services::{audit, journal, privacy};
 
@@ -61,7 +61,7 @@ pub struct Parts {
     log: Arc<log::Log>,
     configuration: Arc<config::current::Configuration>,
     privacy: Arc<privacy::Privacy>,
-    reserve: Reserve,
+    space: SpaceCheck,
     limits: execution::host_limits::HostLimits,
     restart: Notify,
     shutdown: lifecycle::ShutdownRequest,

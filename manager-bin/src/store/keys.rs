@@ -4,6 +4,8 @@
 //! The part of a key that names a job has a fixed width, so the byte order of keys is the order of job
 //! ids, and a scan visits jobs in the order of their submission.
 
+use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
@@ -18,12 +20,17 @@ const MAX_NAME: usize = 1024;
 
 /// A key of the store: one value, or one log, of a job or of the instance (RFC 16).
 ///
-/// Keys sort by their text, thus jobs by id.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// Keys sort by their text, thus jobs by id. The text is written when something asks for it: a commit, which
+/// handles hundreds of thousands of keys in a second, needs only its parts.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
-    text: String,
     job: Option<u64>,
+    /// Borrowed if it is one of [`FREQUENT`].
+    name: Cow<'static, str>,
 }
+
+/// The names that most keys of jobs have, which are not allocated.
+const FREQUENT: [&str; 5] = [Key::EVENTLOG, "guest.exec.eventlog", Key::J, Key::JOBSPEC, Key::R];
 
 /// The reason why a text is not a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -104,13 +111,15 @@ impl Key {
     /// # Errors
     /// Fails if the name is empty, longer than 1024 bytes, or has control characters.
     pub fn job(id: u64, name: &str) -> Result<Self, KeyError> {
-        check_name(name, JOBS)?;
+        if !FREQUENT.contains(&name) {
+            check_name(name, JOBS)?;
+        }
         Ok(Self::below(id, name))
     }
 
     /// The manager's checkpoint: queue states and the highest job id.
     pub fn checkpoint() -> Self {
-        Self { text: "checkpoint.job-manager".to_owned(), job: None }
+        Self { job: None, name: Cow::Borrowed("checkpoint.job-manager") }
     }
 
     /// A key of the instance, such as `resource.eventlog`.
@@ -122,12 +131,15 @@ impl Key {
         if name == "job" || name.starts_with(JOBS) {
             return Err(KeyError::JobId(name.to_owned()));
         }
-        Ok(Self { text: name.to_owned(), job: None })
+        Ok(Self { job: None, name: Cow::Owned(name.to_owned()) })
     }
 
-    /// The whole key, such as `job.0000.0000.0000.0002.eventlog`.
-    pub fn as_str(&self) -> &str {
-        &self.text
+    /// Whether the text of the key begins with `prefix`.
+    pub fn starts_with(&self, prefix: &str) -> bool {
+        match self.job {
+            Some(_) => self.to_string().starts_with(prefix),
+            None => self.name.starts_with(prefix),
+        }
     }
 
     /// The job that the key belongs to; `None` for a key of the instance.
@@ -137,17 +149,13 @@ impl Key {
 
     /// The name below the job, or the whole key if it is a key of the instance.
     pub fn name(&self) -> &str {
-        let start = match self.job {
-            Some(_) => JOBS.len() + DOTHEX_LEN + 1,
-            None => 0,
-        };
-        self.text.get(start..).unwrap_or_default()
+        &self.name
     }
 
     /// Whether the key belongs to the job index. A manager derives the index from the other keys, so it
     /// is neither listed nor archived.
     pub fn is_index(&self) -> bool {
-        self.job.is_none() && (self.text.starts_with(Self::INDEX) || self.text == Self::INDEXED)
+        self.job.is_none() && (self.name.starts_with(Self::INDEX) || self.name == Self::INDEXED)
     }
 
     /// The id and the name, possibly empty, if `text` has the complete prefix of a job's keys.
@@ -157,13 +165,38 @@ impl Key {
     }
 
     fn below(id: u64, name: &str) -> Self {
-        Self { text: format!("{}{name}", job_prefix(id)), job: Some(id) }
+        let known = FREQUENT.into_iter().find(|frequent| *frequent == name);
+        let name = known.map_or_else(|| Cow::Owned(name.to_owned()), Cow::Borrowed);
+        Self { job: Some(id), name }
     }
 }
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        if let Some(id) = self.job {
+            let group = |shift: u32| (id >> shift) & 0xffff;
+            let (a, b, c, d) = (group(48), group(32), group(16), group(0));
+            write!(f, "{JOBS}{a:04x}.{b:04x}.{c:04x}.{d:04x}.")?;
+        }
+        f.write_str(&self.name)
+    }
+}
+
+impl Ord for Key {
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (self.job, other.job) {
+            (None, None) => self.name.cmp(&other.name),
+            (Some(one), Some(another)) => (one, &self.name).cmp(&(another, &other.name)),
+            // The name of an instance's key never begins with the prefix of a job's key.
+            (None, Some(_)) => (*self.name).cmp(JOBS),
+            (Some(_), None) => JOBS.cmp(&other.name),
+        }
+    }
+}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
@@ -181,13 +214,7 @@ impl FromStr for Key {
     }
 }
 
-/// The prefix of all keys of one job: `job.<dothex>.`.
-fn job_prefix(id: u64) -> String {
-    let group = |shift: u32| (id >> shift) & 0xffff;
-    format!("{JOBS}{:04x}.{:04x}.{:04x}.{:04x}.", group(48), group(32), group(16), group(0))
-}
-
-/// Parses a job id. Accepts only the spelling that [`job_prefix`] writes: with a second spelling a job
+/// Parses a job id. Accepts only the spelling that a key is written with: with a second spelling a job
 /// would have two sets of keys.
 fn parse_dothex(text: &str) -> Option<u64> {
     let mut id = 0u64;
@@ -225,14 +252,14 @@ mod tests {
     #[test]
     fn keys_have_the_names_of_rfc_16() {
         let foo = Key::job(2, "foo").unwrap();
-        assert_eq!(foo.as_str(), "job.0000.0000.0000.0002.foo");
+        assert_eq!(foo.to_string(), "job.0000.0000.0000.0002.foo");
         let log = Key::eventlog(0xdead_beef);
-        assert_eq!(log.as_str(), "job.0000.0000.dead.beef.eventlog");
+        assert_eq!(log.to_string(), "job.0000.0000.dead.beef.eventlog");
         let guest = Key::guest(3, "a.b").unwrap();
-        assert_eq!(guest.as_str(), "job.0000.0000.0000.0003.guest.a.b");
+        assert_eq!(guest.to_string(), "job.0000.0000.0000.0003.guest.a.b");
         let data = Key::data(0xff2000000, "fairshare").unwrap();
-        assert_eq!(data.as_str(), "job.0000.000f.f200.0000.data.fairshare");
-        assert_eq!(Key::checkpoint().as_str(), "checkpoint.job-manager");
+        assert_eq!(data.to_string(), "job.0000.000f.f200.0000.data.fairshare");
+        assert_eq!(Key::checkpoint().to_string(), "checkpoint.job-manager");
     }
 
     #[test]
@@ -273,7 +300,7 @@ mod tests {
         #[test]
         fn a_key_reads_back_as_itself(id: u64, name in "[^\\p{Cc}]{1,40}") {
             let key = Key::job(id, &name).unwrap();
-            prop_assert_eq!(key.as_str().parse::<Key>().unwrap(), key);
+            prop_assert_eq!(key.to_string().parse::<Key>().unwrap(), key);
         }
 
         #[test]
@@ -283,9 +310,25 @@ mod tests {
         }
 
         #[test]
+        fn keys_sort_by_their_text(
+            keys in prop::collection::vec(
+                prop_oneof![
+                    (0u64..3, "[a-z.]{1,3}").prop_map(|(id, name)| Key::job(id << 15, &name)),
+                    "(jo|job|jobs|[a-z.]){1,3}".prop_map(|name| Key::instance(&name)),
+                ],
+                0..9,
+            ),
+        ) {
+            let mut keys: Vec<Key> = keys.into_iter().filter_map(Result::ok).collect();
+            keys.sort();
+            let texts: Vec<String> = keys.iter().map(Key::to_string).collect();
+            prop_assert!(texts.is_sorted(), "{texts:?}");
+        }
+
+        #[test]
         fn a_key_is_its_text(text in "(job\\.)?(\\PC{0,60}|([0-9a-f]{4}\\.){0,5}[a-zA-Z.]{0,9})") {
             if let Ok(key) = text.parse::<Key>() {
-                prop_assert_eq!(key.as_str(), &text);
+                prop_assert_eq!(key.to_string(), text);
                 let again = match key.job_id() {
                     Some(id) => Key::job(id, key.name()),
                     None => Key::instance(key.name()),

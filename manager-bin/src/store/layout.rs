@@ -25,8 +25,8 @@ pub(super) trait Rows {
 /// cost grows with the number of tables. Logs that existed when the store was opened are not in the cache.
 #[derive(Default)]
 pub(super) struct LogEnds {
-    /// The last sequence number by the prefix of the log's rows.
-    logs: FxHashMap<Vec<u8>, u64>,
+    /// The last sequence number of each log.
+    logs: FxHashMap<Key, u64>,
     /// The highest id of a job that has a record.
     newest: Option<u64>,
     /// The highest job id whose logs may be missing from the cache; `None` if the cache has the logs of
@@ -44,8 +44,8 @@ impl LogEnds {
     }
 
     /// Whether a record is known to follow all records of its log.
-    fn is_new(&self, key: &Key, log: &[u8], seq: u64) -> bool {
-        match self.logs.get(log) {
+    fn is_new(&self, key: &Key, seq: u64) -> bool {
+        match self.logs.get(key) {
             Some(last) => *last < seq,
             None => self.covers(key),
         }
@@ -57,7 +57,7 @@ impl LogEnds {
     }
 
     /// Records that a record was added to a log.
-    fn note(&mut self, key: &Key, log: Vec<u8>, seq: u64) {
+    fn note(&mut self, key: &Key, seq: u64) {
         if self.logs.len() >= CACHED_LOGS {
             self.logs.clear();
             self.evicted = self.newest;
@@ -65,7 +65,7 @@ impl LogEnds {
         self.newest = self.newest.max(key.job_id());
         // A log that is not covered may have higher records than this one, so it is not cached.
         let begins = seq == 0 || self.covers(key);
-        match self.logs.entry(log) {
+        match self.logs.entry(key.clone()) {
             Entry::Occupied(mut last) => {
                 last.insert(seq.max(*last.get()));
             }
@@ -119,11 +119,10 @@ fn append(
         }
         Some(removed) => *removed = Some(value),
         None => {
-            let log = rows::of_log(key);
-            if !ends.is_new(key, &log, seq) && stored.contains(&name)? {
+            if !ends.is_new(key, seq) && stored.contains(&name)? {
                 return Err(StoreError::Sequence { key: key.to_string(), seq });
             }
-            ends.note(key, log, seq);
+            ends.note(key, seq);
             effects.insert(name, Some(value));
         }
     }
@@ -232,7 +231,7 @@ impl<'a> Listing<'a> {
             None => Key::instance(row.name),
         };
         let key = key.map_err(|err: KeyError| err.to_string())?;
-        if key.as_str().starts_with(self.prefix) {
+        if key.starts_with(self.prefix) {
             self.keys.push(key);
         }
         Ok(())

@@ -29,7 +29,7 @@ pub(crate) use group::coalesce;
 pub use guest_files::GuestFiles;
 pub use keys::{Key, KeyError};
 pub use settings::{Memory, OnDamage, StoreSettings, StoreSettingsError};
-pub use space::{Reserve, Space};
+pub use space::{Reserve, Space, SpaceCheck};
 
 /// One change. A key is written either by [`Op::Put`] or by [`Op::Append`], never by both.
 #[derive(Clone, Debug, PartialEq, Eq)]

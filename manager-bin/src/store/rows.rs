@@ -229,7 +229,7 @@ mod tests {
         #[test]
         fn a_prefix_covers_its_keys(id: u64, cut in 0..50usize) {
             for key in [Key::guest(id, "exec.eventlog").unwrap(), Key::checkpoint()] {
-                let text = key.as_str();
+                let text = &key.to_string();
                 let prefix = &text[..cut.min(text.len())];
                 let row = of_value(&key);
                 let covered = covering(prefix).iter().any(|start| row.starts_with(start));

@@ -3,6 +3,8 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use super::{Store, StoreError};
 
@@ -53,6 +55,41 @@ impl Default for Reserve {
     }
 }
 
+/// How long enough space counts as enough without another look, which is a system call: in this time the manager
+/// can't write a tenth of the reserve.
+const CHECKED_FOR: Duration = Duration::from_millis(10);
+
+/// Checks the reserve for each submission, of which there may be tens of thousands in a second.
+#[derive(Debug)]
+pub struct SpaceCheck {
+    reserve: Reserve,
+    begun: Instant,
+    /// Until when there is enough space, in milliseconds since `begun`.
+    enough_until: AtomicU64,
+}
+
+impl SpaceCheck {
+    /// Checks this reserve.
+    pub fn new(reserve: Reserve) -> Self {
+        Self { reserve, begun: Instant::now(), enough_until: AtomicU64::new(0) }
+    }
+
+    /// As [`Reserve::check`], but a check that found enough space holds for a few milliseconds.
+    ///
+    /// # Errors
+    /// As [`Reserve::check`].
+    pub fn check(&self, store: &dyn Store) -> Result<(), StoreError> {
+        let now = self.begun.elapsed();
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        if millis(now) < self.enough_until.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.reserve.check(store)?;
+        self.enough_until.store(millis(now + CHECKED_FOR), Ordering::Relaxed);
+        Ok(())
+    }
+}
+
 /// Bytes that an ordinary user may still write on the file system of `path`.
 pub(super) fn free_bytes(path: &Path) -> io::Result<u64> {
     let fs = rustix::fs::statvfs(path)?;
@@ -78,6 +115,22 @@ mod tests {
             "memory has too little space (999 bytes free, 1000 needed): free some there"
         );
         Reserve::new(0).check(&store).expect("switched off");
+    }
+
+    #[test]
+    fn too_little_space_is_noticed_at_once_and_enough_of_it_soon() {
+        let store = MemoryStore::default();
+        let check = SpaceCheck::new(Reserve::new(1000));
+        store.set_free_space(999);
+        check.check(&store).unwrap_err();
+        store.set_free_space(1000);
+        check.check(&store).expect("a refusal is not remembered");
+        store.set_free_space(0);
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while check.check(&store).is_ok() {
+            assert!(Instant::now() < deadline, "enough space is remembered for ever");
+            std::thread::yield_now();
+        }
     }
 
     #[test]

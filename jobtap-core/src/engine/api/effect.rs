@@ -1,10 +1,11 @@
 //! What the engine wants to be stored, answered, started and logged.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{ExecCommand, RequestError};
+use super::{ExecCommand, RequestError, Writes};
 use crate::eventlog::EventEntry;
 use crate::host::{BlockingCommand, Level, PluginKey, ProcessCommand, ReplyTo, Task};
 use crate::job::{Flags, JobId, Timestamp, Uid, Urgency};
@@ -17,7 +18,7 @@ pub struct TimerId(pub u64);
 #[derive(Debug, Default)]
 pub struct Effects {
     /// Changes of the store, to be made durable in one commit.
-    pub writes: Vec<Write>,
+    pub writes: Writes,
     /// What is to be done in this order, once these writes and all that came before are durable.
     pub after: Vec<Effect>,
     /// Lines for the manager's log; they do not wait for the commit.
@@ -27,23 +28,23 @@ pub struct Effects {
 /// One change of the store (keys of RFC 16).
 #[derive(Debug, Clone, PartialEq)]
 pub enum Write {
-    /// Appends a line to a log of a job.
+    /// Appends lines to a log of a job.
     Append {
         /// The job.
         id: JobId,
         /// Which log.
         log: JobLog,
-        /// The number of lines before this one.
+        /// The number of lines before these.
         seq: u64,
-        /// The line, newline included.
-        line: String,
+        /// The lines, each with its newline, in UTF-8.
+        lines: Vec<u8>,
     },
     /// Stores a value under `job.<id>.<key>`.
     Put {
         /// The job.
         id: JobId,
         /// Key below the job's directory: `J`, `jobspec`, `R`, `data.<plugin>`.
-        key: String,
+        key: Cow<'static, str>,
         /// The text.
         value: String,
     },

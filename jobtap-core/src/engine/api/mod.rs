@@ -6,10 +6,13 @@
 mod effect;
 mod exec;
 mod request;
+mod writes;
 
 pub use effect::{Effect, Effects, JobLog, LogLine, Resubmission, TimerId, Write};
 pub use exec::{ExecCommand, ExecEvent};
 pub use request::{DrainMode, Exception, NodeRequest, Request, RequestError, Submission};
+pub use writes::Writes;
+pub(crate) use writes::append_held_back;
 
 use std::fmt;
 use std::sync::Arc;

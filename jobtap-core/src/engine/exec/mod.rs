@@ -29,7 +29,7 @@ const SIGALRM: i32 = 14;
 
 /// Whether the jobspec asks for a simulation, of which the executor knows nothing.
 fn is_simulated(record: &Record) -> bool {
-    record.job.jobspec.attribute("exec.test").is_some()
+    record.job.jobspec.simulation().is_some()
 }
 
 /// Asks the executor to start a job, or to reattach to it: see [`ExecCommand::Start`].

@@ -52,13 +52,15 @@ impl Script {
     /// # Errors
     /// A value has the wrong type.
     fn read(jobspec: &Jobspec) -> Result<(Self, Option<String>), String> {
-        let Some(value) = jobspec.attribute("exec.test") else {
+        let Some(text) = jobspec.simulation() else {
             return Ok((Self::default(), None));
         };
         // serde would accept an array as well.
-        if !value.is_object() {
-            return Err(format!("exec.test must be an object, not {value}"));
+        if !text.starts_with('{') {
+            return Err(format!("exec.test must be an object, not {text}"));
         }
+        // By way of a value, since its errors name no column of a text that the user doesn't see.
+        let value: Value = serde_json::from_str(text).unwrap_or_default();
         let attribute = Attribute::deserialize(value).map_err(|error| error.to_string())?;
         let wait_status = i32::try_from(attribute.wait_status)
             .map_err(|_| format!("wait_status {} is out of range", attribute.wait_status))?;

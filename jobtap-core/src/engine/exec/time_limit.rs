@@ -8,14 +8,9 @@ use crate::engine::api::TimerId;
 use crate::engine::core::Core;
 use crate::engine::jobs::{Reattach, Record};
 use crate::engine::timers::Due;
-use crate::job::{JobId, Signal, State, Timestamp};
+use crate::job::{JobId, State, Timestamp};
 use crate::jobspec::Jobspec;
 use crate::resource::ResourceSet;
-
-const SIGUSR1: i32 = 10;
-
-/// How many seconds before its end a job is warned, if its jobspec does not say.
-const WARNING: f64 = 60.0;
 
 /// For how many seconds the end of a job waits until the executor has reported what the job
 /// did while no manager ran. A job that has finished in time must not be ended.
@@ -116,13 +111,9 @@ pub(crate) fn expire(core: &mut Core, id: JobId) {
     }
 }
 
-/// The signal that a job wants before its end, and how many seconds before (shell option `signal`).
+/// The signal that a job wants before its end, and how many seconds before.
 fn warning(spec: &Jobspec) -> Option<(i32, f64)> {
-    let option = spec.shell_option("signal")?.as_object()?;
-    let signum = option.get("signum").map_or(Some(SIGUSR1.into()), Value::as_i64)?;
-    let before = option.get("timeleft").map_or(Some(WARNING), Value::as_f64)?;
-    let signal = Signal::from_number(signum)?.sendable().ok()?;
-    (before >= 0.0).then_some((signal.number(), before))
+    spec.warning().map(|(signal, before)| (signal.number(), before))
 }
 
 /// When the time of a job is up that started at `started`; both in UNIX seconds.

@@ -8,10 +8,15 @@ use crate::resource::{Idset, ResourceSet};
 #[derive(Debug, Default)]
 pub(crate) struct JobAllocation {
     pub(crate) state: AllocState,
-    /// Ranks that the job has released before the rest.
+    /// What the job has released before the rest. Boxed, since few jobs do.
+    partly: Option<Box<PartlyReleased>>,
+}
+
+#[derive(Debug, Default)]
+struct PartlyReleased {
     released: Idset,
-    /// Its R without these ranks; `None` until it has released some.
-    remaining: Option<Box<ResourceSet>>,
+    /// The job's R without these ranks, once R is known.
+    remaining: Option<ResourceSet>,
 }
 
 /// Whether a job's R is allocated to it, and where it comes from.
@@ -84,19 +89,20 @@ impl JobAllocation {
         &'a self,
         resources: Option<&'a ResourceSet>,
     ) -> Option<&'a ResourceSet> {
-        self.remaining.as_deref().or(resources)
+        self.partly.as_ref().and_then(|partly| partly.remaining.as_ref()).or(resources)
     }
 
     /// Applies the release of some ranks.
     pub(crate) fn release(&mut self, ranks: &Idset, r: Option<&Arc<ResourceSet>>) {
-        self.released = self.released.union(ranks);
+        let partly = self.partly.get_or_insert_default();
+        partly.released = partly.released.union(ranks);
         self.refresh(r);
     }
 
     /// Follows a change of the job's R.
     pub(crate) fn refresh(&mut self, r: Option<&Arc<ResourceSet>>) {
-        if let Some(resources) = r.filter(|_| !self.released.is_empty()) {
-            self.remaining = Some(resources.without_ranks(&self.released).into());
+        if let (Some(resources), Some(partly)) = (r, &mut self.partly) {
+            partly.remaining = Some(resources.without_ranks(&partly.released));
         }
     }
 

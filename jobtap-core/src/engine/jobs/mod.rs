@@ -26,6 +26,7 @@ pub(super) mod summary;
 mod transitions;
 pub(super) mod waiters;
 
+use std::borrow::Cow;
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -37,11 +38,11 @@ pub(super) use async_work::Running;
 pub(super) use execution::{Phase, PrepStage, Reattach, Simulated, Simulation};
 pub(super) use inactive::PurgeLimits;
 pub(super) use perilogs::PerilogEvents;
-pub(super) use record::{Admission, Record};
+pub(super) use record::{Admission, HeldBack, Record};
 pub(super) use transitions::{Applied, ApplyError};
 
 use super::agenda::{Agenda, Work};
-use super::api::{Effect, Effects, JobLog, Write};
+use super::api::{Effect, Effects, JobLog, Write, append_held_back};
 use crate::eventlog::EventEntry;
 use crate::job::{IdGenerator, IdsExhausted, JobId, JobResult, State, Uid};
 use counts::AllCounts;
@@ -300,15 +301,14 @@ impl Jobs {
         };
         let seq = *lines;
         *lines += 1;
-        let write = Write::Append { id, log, seq, line: entry.encode() };
         let publish = Effect::Publish { id, log, seq, entry: Arc::clone(entry) };
         match &mut record.admission {
             Admission::Accepted => {
-                effects.writes.push(write);
+                effects.writes.append(id, log, seq, entry);
                 effects.after.push(publish);
             }
             Admission::Pending(held_back) => {
-                held_back.writes.push(write);
+                append_held_back(&mut held_back.writes, id, log, seq, entry);
                 held_back.published.push(publish);
             }
             Admission::Rejected => {}
@@ -320,7 +320,7 @@ impl Jobs {
         &mut self,
         effects: &mut Effects,
         id: JobId,
-        key: impl Into<String>,
+        key: impl Into<Cow<'static, str>>,
         value: String,
     ) {
         let write = Write::Put { id, key: key.into(), value };

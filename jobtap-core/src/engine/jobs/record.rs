@@ -61,7 +61,7 @@ pub(crate) struct Record {
 #[derive(Debug)]
 pub(crate) enum Admission {
     /// Not yet. Nothing of it is stored or shown before it has.
-    Pending(HeldBack),
+    Pending(Box<HeldBack>),
     /// It was refused. Only `job.destroy` still sees it, and nothing of it is stored.
     Rejected,
     /// It has.
@@ -110,7 +110,7 @@ pub(crate) struct SetFlags {
 impl Record {
     /// A submission that has not passed its gates.
     pub(crate) fn submitted(id: JobId, jobspec: Jobspec) -> Self {
-        Self::new(id, jobspec, Admission::Pending(HeldBack::default()))
+        Self::new(id, jobspec, Admission::Pending(Box::default()))
     }
 
     /// A job from the store, before its eventlog is replayed.

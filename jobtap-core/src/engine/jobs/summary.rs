@@ -29,7 +29,7 @@ pub(crate) struct SummaryError(String);
 /// The version of this form. A summary of another version is not read; the eventlog is replayed.
 const FORM: u32 = 1;
 
-/// The form. `R` is JSON that is not parsed: owned when it is written, borrowed when it is read.
+/// The form. `R` is JSON that is not parsed.
 #[derive(Serialize, Deserialize)]
 struct Summary<R> {
     form: u32,
@@ -60,7 +60,8 @@ struct Summary<R> {
     annotations: Option<R>,
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<R>,
-    jobspec: R,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    jobspec: Option<R>,
     #[serde(rename = "R", skip_serializing_if = "Option::is_none")]
     resources: Option<R>,
 }
@@ -70,29 +71,10 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// Takes over a text that is JSON already. Only a jobspec that was restored from elsewhere may not be.
-fn raw(text: String) -> Option<Box<RawValue>> {
-    RawValue::from_string(text).ok()
-}
-
-fn event(entry: &EventEntry) -> Option<Box<RawValue>> {
-    let mut line = entry.encode();
-    line.truncate(line.trim_end().len());
-    raw(line)
-}
-
-fn map(map: &Map<String, Value>) -> Option<Box<RawValue>> {
-    if map.is_empty() {
-        return None;
-    }
-    serde_json::value::to_raw_value(map).ok()
-}
-
 /// Writes the summary of an inactive job.
 pub(crate) fn write(record: &Record) -> String {
     let job = &record.job;
-    let jobspec = raw(job.jobspec.text().to_owned());
-    let summary = Summary {
+    let small: Summary<()> = Summary {
         form: FORM,
         userid: job.userid.as_u32(),
         urgency: job.urgency.value(),
@@ -107,15 +89,70 @@ pub(crate) fn write(record: &Record) -> String {
         exec_lines: record.lines.exec,
         events: job.logged.clone(),
         dependencies: job.dependencies.iter().map(|d| (d.description.clone(), d.open)).collect(),
-        end: job.end_event.as_deref().and_then(event),
-        exception: record.exception.as_deref().and_then(event),
-        annotations: map(&job.annotations),
-        data: map(&record.data),
-        jobspec: jobspec.unwrap_or_else(|| RawValue::NULL.to_owned()),
-        resources: job.resources.as_deref().and_then(|resources| raw(resources.to_json())),
+        end: None,
+        exception: None,
+        annotations: None,
+        data: None,
+        jobspec: None,
+        resources: None,
     };
-    // It cannot fail: the fields are numbers, texts, and JSON.
-    serde_json::to_string(&summary).unwrap_or_default()
+    let jobspec = job.jobspec.text();
+    let mut text = Members::after(&small, 512 + jobspec.len());
+    text.event("end", job.end_event.as_deref());
+    text.event("exception", record.exception.as_deref());
+    text.object("annotations", &job.annotations);
+    text.object("data", &record.data);
+    text.add("jobspec", jobspec);
+    if let Some(resources) = job.resources.as_deref() {
+        text.add("R", &resources.to_json());
+    }
+    text.finish()
+}
+
+/// An object to which members are added whose values are JSON already. Serde would parse each of them once more
+/// to be sure of that, which takes longer than everything else.
+struct Members(Vec<u8>);
+
+impl Members {
+    /// Begins with the members of `first`, which has some; `room` is the expected length in bytes.
+    fn after(first: &impl Serialize, room: usize) -> Self {
+        let mut text = Vec::with_capacity(room);
+        // It cannot fail: the fields are numbers and texts.
+        let _ = serde_json::to_writer(&mut text, first);
+        // The brace at its end.
+        text.pop();
+        Self(text)
+    }
+
+    /// Adds a member.
+    fn add(&mut self, key: &str, json: &str) {
+        self.key(key);
+        self.0.extend_from_slice(json.as_bytes());
+    }
+
+    fn key(&mut self, key: &str) {
+        self.0.extend_from_slice(b",\"");
+        self.0.extend_from_slice(key.as_bytes());
+        self.0.extend_from_slice(b"\":");
+    }
+
+    fn event(&mut self, key: &str, entry: Option<&EventEntry>) {
+        if let Some(entry) = entry {
+            self.add(key, entry.encode().trim_end());
+        }
+    }
+
+    fn object(&mut self, key: &str, members: &Map<String, Value>) {
+        if !members.is_empty() {
+            self.key(key);
+            let _ = serde_json::to_writer(&mut self.0, members);
+        }
+    }
+
+    fn finish(mut self) -> String {
+        self.0.push(b'}');
+        String::from_utf8(self.0).unwrap_or_default()
+    }
 }
 
 /// A value that is parsed when something asks for it. One that cannot be read counts as absent.
@@ -141,7 +178,8 @@ pub(crate) fn read(id: JobId, text: &str) -> Result<Record, SummaryError> {
     if summary.form != FORM {
         return Err(SummaryError(format!("summary: form {} is unknown", summary.form)));
     }
-    let mut record = Record::stored(id, Jobspec::stored_json(summary.jobspec));
+    let jobspec = summary.jobspec.unwrap_or(RawValue::NULL);
+    let mut record = Record::stored(id, Jobspec::stored_json(jobspec));
     let job = &mut record.job;
     job.state = State::Inactive;
     job.userid = Uid::new(summary.userid);

@@ -167,7 +167,7 @@ impl Record {
 
     fn jobspec_update(&mut self, entry: &EventEntry) -> Result<(), ApplyError> {
         let updates = entry.context.as_ref().ok_or_else(|| refuse(entry, "no updates"))?;
-        self.job.jobspec.update_all(updates).map_err(|error| refuse(entry, error.to_string()))
+        self.job.jobspec.apply(updates.iter()).map_err(|error| refuse(entry, error.to_string()))
     }
 
     fn resource_update(&mut self, entry: &EventEntry) -> Result<(), ApplyError> {
@@ -240,7 +240,7 @@ impl Record {
     fn memo(&mut self, entry: &EventEntry) {
         if let Some(memo) = &entry.context {
             let mut user = Map::new();
-            user.insert("user".to_owned(), Value::Object(memo.clone()));
+            user.insert("user".to_owned(), memo.clone().into());
             annotations::merge(&mut self.job.annotations, &user);
         }
     }
@@ -304,7 +304,7 @@ mod tests {
     /// Applies an event, and gives the state that the job is in then.
     fn apply(record: &mut Record, name: &'static str, context: Value) -> Result<State, String> {
         let context = context.as_object().cloned();
-        let entry = EventEntry { timestamp: Timestamp::from_secs(1.0), name: name.into(), context };
+        let entry = EventEntry::new(Timestamp::from_secs(1.0), name, context);
         record.apply(&Arc::new(entry)).map_err(|error| error.to_string())?;
         Ok(record.job.state)
     }

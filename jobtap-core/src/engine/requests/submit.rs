@@ -12,7 +12,7 @@ use crate::engine::api::{Cred, ReplyTo, RequestError, Submission, Write};
 use crate::engine::core::Core;
 use crate::engine::dispatch::{async_work, dependencies, frames};
 use crate::engine::events;
-use crate::engine::jobs::{Admission, Record};
+use crate::engine::jobs::{Admission, HeldBack, Record};
 use crate::engine::life_cycle::waiters;
 use crate::host::errno::{EINVAL, EPERM};
 use crate::job::{Flags, JobId, Urgency};
@@ -204,9 +204,10 @@ fn accept(core: &mut Core, id: JobId) {
     };
     let admission = std::mem::replace(&mut record.admission, Admission::Accepted);
     if let Admission::Pending(held_back) = admission {
-        core.effects.writes.extend(held_back.writes);
+        let HeldBack { writes, published } = *held_back;
+        core.effects.writes.extend(writes);
         core.effects.writes.push(Write::Accepted { id });
-        core.effects.after.extend(held_back.published);
+        core.effects.after.extend(published);
     }
     core.jobs.count_new(id);
     waiters::count_waitable(core, id);

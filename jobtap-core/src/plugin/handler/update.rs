@@ -2,9 +2,10 @@
 //! plugin's decision about it.
 
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::failure::Reject;
+use crate::eventlog::Context;
 use crate::host::{UpdateDecision, UpdateRequest};
 use crate::plugin::cx::arguments::{IsJobspecPath, IsJson};
 use crate::plugin::cx::jobspec_path::JobspecPath;
@@ -27,7 +28,7 @@ use crate::plugin::cx::jobspec_path::JobspecPath;
 /// }
 /// ```
 #[derive(Debug, Clone, Copy)]
-pub struct Updates<'a>(pub(crate) &'a Map<String, Value>);
+pub struct Updates<'a>(pub(crate) &'a Context);
 
 impl<'a> Updates<'a> {
     /// The new value at a path such as `attributes.system.duration`.
@@ -37,7 +38,7 @@ impl<'a> Updates<'a> {
 
     /// All changes, by path.
     pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a Value)> {
-        self.0.iter().map(|(path, value)| (path.as_str(), value))
+        self.0.iter()
     }
 }
 

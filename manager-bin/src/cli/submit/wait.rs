@@ -166,7 +166,7 @@ fn print_event(id: JobId, event: &EventEntry, first: Timestamp, verbose: u8, sin
     let time = event.timestamp.as_secs() - first.as_secs();
     let start = format!("{}: {time:.3}s:", show_id(id));
     if verbose > 1 {
-        let context = event.context.clone().map(|context| format!(" {}", Value::Object(context)));
+        let context = event.context.clone().map(|context| format!(" {}", Value::from(context)));
         sinks.print_message(&format!("{start} {}{}", event.name, context.unwrap_or_default()));
     }
     if verbose > 0 && event.name == "finish" {

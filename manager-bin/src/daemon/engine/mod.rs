@@ -56,8 +56,8 @@ pub(super) type Messages = Intake<Message>;
 
 /// What is done after the writes of a turn are durable.
 pub(super) enum After {
-    /// An effect of the engine.
-    Effect(Effect),
+    /// Effects of the engine, in order.
+    Effects(Vec<Effect>),
     /// The result of a read.
     Deliver(Delivery),
 }
@@ -232,29 +232,43 @@ fn one_turn(
         context.pulse.works();
         match message {
             Message::Input(input) => {
-                turn.add(engine.handle(crate::clock::now(), input), context.log)
+                engine.gather(crate::clock::now(), input);
+                context.log.write_all(engine.take_log());
             }
-            Message::Read(look) => turn.after.push(After::Deliver(look(engine))),
+            Message::Read(look) => {
+                turn.add(engine.take_effects(), context.log);
+                turn.after.push(After::Deliver(look(engine)));
+            }
             Message::Store(ops, done) => {
+                turn.add(engine.take_effects(), context.log);
                 turn.ops.extend(ops);
                 turn.after.push(After::Deliver(done));
             }
-            Message::Stop => return (turn, true),
+            Message::Stop => {
+                turn.add(engine.take_effects(), context.log);
+                return (turn, true);
+            }
         }
         taken += 1;
         let more = taken < PER_TURN && begun.elapsed() < LONGEST_TURN;
         next = if more { messages.try_take() } else { None };
     }
+    turn.add(engine.take_effects(), context.log);
     (turn, false)
 }
 
 impl Turn {
-    /// Adds the effects of one call of the engine. Its log lines are written at once.
+    /// Adds effects of the engine. Its log lines are written at once.
     pub(super) fn add(&mut self, effects: Effects, log: &Log) {
-        for line in effects.log {
-            log.write(line.level, &line.text);
+        log.write_all(effects.log);
+        // Most turns add once: then the writes are taken over and not copied.
+        let mut writes = effects.writes.into_list();
+        match self.writes.is_empty() {
+            true => self.writes = writes,
+            false => self.writes.append(&mut writes),
         }
-        self.writes.extend(effects.writes);
-        self.after.extend(effects.after.into_iter().map(After::Effect));
+        if !effects.after.is_empty() {
+            self.after.push(After::Effects(effects.after));
+        }
     }
 }

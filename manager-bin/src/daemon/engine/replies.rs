@@ -1,12 +1,12 @@
 //! The requests that wait for a response of the engine.
 
-use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use jobtap_core::engine::{ReplyTo, RequestError};
+use rustc_hash::FxHashMap;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
@@ -24,7 +24,7 @@ const WAITING_BYTES: usize = 4 << 20;
 #[derive(Default)]
 pub(in crate::daemon) struct Replies {
     next: AtomicU64,
-    waiting: Mutex<HashMap<ReplyTo, Waiting>>,
+    waiting: Mutex<FxHashMap<ReplyTo, Waiting>>,
 }
 
 enum Waiting {
@@ -99,7 +99,7 @@ impl Replies {
         self.lock().clear();
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ReplyTo, Waiting>> {
+    fn lock(&self) -> MutexGuard<'_, FxHashMap<ReplyTo, Waiting>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

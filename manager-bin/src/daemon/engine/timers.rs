@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jobtap_core::engine::{Input, TimerId};
@@ -15,44 +15,84 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 
 /// Sets timers. The thread ends when all handles are dropped.
 #[derive(Clone)]
-pub(in crate::daemon) struct Timers(Sender<(Timestamp, TimerId)>);
+pub(in crate::daemon) struct Timers(Arc<Handle>);
 
 /// A timer in the heap, the earliest first; times are compared in microseconds.
 type Entry = Reverse<(u64, TimerId)>;
 
+/// What the handles share. Its end is that of the thread.
+struct Handle(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    waiting: Mutex<Waiting>,
+    /// The thread has to look anew: a timer is due before all others, or no handle is left.
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    heap: BinaryHeap<Entry>,
+    ended: bool,
+}
+
 impl Timers {
     /// Starts the thread; due timers go to the engine.
     pub(in crate::daemon) fn start(engine: EngineHandle) -> std::io::Result<Self> {
-        let (sender, receiver) = channel();
+        let shared = Arc::new(Shared::default());
+        let timers = Self(Arc::new(Handle(Arc::clone(&shared))));
         std::thread::Builder::new()
             .name("timers".into())
-            .spawn(move || run(&receiver, |id| engine.input(Input::Timer(id))))?;
-        Ok(Self(sender))
+            .spawn(move || run(&shared, |id| engine.input(Input::Timer(id))))?;
+        Ok(timers)
     }
 
     /// Sends the timer to the engine at this time, or at once if the time is past.
     pub(in crate::daemon) fn set(&self, id: TimerId, at: Timestamp) {
-        let _ = self.0.send((at, id));
+        let Handle(shared) = &*self.0;
+        let entry = Reverse((micros(at), id));
+        let mut waiting = shared.lock();
+        // The thread sleeps until the earliest timer: only an earlier one has to wake it.
+        let is_first = waiting.heap.peek().is_none_or(|first| entry > *first);
+        waiting.heap.push(entry);
+        drop(waiting);
+        if is_first {
+            shared.wake.notify_one();
+        }
     }
 }
 
-fn run(requests: &Receiver<(Timestamp, TimerId)>, mut due: impl FnMut(TimerId) -> bool) {
-    let mut heap: BinaryHeap<Entry> = BinaryHeap::new();
-    loop {
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.0.lock().ended = true;
+        self.0.wake.notify_one();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn run(shared: &Shared, mut due: impl FnMut(TimerId) -> bool) {
+    let mut waiting = shared.lock();
+    while !waiting.ended {
         let now = micros(crate::clock::now());
-        while let Some(Reverse((_, id))) = heap.pop_if_due(now) {
+        if let Some(Reverse((_, id))) = waiting.heap.pop_if_due(now) {
+            // Without the lock: the engine may be about to set a timer.
+            drop(waiting);
             if !due(id) {
                 return;
             }
+            waiting = shared.lock();
+            continue;
         }
-        let sleep = heap.peek().map_or(LONGEST_SLEEP, |Reverse((at, _))| {
+        let sleep = waiting.heap.peek().map_or(LONGEST_SLEEP, |Reverse((at, _))| {
             Duration::from_micros(at.saturating_sub(now)).min(LONGEST_SLEEP)
         });
-        match requests.recv_timeout(sleep) {
-            Ok((at, id)) => heap.push(Reverse((micros(at), id))),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return,
-        }
+        let woken = shared.wake.wait_timeout(waiting, sleep);
+        waiting = woken.unwrap_or_else(PoisonError::into_inner).0;
     }
 }
 
@@ -75,27 +115,54 @@ fn micros(time: Timestamp) -> u64 {
 mod tests {
     use super::*;
 
-    #[test]
-    fn past_timers_fire_in_the_order_of_their_times() {
-        let (sender, receiver) = channel();
-        for (at, id) in [(3.0, 3), (1.0, 1), (2.0, 2)] {
-            sender.send((Timestamp::from_secs(at), TimerId(id))).unwrap();
-        }
-        let mut heap = BinaryHeap::new();
-        while let Ok((at, id)) = receiver.try_recv() {
-            heap.push(Reverse((micros(at), id)));
-        }
-        let mut fired = Vec::new();
-        while let Some(Reverse((_, id))) = heap.pop_if_due(micros(Timestamp::from_secs(2.5))) {
-            fired.push(id.0);
-        }
-        assert_eq!(fired, [1, 2]);
+    fn at(secs: f64) -> Timestamp {
+        Timestamp::from_secs(secs)
+    }
+
+    fn set_up() -> (Timers, Arc<Shared>) {
+        let shared = Arc::new(Shared::default());
+        (Timers(Arc::new(Handle(Arc::clone(&shared)))), shared)
     }
 
     #[test]
-    fn the_thread_ends_when_the_engine_has_ended() {
-        let (sender, receiver) = channel();
-        sender.send((Timestamp::from_secs(0.0), TimerId(1))).unwrap();
-        run(&receiver, |_| false);
+    fn past_timers_fire_in_the_order_of_their_times() {
+        let (timers, shared) = set_up();
+        for (secs, id) in [(3.0, 3), (1.0, 1), (2.0, 2)] {
+            timers.set(TimerId(id), at(secs));
+        }
+        let mut fired = Vec::new();
+        run(&shared, |id| {
+            fired.push(id.0);
+            fired.len() < 3
+        });
+        assert_eq!(fired, [1, 2, 3]);
+    }
+
+    #[test]
+    fn a_timer_before_all_others_wakes_the_thread() {
+        let (timers, shared) = set_up();
+        timers.set(TimerId(1), crate::clock::now() + 1e6);
+        let fired = std::thread::spawn(move || {
+            let mut fired = None;
+            run(&shared, |id| {
+                fired = Some(id);
+                false
+            });
+            fired
+        });
+        timers.set(TimerId(2), crate::clock::now() + 0.001);
+        assert_eq!(fired.join().unwrap(), Some(TimerId(2)));
+    }
+
+    #[test]
+    fn the_thread_ends_with_the_last_handle_or_with_the_engine() {
+        let (timers, shared) = set_up();
+        let thread = std::thread::spawn(move || run(&shared, |_| true));
+        drop(timers.clone());
+        drop(timers);
+        thread.join().unwrap();
+        let (timers, shared) = set_up();
+        timers.set(TimerId(1), at(0.0));
+        run(&shared, |_| false);
     }
 }

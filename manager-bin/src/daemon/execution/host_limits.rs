@@ -127,9 +127,9 @@ impl HostLimits {
                 return Err(Excess(format!("command: argument {number} has a zero byte")));
             }
         }
-        let environment = jobspec.attribute("system.environment");
-        for (variables, option) in [(environment, "--env"), (options.get("env-expand"), "--env")] {
-            for (name, value) in variables.and_then(Value::as_object).into_iter().flatten() {
+        let expanded = options.get("env-expand").and_then(Value::as_object);
+        for (variables, option) in [(jobspec.environment(), "--env"), (expanded, "--env")] {
+            for (name, value) in variables.into_iter().flatten() {
                 let value = value.as_str().unwrap_or_default();
                 count(name.len() + 1 + value.len(), &|| {
                     format!("{option}: variable {}", short(name))

@@ -35,7 +35,7 @@ use crate::daemon::writes::hub::Hub;
 use crate::daemon::{Failure, Parts};
 use crate::exec::{KillPolicy, LocalConfig, LocalExecutor, Report};
 use crate::store::{
-    Committer, EmbeddedStore, GuestFiles, Reserve, Store, StoreError, StoreSettings,
+    Committer, EmbeddedStore, GuestFiles, Reserve, SpaceCheck, Store, StoreError, StoreSettings,
 };
 
 /// Where the asynchronous work and the processes of plugins run.
@@ -122,7 +122,7 @@ pub(super) fn start_threads(
         ("statedir", state.display().to_string()),
     ]);
     let attributes = Arc::new(attributes);
-    let reserve = Reserve::default();
+    let space = SpaceCheck::new(Reserve::default());
     let audit = Audit::open(records.store().as_ref(), engine.clone(), settings.audited)?;
     audit.start(Cred { userid: owner, owner: true });
     let parts = Parts {
@@ -136,7 +136,7 @@ pub(super) fn start_threads(
         log,
         privacy: Arc::clone(&configuration.privacy),
         configuration,
-        reserve,
+        space,
         limits,
         restart: Notify::new(),
         shutdown: ShutdownRequest::default(),

@@ -129,7 +129,7 @@ pub(super) fn nodes(store: &dyn Store, engine: &mut Engine, log: &Log) -> Result
 pub(super) fn instance_data(store: &dyn Store, engine: &mut Engine) -> Result<(), StoreError> {
     for key in store.list(INSTANCE_DATA)? {
         if let (Some(plugin), Some(value)) =
-            (key.as_str().strip_prefix(INSTANCE_DATA), store.get(&key)?)
+            (key.name().strip_prefix(INSTANCE_DATA), store.get(&key)?)
         {
             engine.restore_instance_data(plugin, &String::from_utf8_lossy(&value));
         }
@@ -140,7 +140,7 @@ pub(super) fn instance_data(store: &dyn Store, engine: &mut Engine) -> Result<()
 /// Restores the resources that plugins retain.
 pub(super) fn kept(store: &dyn Store, engine: &mut Engine, log: &Log) -> Result<(), StoreError> {
     for key in store.list(RETAINED)? {
-        let (Some(of), Some(text)) = (key.as_str().strip_prefix(RETAINED), store.get(&key)?) else {
+        let (Some(of), Some(text)) = (key.name().strip_prefix(RETAINED), store.get(&key)?) else {
             continue;
         };
         if let Err(reason) = engine.restore_retained(of, &String::from_utf8_lossy(&text)) {
@@ -287,7 +287,7 @@ mod tests {
         assert!(!output.exists());
         assert_eq!(store.job_ids().unwrap(), [2]);
         let lost = store.list(Key::LOST_JOB).unwrap();
-        let names: Vec<&str> = lost.iter().map(Key::as_str).collect();
+        let names: Vec<String> = lost.iter().map(Key::to_string).collect();
         let kept = ["eventlog", "guest.output", "jobspec"];
         assert_eq!(names, kept.map(|name| format!("job-lost+found.job.ƒ2.{name}")));
         let lines = log.lines();

@@ -134,7 +134,7 @@ impl Audit {
         if let Value::Object(context) = context {
             with_user.extend(context);
         }
-        let entry = EventEntry { timestamp: now(), name: name.into(), context: Some(with_user) };
+        let entry = EventEntry::new(now(), name, Some(with_user));
         let line = entry.encode();
         // Locked until the line is queued, so that lines are stored in the order of their numbers.
         let mut log = self.lock();

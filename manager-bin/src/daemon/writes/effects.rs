@@ -52,7 +52,7 @@ impl Effector {
         for what in after {
             match what {
                 After::Deliver(deliver) => deliver(),
-                After::Effect(effect) => self.one(effect),
+                After::Effects(effects) => effects.into_iter().for_each(|effect| self.one(effect)),
             }
         }
     }

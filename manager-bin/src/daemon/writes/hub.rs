@@ -4,6 +4,7 @@
 //! The number of events that wait for a slow watcher is bounded. A watcher that falls behind learns that
 //! it missed events, and reads them from the store.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jobtap_core::engine::JobLog;
@@ -41,6 +42,8 @@ pub(in crate::daemon) enum Heard {
 #[derive(Debug, Default)]
 pub(in crate::daemon) struct Hub {
     jobs: Mutex<FxHashMap<JobId, Sender<Published>>>,
+    /// The number of watched jobs, so that without any of them an event costs no lock.
+    watched: AtomicUsize,
     /// Whether the manager ends. It is sent again after each commit.
     commits: watch::Sender<bool>,
 }
@@ -67,7 +70,10 @@ pub(in crate::daemon) struct Subscription {
 impl Hub {
     /// Watches both logs of this job from now on.
     pub(in crate::daemon) fn subscribe(self: &Arc<Self>, id: JobId) -> Subscription {
-        let events = self.lock().entry(id).or_insert_with(|| channel(WAITING).0).subscribe();
+        let mut jobs = self.lock();
+        let events = jobs.entry(id).or_insert_with(|| channel(WAITING).0).subscribe();
+        self.count(&jobs);
+        drop(jobs);
         Subscription { hub: Arc::clone(self), id, events }
     }
 
@@ -79,6 +85,10 @@ impl Hub {
         seq: u64,
         entry: &Arc<EventEntry>,
     ) {
+        // A watcher that subscribes from now on reads the event from the store, since it is durable.
+        if self.watched.load(Ordering::SeqCst) == 0 {
+            return;
+        }
         if let Some(watchers) = self.lock().get(&id) {
             // Sending fails only after the last watcher was dropped and before its job is removed here.
             let _ = watchers.send(Published { log, seq, entry: Arc::clone(entry) });
@@ -98,7 +108,13 @@ impl Hub {
     /// Ends all watches, since the manager ends.
     pub(in crate::daemon) fn close(&self) {
         self.commits.send_replace(true);
-        self.lock().clear();
+        let mut jobs = self.lock();
+        jobs.clear();
+        self.count(&jobs);
+    }
+
+    fn count(&self, jobs: &FxHashMap<JobId, Sender<Published>>) {
+        self.watched.store(jobs.len(), Ordering::SeqCst);
     }
 
     fn lock(&self) -> MutexGuard<'_, FxHashMap<JobId, Sender<Published>>> {
@@ -123,6 +139,7 @@ impl Drop for Subscription {
         // The receiver that is being dropped is still counted.
         if jobs.get(&self.id).is_some_and(|watchers| watchers.receiver_count() <= 1) {
             jobs.remove(&self.id);
+            self.hub.count(&jobs);
         }
     }
 }

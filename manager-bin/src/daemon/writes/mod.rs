@@ -68,8 +68,8 @@ pub(super) fn after_earlier(committer: &Committer, what: impl FnOnce() + Send + 
 /// A key that the store cannot hold.
 pub(crate) fn push_ops(write: Write, ops: &mut Vec<Op>) -> Result<(), KeyError> {
     let op = match write {
-        Write::Append { id, log, seq, line } => {
-            Op::Append { key: Key::job(id.as_u64(), log.key())?, seq, value: line.into_bytes() }
+        Write::Append { id, log, seq, lines } => {
+            Op::Append { key: Key::job(id.as_u64(), log.key())?, seq, value: lines }
         }
         Write::Put { id, key, value } => {
             Op::Put { key: Key::job(id.as_u64(), &key)?, value: value.into_bytes() }

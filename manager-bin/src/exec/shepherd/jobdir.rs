@@ -9,10 +9,11 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Component, Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 
 use jobtap_core::job::{Encoding, JobId};
+use rustix::io::Errno;
 use serde_json::Value;
 
 use super::system_error::plain;
@@ -32,6 +33,17 @@ const ALL: &str = "tmp";
 /// The directory in it to which job directories are moved for removal.
 const ASIDE: &str = "removing";
 
+/// The directory in it with the directories of jobs that have ended and left them as they were made. Other jobs
+/// of the same user get them: to make and to remove a directory takes longer than everything else that a short
+/// job needs, on some file systems by far.
+const SPARE: &str = "spare";
+
+/// How many directories are kept there.
+const MOST_SPARE: usize = 64;
+
+/// The mode of a job's directory as it is made.
+const MODE: u32 = 0o700;
+
 /// The directories of all jobs.
 #[derive(Clone, Debug)]
 pub(super) struct JobDirs(Arc<Inner>);
@@ -41,6 +53,8 @@ struct Inner {
     state: Dir,
     /// The channel to the thread that removes, once it was started.
     remover: Mutex<Option<Sender<()>>>,
+    /// The names in [`SPARE`] that this shepherd has put there.
+    spare: Mutex<Vec<OsString>>,
 }
 
 /// The directory of one job. If it is not removed, the next shepherd removes it when it starts.
@@ -55,7 +69,7 @@ impl JobDirs {
     /// Opens the job directories of a state directory.
     pub(super) fn open(state_dir: &Path) -> io::Result<Self> {
         let state = Dir::open(state_dir)?;
-        Ok(Self(Arc::new(Inner { state, remover: Mutex::new(None) })))
+        Ok(Self(Arc::new(Inner { state, remover: Mutex::default(), spare: Mutex::default() })))
     }
 
     /// Makes a job's directory and writes the job's files there. The error is for the user. Returns `None`
@@ -79,6 +93,9 @@ impl JobDirs {
 
     fn make_dir(&self, name: &OsString) -> io::Result<Dir> {
         let all = self.0.state.make(ALL)?;
+        if let Some(spare) = self.reuse(&all, name) {
+            return Ok(spare);
+        }
         match all.make_new(name) {
             // Left by an earlier launch of the same job, which a killed shepherd did not report.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -87,6 +104,35 @@ impl JobDirs {
             }
             other => other,
         }
+    }
+
+    /// Gives the job a directory that another one has left empty.
+    fn reuse(&self, all: &Dir, name: &OsString) -> Option<Dir> {
+        let kept = self.spare().pop()?;
+        all.sub(SPARE).ok()?.rename(kept, all, name).ok()?;
+        let dir = all.sub(name).ok()?;
+        if is_as_made(&dir, all).unwrap_or(false) {
+            return Some(dir);
+        }
+        // A process that has outlived its job has used it meanwhile.
+        self.put_aside(all, name).ok()?;
+        self.remove_in_the_background();
+        None
+    }
+
+    /// Keeps the directory of a job for another one, if the job has left it as it was made.
+    fn keep(&self, all: &Dir, name: &OsString) -> io::Result<bool> {
+        let mut spare = self.spare();
+        if spare.len() >= MOST_SPARE || !is_as_made(&all.sub(name)?, all)? {
+            return Ok(false);
+        }
+        all.rename(name, &all.make(SPARE)?, name)?;
+        spare.push(name.clone());
+        Ok(true)
+    }
+
+    fn spare(&self) -> MutexGuard<'_, Vec<OsString>> {
+        self.0.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Removes the directories that killed shepherds left. To be called before the first job.
@@ -102,6 +148,9 @@ impl JobDirs {
                 // A directory that can't be moved now is left to the next shepherd.
                 let _ = self.put_aside(&all, &name);
             }
+        }
+        if all.sub(SPARE).is_ok() {
+            let _ = self.put_aside(&all, &SPARE.into());
         }
         if all.sub(ASIDE).is_ok() {
             self.remove_in_the_background();
@@ -149,11 +198,32 @@ impl JobDir {
     /// tries again.
     pub(super) fn remove(self) {
         let Ok(all) = self.dirs.0.state.sub(ALL) else { return };
+        if self.dirs.keep(&all, &self.name).unwrap_or(false) {
+            return;
+        }
         // An empty directory, the usual case, is removed here; the content of others may take long.
         if all.remove_dir(&self.name).is_err() && self.dirs.put_aside(&all, &self.name).is_ok() {
             self.dirs.remove_in_the_background();
         }
     }
+}
+
+/// Whether a directory in `all` has nothing in it, and no other owner, mode, attributes or file system than when it
+/// was made.
+fn is_as_made(dir: &Dir, all: &Dir) -> io::Result<bool> {
+    let (found, parent) = (dir.stat()?, all.stat()?);
+    let own = found.st_uid == rustix::process::geteuid().as_raw() && found.st_gid == parent.st_gid;
+    if !own || found.st_mode & 0o7777 != MODE || found.st_dev != parent.st_dev {
+        return Ok(false);
+    }
+    let mut names = [0; 64];
+    let attributes = match rustix::fs::flistxattr(dir, &mut names) {
+        Err(Errno::OPNOTSUPP) => 0,
+        // There are some, and longer names than fit.
+        Err(Errno::RANGE) => names.len(),
+        other => other?,
+    };
+    Ok(attributes == 0 && dir.names()?.next().is_none())
 }
 
 /// Writes a file of the job into its new directory.
@@ -274,6 +344,75 @@ mod tests {
         let old = dirs.make(&job(json!({"a": {"data": 1}}))).unwrap().unwrap();
         let new = dirs.make(&job(json!({"b": {"data": 1}}))).unwrap().unwrap();
         assert!(!old.path().join("a").exists() && new.path().join("b").exists());
+    }
+
+    fn numbered(id: u64) -> StartJob {
+        StartJob::new(JobId::new(id))
+    }
+
+    fn inode(path: &Path) -> u64 {
+        use std::os::unix::fs::MetadataExt;
+        fs::metadata(path).unwrap().ino()
+    }
+
+    #[test]
+    fn a_directory_that_was_left_as_it_was_made_is_used_again() {
+        let (state, dirs) = state();
+        let first = dirs.make(&numbered(1)).unwrap().unwrap();
+        let (path, known) = (first.path().to_owned(), inode(first.path()));
+        first.remove();
+        assert!(!path.exists(), "the job's directory is gone for others");
+        let second = dirs.make(&numbered(2)).unwrap().unwrap();
+        assert_eq!((inode(second.path()), is_empty(second.path())), (known, true));
+        second.remove();
+        // The next shepherd knows nothing of it.
+        let next = JobDirs::open(state.path()).unwrap();
+        next.sweep();
+        wait_until("spare directories are removed", || {
+            is_empty(&state.path().join("tmp/removing")) && !state.path().join("tmp/spare").exists()
+        });
+    }
+
+    #[test]
+    fn a_directory_that_a_job_has_changed_is_not_used_again() {
+        let (state, dirs) = state();
+        let changes: [fn(&Path); 3] = [
+            |dir| fs::write(dir.join("file"), "").unwrap(),
+            |dir| fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).unwrap(),
+            |dir| {
+                let flags = rustix::fs::XattrFlags::empty();
+                // A file system without attributes has nothing that could be left.
+                if rustix::fs::setxattr(dir, "user.left", b"x", flags).is_err() {
+                    fs::write(dir.join("file"), "").unwrap();
+                }
+            },
+        ];
+        for (change, id) in changes.into_iter().zip(1..) {
+            let dir = dirs.make(&numbered(id)).unwrap().unwrap();
+            change(dir.path());
+            dir.remove();
+            assert!(dirs.spare().is_empty(), "{id}");
+        }
+        wait_until("they are removed", || is_empty(&state.path().join("tmp/removing")));
+    }
+
+    #[test]
+    fn a_spare_directory_that_is_used_meanwhile_is_not_given_away() {
+        let (state, dirs) = state();
+        dirs.make(&numbered(1)).unwrap().unwrap().remove();
+        let spare = state.path().join("tmp/spare").join(JobId::new(1).encode(Encoding::DotHex));
+        fs::write(spare.join("late"), "").unwrap();
+        let next = dirs.make(&numbered(2)).unwrap().unwrap();
+        assert!(is_empty(next.path()));
+        wait_until("it is removed", || is_empty(&state.path().join("tmp/removing")));
+    }
+
+    #[test]
+    fn few_spare_directories_are_kept() {
+        let (_state, dirs) = state();
+        let many: Vec<_> = (1..=100).map(|id| dirs.make(&numbered(id)).unwrap().unwrap()).collect();
+        many.into_iter().for_each(JobDir::remove);
+        assert_eq!(dirs.spare().len(), MOST_SPARE);
     }
 
     #[test]

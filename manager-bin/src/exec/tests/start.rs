@@ -37,7 +37,7 @@ fn log_entries_have_the_contexts_of_rfc_50() {
     let context = |name: &str| {
         let entry = entries.iter().find(|entry| entry.name == name).unwrap();
         assert!(entry.timestamp.as_secs() > 0.0);
-        entry.context.clone().map_or(Value::Null, Value::Object)
+        entry.context.clone().map_or(Value::Null, Value::from)
     };
     assert_eq!(context("init"), Value::Null);
     assert_eq!(context("shell.init"), json!({"service": "shell-1", "leader-rank": 0, "size": 1}));

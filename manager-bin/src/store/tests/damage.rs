@@ -317,7 +317,7 @@ fn repaired_well(
     }
     let mut set_aside = 0;
     for (key, value) in after.iter().filter(|(key, _)| !before.contains_key(key)) {
-        let place = key.as_str().strip_prefix(Key::LOST_JOB);
+        let place = key.name().strip_prefix(Key::LOST_JOB);
         let Some((id, name)) = place.and_then(|place| place.split_once('.')) else {
             panic!("{what}: {key}");
         };

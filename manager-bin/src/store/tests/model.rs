@@ -104,7 +104,7 @@ impl Model {
         assert_eq!(store.list("").unwrap(), keys);
         for prefix in ["job.", "job.0000.0000", "job.ffff.ffff.ffff.ffff.", "jo", "c", "x"] {
             let mut some = keys.clone();
-            some.retain(|key| key.as_str().starts_with(prefix));
+            some.retain(|key| key.starts_with(prefix));
             assert_eq!(store.list(prefix).unwrap(), some);
         }
         for prefix in ["", "jobtap.", "jobtap.job.", "jobtap.job.f", "jobtap.jobs", "x"] {

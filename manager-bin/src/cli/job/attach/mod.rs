@@ -390,10 +390,8 @@ impl Attached {
 
     fn show(&mut self, prefix: &str, event: &EventEntry) {
         self.status.clear();
-        let context = event
-            .context
-            .as_ref()
-            .map(|context: &Map<String, Value>| format!(" {}", Value::Object(context.clone())));
+        let context =
+            event.context.as_ref().map(|context| format!(" {}", Value::from(context.clone())));
         let context = context.unwrap_or_default();
         session::print_message(&format!("{}: {prefix}.{}{context}", self.time(event), event.name));
     }

@@ -10,8 +10,6 @@ use base64::prelude::BASE64_STANDARD;
 use jobtap_core::engine::{Cred, Request, Submission};
 use jobtap_core::job::{Flags, Uid, Urgency};
 use jobtap_core::jobspec::{Jobspec, JobspecError};
-use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use super::{Context, Handle, PendingResponse};
 use crate::daemon::Parts;
@@ -32,7 +30,7 @@ impl Handle for Submit {
 
 /// Refuses new jobs when the store has only room left to record the running ones.
 fn check_space(parts: &Parts) -> Result<(), RpcError> {
-    let checked = parts.reserve.check(parts.records.store().as_ref());
+    let checked = parts.space.check(parts.records.store().as_ref());
     checked.map_err(|error| RpcError::new(ENOSPC, format!("no new jobs are accepted: {error}")))
 }
 
@@ -55,15 +53,16 @@ pub(in crate::daemon) fn submission(
     if cred.userid == Uid::new(0) && !cred.owner {
         return Err(RpcError::new(EINVAL, "submission of jobs as user root not supported"));
     }
-    let (value, signed): (Value, _) = match (signed, jobspec) {
+    let (text, signed) = match (signed, &jobspec) {
         (Some(signed), _) => {
             size::check(size::in_token(&signed), most)?;
-            (parse(&unwrap_signed(&signed, cred)?)?, signed)
+            (Cow::Owned(unwrap_signed(&signed, cred)?), signed)
         }
         (None, Some(jobspec)) => {
-            let text = text_of(&jobspec)?;
+            let text = text_of(jobspec)?;
             size::check(text.len(), most)?;
-            (parse(&text)?, wrap(&text, cred.userid))
+            let signed = wrap(&text, cred.userid);
+            (text, signed)
         }
         (None, None) => {
             return Err(RpcError::proto(format!("{}: 'jobspec' is missing", Submit::TOPIC)));
@@ -71,10 +70,11 @@ pub(in crate::daemon) fn submission(
     };
     let unvalidated =
         cred.owner && Flags::try_from(flags).is_ok_and(|flags| flags.contains(Flags::NOVALIDATE));
-    let jobspec = Jobspec::from_value(value).map_err(|error| match unvalidated {
-        true => RpcError::new(EINVAL, managers_words(&error)),
+    let jobspec = Jobspec::parse(&text).map_err(|error| match (&error, unvalidated) {
+        (JobspecError::Json(_), _) => RpcError::new(EINVAL, format!("jobspec: {error}")),
+        (_, true) => RpcError::new(EINVAL, managers_words(&error)),
         // The error number with which Flux's ingest service passes on refusals of its validator.
-        false => RpcError::new(EPERM, error.to_string()),
+        (_, false) => RpcError::new(EPERM, error.to_string()),
     })?;
     Ok(Submission { jobspec, signed, urgency, flags })
 }
@@ -85,12 +85,12 @@ fn text_of(jobspec: &SentJobspec) -> Result<Cow<'_, str>, RpcError> {
         SentJobspec::Received(text) => Cow::Borrowed(text.get()),
         SentJobspec::Made(value) => Cow::Owned(value.to_string()),
     };
-    if text.starts_with('"') { parse(&text).map(Cow::Owned) } else { Ok(text) }
-}
-
-fn parse<T: DeserializeOwned>(text: &str) -> Result<T, RpcError> {
-    serde_json::from_str(text)
-        .map_err(|error| RpcError::new(EINVAL, format!("jobspec: invalid JSON: {error}")))
+    if !text.starts_with('"') {
+        return Ok(text);
+    }
+    let text = serde_json::from_str(&text);
+    let invalid = |error| RpcError::new(EINVAL, format!("jobspec: invalid JSON: {error}"));
+    text.map(Cow::Owned).map_err(invalid)
 }
 
 /// The refusal of a jobspec that was submitted without validation. One that cannot be read is refused all
@@ -108,7 +108,12 @@ fn managers_words(error: &JobspecError) -> String {
 /// The token that Flux makes of an unsigned jobspec: header, jobspec, and mechanism `none`.
 pub(crate) fn wrap(jobspec: &str, userid: Uid) -> String {
     let header = format!("version\0i1\0userid\0i{}\0mechanism\0snone\0", userid.as_u32());
-    format!("{}.{}.none", BASE64_STANDARD.encode(header), BASE64_STANDARD.encode(jobspec))
+    let mut token = String::with_capacity((header.len() + jobspec.len()) * 4 / 3 + 16);
+    BASE64_STANDARD.encode_string(header, &mut token);
+    token.push('.');
+    BASE64_STANDARD.encode_string(jobspec, &mut token);
+    token.push_str(".none");
+    token
 }
 
 /// The jobspec in a token; `None` if the text is no token.
@@ -151,8 +156,8 @@ fn signer(header: &[u8]) -> Option<Uid> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::json;
     use serde_json::value::to_raw_value;
+    use serde_json::{Value, json};
 
     use super::*;
 

@@ -1,6 +1,7 @@
 //! `job-info.lookup`: stored keys of a job, on demand with the later updates applied.
 
 use jobtap_core::engine::{Cred, JobLog};
+use jobtap_core::eventlog::Context;
 use jobtap_core::jobspec::Jobspec;
 use serde_json::{Map, Value};
 
@@ -65,7 +66,7 @@ fn current_resources(stored: &str, log: &MainLog) -> Result<String, RpcError> {
     Ok(resources.to_string())
 }
 
-fn contexts<'a>(log: &'a MainLog, name: &str) -> Vec<&'a Map<String, Value>> {
+fn contexts<'a>(log: &'a MainLog, name: &str) -> Vec<&'a Context> {
     let named = log.events.iter().filter(|event| event.name == name);
     named.filter_map(|event| event.context.as_ref()).collect()
 }

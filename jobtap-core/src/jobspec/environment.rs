@@ -1,0 +1,271 @@
+//! The environment of a submitted jobspec, which is kept as its text.
+//!
+//! It is most of the document, and few policies look at it: the manager stores it with the signed request and
+//! drops it. So a submission is parsed without it, and the environment is parsed when something asks for it.
+
+use std::fmt;
+use std::sync::OnceLock;
+
+use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Number, Value};
+
+/// Where it stands in the document.
+const PATH: [&str; 3] = ["attributes", "system", "environment"];
+/// The same with periods.
+const DOTTED: &str = "attributes.system.environment";
+
+/// A document with an environment, of which no part was asked for yet that only the whole of it has.
+pub(super) struct WithEnvironment {
+    text: Box<str>,
+    document: OnceLock<Box<Value>>,
+}
+
+/// Parses a jobspec without its environment. The second value has the whole; it is `None` if there is no
+/// environment, or a malformed one, which stays for the validation to refuse it.
+///
+/// # Errors
+/// The text isn't JSON.
+pub(super) fn split(text: &str) -> serde_json::Result<(Value, Option<WithEnvironment>)> {
+    let mut left_out = false;
+    let mut parser = serde_json::Deserializer::from_str(text);
+    let parsed = Level { path: &PATH, left_out: &mut left_out }.deserialize(&mut parser);
+    match parsed.and_then(|value| parser.end().map(|()| value)) {
+        Ok(value) if left_out => {
+            Ok((value, Some(WithEnvironment { text: text.into(), document: OnceLock::new() })))
+        }
+        Ok(value) => Ok((value, None)),
+        // Of a variable that is no text, or of what isn't JSON: the parser has words for that.
+        Err(_) => Ok((serde_json::from_str(text)?, None)),
+    }
+}
+
+impl WithEnvironment {
+    /// The whole document.
+    pub(super) fn document(&self) -> &Value {
+        // It was parsed before, but for the environment, which is JSON too.
+        self.document.get_or_init(|| serde_json::from_str(&self.text).unwrap_or_default())
+    }
+
+    /// The variables.
+    pub(super) fn variables(&self) -> Option<&Map<String, Value>> {
+        let [attributes, system, environment] = PATH;
+        self.document().get(attributes)?.get(system)?.get(environment)?.as_object()
+    }
+}
+
+/// Whether the value at this path, or a part of it, may be the environment.
+pub(super) fn concerns(path: &str) -> bool {
+    DOTTED.starts_with(path) || path.starts_with(DOTTED)
+}
+
+/// A value of the document, at the end of whose path the environment is.
+struct Level<'f> {
+    /// The keys from here to the environment.
+    path: &'static [&'static str],
+    /// Whether an environment was left out.
+    left_out: &'f mut bool,
+}
+
+impl<'de> DeserializeSeed<'de> for Level<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        // If a key occurs twice its last value counts.
+        *self.left_out = false;
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Level<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any valid JSON value")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut members = Map::new();
+        while let Some(key) = access.next_key::<String>()? {
+            match self.path {
+                [last] if key == *last => {
+                    let Variables = access.next_value()?;
+                    *self.left_out = true;
+                }
+                [next, path @ ..] if key == *next => {
+                    let left_out = &mut *self.left_out;
+                    let value = access.next_value_seed(Level { path, left_out })?;
+                    members.insert(key, value);
+                }
+                _ => {
+                    members.insert(key, access.next_value()?);
+                }
+            }
+        }
+        Ok(members.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut elements = Vec::new();
+        while let Some(element) = access.next_element()? {
+            elements.push(element);
+        }
+        Ok(Value::Array(elements))
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+}
+
+/// An object whose members are texts or null, for a check that keeps nothing of it.
+struct Variables;
+
+impl<'de> Deserialize<'de> for Variables {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+
+        impl<'de> Visitor<'de> for Members {
+            type Value = Variables;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Variables, A::Error> {
+                while access.next_entry::<TextOrNull, TextOrNull>()?.is_some() {}
+                Ok(Variables)
+            }
+        }
+
+        deserializer.deserialize_map(Members)
+    }
+}
+
+struct TextOrNull;
+
+impl<'de> Deserialize<'de> for TextOrNull {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+
+        impl Visitor<'_> for Text {
+            type Value = TextOrNull;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text or null")
+            }
+
+            fn visit_str<E: Error>(self, _: &str) -> Result<TextOrNull, E> {
+                Ok(TextOrNull)
+            }
+
+            fn visit_unit<E: Error>(self) -> Result<TextOrNull, E> {
+                Ok(TextOrNull)
+            }
+        }
+
+        deserializer.deserialize_any(Text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    /// The text is read as by a parser that knows nothing of the environment.
+    fn reads_the_same(text: &str) -> Option<WithEnvironment> {
+        let (rest, environment) = split(text).unwrap();
+        let whole = environment.as_ref().map_or(&rest, WithEnvironment::document);
+        let plain: Value = serde_json::from_str(text).unwrap();
+        assert_eq!(whole.to_string(), plain.to_string());
+        if environment.is_some() {
+            assert_eq!(rest.pointer("/attributes/system/environment"), None);
+        }
+        environment
+    }
+
+    #[test]
+    fn the_environment_is_left_out_until_it_is_asked_for() {
+        let text = r#"{"a":1,"attributes":{"x":[1.5,-2,true,null,"t"],"system":{"duration":0,
+            "environment":{"HOME":"/home/\"u","OLD":null},"cwd":"/"}},"version":1}"#;
+        let environment = reads_the_same(text).unwrap();
+        let variables = environment.variables().cloned().map(Value::Object);
+        assert_eq!(variables, Some(json!({"HOME": "/home/\"u", "OLD": null})));
+    }
+
+    #[test]
+    fn a_malformed_environment_stays_in_the_document() {
+        for environment in ["{\"A\":1}", "{\"A\":{}}", "[]", "5", "\"x\"", "null"] {
+            let text = format!(r#"{{"attributes":{{"system":{{"environment":{environment}}}}}}}"#);
+            assert!(reads_the_same(&text).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn of_a_key_that_occurs_twice_the_last_value_counts() {
+        let with = |members: &str| format!(r#"{{"attributes":{{"system":{members}}}}}"#);
+        let first = with(r#"{"environment":{"A":"1"},"x":0,"environment":{"B":"2"}}"#);
+        let variables = reads_the_same(&first).unwrap().variables().cloned();
+        assert_eq!(variables.map(Value::Object), Some(json!({"B": "2"})));
+        for lost in [
+            r#"{"attributes":{"system":{"environment":{"A":"1"}},"system":{}}}"#,
+            r#"{"attributes":{"system":{"environment":{"A":"1"}}},"attributes":5}"#,
+        ] {
+            assert!(reads_the_same(lost).is_none(), "{lost}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_json_is_refused_with_the_parsers_words() {
+        for text in ["", "{", "{}x", r#"{"attributes":{"system":{"environment":{"A":}}}}"#, "nul"] {
+            let plain = serde_json::from_str::<Value>(text).unwrap_err().to_string();
+            assert_eq!(split(text).err().map(|error| error.to_string()), Some(plain), "{text}");
+        }
+    }
+
+    #[test]
+    fn paths_above_and_below_the_environment_concern_it() {
+        for path in ["attributes", "attributes.system", DOTTED, "attributes.system.environment.A"] {
+            assert!(concerns(path), "{path}");
+        }
+        assert!(!concerns("attributes.system.queue") && !concerns("attributes.user"));
+    }
+
+    proptest! {
+        #[test]
+        fn a_document_with_any_environment_reads_the_same(
+            variables in prop::collection::btree_map(".{0,8}", prop::option::of(".{0,20}"), 0..6),
+            before in 0usize..3,
+        ) {
+            let mut system: Map<String, Value> =
+                (0..before).map(|n| (format!("k{n}"), n.into())).collect();
+            system.insert("environment".to_owned(), json!(variables));
+            system.insert("last".to_owned(), Value::Null);
+            let text = json!({"attributes": {"system": system}}).to_string();
+            prop_assert!(reads_the_same(&text).is_some());
+        }
+    }
+}
