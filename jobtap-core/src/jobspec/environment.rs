@@ -15,14 +15,14 @@ const PATH: [&str; 3] = ["attributes", "system", "environment"];
 /// The same with periods.
 const DOTTED: &str = "attributes.system.environment";
 
-/// A document with an environment, of which no part was asked for yet that only the whole of it has.
+/// A document with an environment, as its text. It is parsed as a whole when something asks for the environment.
 pub(super) struct WithEnvironment {
     text: Box<str>,
     document: OnceLock<Box<Value>>,
 }
 
-/// Parses a jobspec without its environment. The second value has the whole; it is `None` if there is no
-/// environment, or a malformed one, which stays for the validation to refuse it.
+/// Parses a jobspec without its environment. The second value has the whole document; it is `None` if there is no
+/// environment. A malformed environment isn't left out, so that the validation refuses it.
 ///
 /// # Errors
 /// The text isn't JSON.
@@ -35,7 +35,7 @@ pub(super) fn split(text: &str) -> serde_json::Result<(Value, Option<WithEnviron
             Ok((value, Some(WithEnvironment { text: text.into(), document: OnceLock::new() })))
         }
         Ok(value) => Ok((value, None)),
-        // Of a variable that is no text, or of what isn't JSON: the parser has words for that.
+        // A variable isn't a text, which the validation refuses, or the document isn't JSON: this gives the error.
         Err(_) => Ok((serde_json::from_str(text)?, None)),
     }
 }

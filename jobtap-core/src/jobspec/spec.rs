@@ -492,7 +492,7 @@ struct Facts {
     constraints: Option<Box<Value>>,
     /// Boxed, since few jobs want one.
     warning: Option<Box<(Signal, f64)>>,
-    /// A text: it takes a tenth of the memory of a JSON value, and is read once.
+    /// As text, which takes less memory than a JSON value: it is read once, when the job starts.
     simulation: Option<Box<str>>,
 }
 

@@ -7,14 +7,15 @@ use jobtap_core::engine::{Cred, Effect, Submission};
 use serde_json::Value;
 
 use super::server::request_lines;
+use super::services::Handle;
 use super::services::ingest::{self, size};
 use super::services::journal::Journal;
 use super::writes::effects;
 use super::writes::hub::Hub;
+use crate::rpc::RpcError;
 use crate::rpc::message::Response;
 use crate::rpc::service::Service;
 use crate::rpc::services::ingest::Submit;
-use crate::rpc::{RpcError, payload};
 
 /// The submission in a line that a client has sent.
 ///
@@ -22,7 +23,7 @@ use crate::rpc::{RpcError, payload};
 /// As the manager responds to the line.
 pub(crate) fn decode(line: &[u8], cred: Cred) -> Result<Submission, RpcError> {
     let request = request_lines::decode(line).map_err(|refused| refused.error)?;
-    let request: Submit = payload::decode(Submit::TOPIC, &request.payload)?;
+    let request = Submit::decode(Submit::TOPIC, &request.payload)?;
     ingest::submission(request, cred, size::DEFAULT)
 }
 

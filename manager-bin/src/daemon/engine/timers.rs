@@ -113,6 +113,8 @@ fn micros(time: Timestamp) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     fn at(secs: f64) -> Timestamp {
@@ -150,8 +152,11 @@ mod tests {
             });
             fired
         });
+        let set = Instant::now();
         timers.set(TimerId(2), crate::clock::now() + 0.001);
         assert_eq!(fired.join().unwrap(), Some(TimerId(2)));
+        // Otherwise it was found after the longest sleep only.
+        assert!(set.elapsed() < LONGEST_SLEEP / 2);
     }
 
     #[test]

@@ -52,6 +52,14 @@ pub(super) trait Handle: Service {
     /// # Errors
     /// Refusals that do not depend on the engine.
     fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError>;
+
+    /// Reads the payload.
+    ///
+    /// # Errors
+    /// As [`payload::decode`].
+    fn decode(topic: &str, payload: &RawValue) -> Result<Self, RpcError> {
+        payload::decode(topic, payload)
+    }
 }
 
 /// What a handler works with.
@@ -216,7 +224,7 @@ impl Row {
     /// The row of a service of the manager.
     fn of<S: Handle>() -> Self {
         let decode = |topic: &str, payload: &RawValue| -> Result<Box<dyn Decoded>, RpcError> {
-            Ok(Box::new(payload::decode::<S>(topic, payload)?))
+            Ok(Box::new(S::decode(topic, payload)?))
         };
         Self::with::<S>(decode)
     }

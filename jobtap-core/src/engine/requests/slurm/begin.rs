@@ -47,7 +47,7 @@ pub(crate) fn begin_update(
             let described = |jobspec: &Value| JobDescriptor::from_jobspec(jobspec);
             let after = described(new.value());
             let mut descriptor = differing(&described(old.value()), &after);
-            // What the user names is asked for, also if it is so already.
+            // The description has what the user names, even if the job has the same value already.
             let mut rest = new.value().clone();
             updates.keys().for_each(|key| remove(&mut rest, key));
             let named = fields(&differing(&described(&rest), &after));

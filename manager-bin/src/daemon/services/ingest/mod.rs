@@ -10,11 +10,13 @@ use base64::prelude::BASE64_STANDARD;
 use jobtap_core::engine::{Cred, Request, Submission};
 use jobtap_core::job::{Flags, Uid, Urgency};
 use jobtap_core::jobspec::{Jobspec, JobspecError};
+use serde_json::value::RawValue;
 
 use super::{Context, Handle, PendingResponse};
 use crate::daemon::Parts;
 use crate::rpc::RpcError;
 use crate::rpc::errno::{EINVAL, ENOSPC, EPERM};
+use crate::rpc::payload::decode_long;
 use crate::rpc::service::Service;
 use crate::rpc::services::ingest::{SentJobspec, Submit};
 
@@ -25,6 +27,10 @@ impl Handle for Submit {
         check_space(context.parts)?;
         check_limits(context.parts, &submission.jobspec)?;
         context.request(Request::Submit(Box::new(submission)))
+    }
+
+    fn decode(topic: &str, payload: &RawValue) -> Result<Self, RpcError> {
+        decode_long(topic, payload)
     }
 }
 
@@ -165,7 +171,7 @@ mod tests {
     const GUEST: Cred = Cred { userid: Uid::new(1001), owner: false };
 
     fn decode(payload: &Value, cred: Cred) -> Result<Submission, RpcError> {
-        let request = crate::rpc::payload::decode(Submit::TOPIC, &to_raw_value(payload).unwrap())?;
+        let request = Submit::decode(Submit::TOPIC, &to_raw_value(payload).unwrap())?;
         submission(request, cred, size::DEFAULT)
     }
 
