@@ -55,7 +55,7 @@ pub trait TestHost {
     /// If there is no such job.
     fn jobspec(&self, id: JobId) -> Value;
 
-    /// The names of the events of a job. In Slurm there are none.
+    /// The names of the events of a job. Slurm has no events: the list is empty there.
     fn events(&self, id: JobId) -> Vec<String>;
 
     /// Gives a job its resources, and runs the prologs of plugins. It does nothing in a job_submit plugin of

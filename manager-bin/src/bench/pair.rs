@@ -136,7 +136,7 @@ fn command(binary: &Path, part: Part, wanted: &Wanted) -> Command {
     command
 }
 
-/// The report that a binary printed, or why there is none.
+/// The report that a binary printed, or why it printed no report.
 fn read(output: Output) -> Result<Report, String> {
     if !output.success {
         let last = output.err.lines().rev().find(|line| !line.trim().is_empty());

@@ -50,7 +50,7 @@ pub(super) fn measure(jobs: u64) -> Result<Found, BenchError> {
     stage("engine", times.engine - plugins, "the engine with one plugin, events as text included");
     stage("encode", times.encode, "from what the engine wants stored to operations of the store");
     stage("store", times.store, "commits, and the store's own threads");
-    stage("publish", times.publish, "events to watchers, of which there are none, and the answer");
+    stage("publish", times.publish, "publishing events while nothing is watched, and the answer");
     let sum = times.decode + times.engine + times.encode + times.store + times.publish;
     let text = "their sum; throughput.cpu has wake-ups and sockets, too";
     stage("sum", sum, text);

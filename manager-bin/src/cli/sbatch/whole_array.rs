@@ -33,8 +33,8 @@ pub(super) async fn others(client: &Client, dependencies: &[Value]) -> Vec<Value
     all
 }
 
-/// A dependency that follows from the array. With a key of its own it is none that the user has asked for: plugins
-/// of Slurm don't see it.
+/// A dependency that follows from the array, and that the user has not asked for. Its additional key tells the two
+/// apart: plugins of Slurm don't see it.
 pub(super) fn additional(scheme: &str, value: &str) -> Value {
     json!({"scheme": scheme, "value": value, "array": true})
 }
