@@ -57,12 +57,6 @@ impl Context {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
-
-    /// A copy as a map.
-    #[must_use]
-    pub fn to_map(&self) -> Map<String, Value> {
-        self.clone().into()
-    }
 }
 
 /// The members of an event that the manager posts.
@@ -170,8 +164,7 @@ mod tests {
         let read: Context = serde_json::from_str(r#"{"z":1,"a":2,"z":3}"#).unwrap();
         assert_eq!(serde_json::to_string(&read).unwrap(), r#"{"z":3,"a":2}"#);
         assert_eq!((&read["a"], &read["b"]), (&json!(2), &Value::Null));
-        assert_eq!(Value::from(read.clone()), json!({"z": 3, "a": 2}));
-        assert_eq!(read.to_map().len(), 2);
+        assert_eq!(Value::from(read), json!({"z": 3, "a": 2}));
     }
 
     #[test]
