@@ -96,7 +96,16 @@ fn check_place(plugin: &PluginEntry, base: &Path) -> Result<(), BuildError> {
             BuildError::refused(format!("{place}: {}: {error}", file.display()))
         })?;
         let name = table.get("package").and_then(|package| package.get("name")?.as_str());
+        // Cargo would look for the workspace above the generated crate, and could find another one there.
+        let has_workspace = requirement::workspace_root(&base.join(path)).is_some();
         return match name {
+            Some(name)
+                if name == plugin.name && requirement::inherits(&table) && !has_workspace =>
+            {
+                Err(BuildError::refused(format!(
+                    "{place}: its Cargo.toml takes values from a workspace that it is not in: name the crate at its place in the workspace, or write the values into its Cargo.toml"
+                )))
+            }
             Some(name) if name == plugin.name => Ok(()),
             Some(name) => Err(BuildError::refused(format!(
                 "{place}: the crate at {} is named {name:?}: write name = {name:?}",

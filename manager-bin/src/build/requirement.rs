@@ -86,8 +86,29 @@ fn manifest(directory: &Path) -> Option<toml::Table> {
 /// Returns the root of a crate's workspace, which may be the crate itself.
 pub(super) fn workspace_root(directory: &Path) -> Option<PathBuf> {
     let directory = std::fs::canonicalize(directory).ok()?;
-    let is_root = |path: &&Path| manifest(path).is_some_and(|t| t.contains_key("workspace"));
+    let is_root = |path: &&Path| {
+        let table = manifest(path);
+        let workspace = table.as_ref().and_then(|table| table.get("workspace"));
+        workspace.is_some_and(|workspace| !excludes(workspace, path, &directory))
+    };
     directory.ancestors().find(is_root).map(Path::to_path_buf)
+}
+
+/// Returns whether a workspace at `root` excludes a directory.
+fn excludes(workspace: &toml::Value, root: &Path, directory: &Path) -> bool {
+    let excluded = workspace.get("exclude").and_then(toml::Value::as_array);
+    let mut excluded = excluded.into_iter().flatten().filter_map(toml::Value::as_str);
+    excluded.any(|excluded| directory.starts_with(root.join(excluded)))
+}
+
+/// Returns whether a crate's manifest takes values from a workspace.
+pub(super) fn inherits(manifest: &toml::Table) -> bool {
+    manifest.iter().any(|(key, value)| match value {
+        toml::Value::Boolean(from_workspace) => key == "workspace" && *from_workspace,
+        // What is in `package.metadata` belongs to other tools.
+        toml::Value::Table(table) => key != "metadata" && inherits(table),
+        _ => false,
+    })
 }
 
 /// Returns whether a crate's manifest refers to directories outside of its own.

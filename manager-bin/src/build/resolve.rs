@@ -105,12 +105,6 @@ fn failed(text: &str, plan: &Plan, locked: bool) -> BuildError {
         [" ", "`"].iter().any(|end| text.contains(&format!("`{}{end}", entry.name)))
     };
     match plan.manifest.plugins.iter().find(named) {
-        Some(entry) if text.contains("failed to find a workspace root") => {
-            BuildError::refused(format!(
-                "plugin {:?}: its Cargo.toml takes values from a workspace that it is not in: name the crate at its place in the workspace, or write the values into its Cargo.toml",
-                entry.name
-            ))
-        }
         Some(entry) => BuildError::refused(format!(
             "plugin {:?}: look at its `name`, `version`, `registry` and `features` in the manifest: cargo can't find what they ask for:\n{text}",
             entry.name
