@@ -80,6 +80,31 @@ impl Jobspec {
     pub fn parse(text: &str) -> Result<Self, JobspecError> {
         let (value, environment) =
             environment::split(text).map_err(|error| JobspecError::Json(error.to_string()))?;
+        Self::submitted(value, environment)
+    }
+
+    /// Reads and validates a jobspec at the beginning of a text, and returns what follows it. For messages that
+    /// contain a jobspec: one pass over the text finds the end of the jobspec and reads it.
+    ///
+    /// ```
+    /// use jobtap_core::jobspec::{Jobspec, JobspecBuilder};
+    ///
+    /// let message = format!("{},16", JobspecBuilder::new(["hostname"]).to_value());
+    /// let (jobspec, rest) = Jobspec::parse_first(&message)?;
+    /// assert_eq!(jobspec.display_name(), "hostname");
+    /// assert_eq!(rest, ",16");
+    /// # Ok::<(), jobtap_core::jobspec::JobspecError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse). Of a malformed environment the message names only the offset in the text.
+    pub fn parse_first(text: &str) -> Result<(Self, &str), JobspecError> {
+        let (value, environment, rest) = environment::split_first(text)
+            .map_err(|error| JobspecError::Json(error.to_string()))?;
+        Ok((Self::submitted(value, environment)?, rest))
+    }
+
+    fn submitted(value: Value, environment: Option<WithEnvironment>) -> Result<Self, JobspecError> {
         let counts = validate(&value)?;
         let environment = environment.map(Box::new);
         let document = Document { environment, ..Document::new(value, counts, true) };
