@@ -45,6 +45,7 @@ chapters! {
     resources = "resources.md";
     records = "records.md";
     trust = "trust.md";
+    threat_model = "threat-model.md";
     performance = "performance.md";
     flux_commands = "flux-commands.md";
     custom_managers = "custom-managers.md";

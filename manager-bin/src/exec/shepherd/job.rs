@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::AbortHandle;
 
+use super::actor::Actor;
 use super::input::JobInput;
 use super::jobdir::JobDir;
 use super::options::ExitOptions;
@@ -60,6 +61,8 @@ struct Exit {
 pub(super) struct Launch {
     pub(super) start: StartJob,
     pub(super) limits: TaskLimits,
+    /// The user as whom its files are opened and its tasks run.
+    pub(super) actor: Actor,
     /// How far it has come; `None` while no file was made and no task started, because the job is being
     /// claimed or waits for its turn.
     pub(super) stage: Option<Stage>,

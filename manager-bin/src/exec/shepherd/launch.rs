@@ -11,6 +11,7 @@ use jobtap_core::job::{Encoding, JobId};
 use rustix::process::Signal;
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::actor::Actor;
 use super::capture;
 use super::claims::Claimed;
 use super::input::JobInput;
@@ -50,7 +51,9 @@ impl Shepherd {
         job.log("init", None);
         job.log("starting", None);
         match mapped.and_then(|()| self.begin(&start, &mut job)) {
-            Ok(limits) => job.launch = Some(Box::new(Launch { start, limits, stage: None })),
+            Ok((limits, actor)) => {
+                job.launch = Some(Box::new(Launch { start, limits, actor, stage: None }));
+            }
             Err(note) => job.fail(note),
         }
         self.jobs.insert(id, job);
@@ -74,20 +77,17 @@ impl Shepherd {
         let _ = outbox.send(ShepherdMessage::Event(ExecEvent::Released { id }));
     }
 
-    /// Requests the job's claim, and accepts input for the job from now on. Returns the limits of its tasks.
-    /// The error is for the user.
-    fn begin(&self, start: &StartJob, job: &mut Job) -> Result<TaskLimits, String> {
-        let own = rustix::process::geteuid().as_raw();
-        if start.userid != own {
-            return Err(format!("cannot run a job of user {} as user {own}", start.userid));
-        }
+    /// Requests the job's claim, and accepts input for the job from now on. Returns the limits of its tasks
+    /// and the user as whom they run. The error is for the user.
+    fn begin(&self, start: &StartJob, job: &mut Job) -> Result<(TaskLimits, Actor), String> {
+        let actor = Actor::of(start)?;
         if IoOptions::parse(&start.shell_options)?.input == Input::Service {
             job.input = Some(self.make_input(start)?);
         }
         job.exit_options = ExitOptions::parse(&start.shell_options)?;
         let limits = TaskLimits::parse(&start.shell_options, self.open_files)?;
         self.claims.claim(start.id)?;
-        Ok(limits)
+        Ok((limits, actor))
     }
 
     fn make_input(&self, start: &StartJob) -> Result<JobInput, String> {
@@ -149,17 +149,17 @@ impl Shepherd {
     /// if it is complete. The error is for the user.
     fn launch_slice(&mut self, launch: Launch, job: &mut Job) -> Result<Option<Launch>, String> {
         let until = Instant::now() + SLICE;
-        let Launch { mut start, limits, stage } = launch;
+        let Launch { mut start, limits, actor, stage } = launch;
         if stage.is_none() {
-            job.dir = self.job_dirs.make(&start)?;
+            job.dir = self.job_dirs.make(&start, &actor)?;
             start.tmpdir = job.dir.as_ref().map(|dir| dir.path().to_owned());
         }
-        let launcher = Launcher::new(&start, &limits, &self.nonce, self.open_files);
+        let launcher = Launcher::new(&start, &limits, &actor, (&self.nonce, self.open_files));
         let mut stage = match stage {
             Some(stage) => stage,
             None => {
                 launcher.check()?;
-                self.open_files(&start, &limits, job)?
+                self.open_files(&start, &limits, &actor, job)?
             }
         };
         loop {
@@ -206,7 +206,7 @@ impl Shepherd {
                     // Writes the entries about the prepared files, so that they don't gather in memory.
                     io.flush_log().map_err(cannot_write)?;
                 }
-                return Ok(Some(Launch { start, limits, stage: Some(stage) }));
+                return Ok(Some(Launch { start, limits, actor, stage: Some(stage) }));
             }
         }
     }
@@ -216,9 +216,10 @@ impl Shepherd {
         &self,
         start: &StartJob,
         limits: &TaskLimits,
+        actor: &Actor,
         job: &mut Job,
     ) -> Result<Stage, String> {
-        let io = JobIo::create(start, &self.state_dir)?;
+        let io = JobIo::create(start, actor, &self.state_dir)?;
         for warning in limits.warnings() {
             io.warn("rlimit", &warning);
         }

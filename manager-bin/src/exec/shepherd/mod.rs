@@ -17,6 +17,8 @@
 //! Tasks are started and reaped in that loop too, so that a process is never reaped before it is
 //! registered. A job of many tasks is started in slices, between which the loop handles other messages.
 
+mod actor;
+mod before_exec;
 mod capture;
 mod claims;
 mod connection;

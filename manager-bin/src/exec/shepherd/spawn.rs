@@ -1,14 +1,19 @@
 //! Starts a job's tasks.
 
+use std::ffi::CString;
 use std::io::{self, PipeWriter};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
-use rustix::fs::{Access, access};
+use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 use rustix::process::Pid;
 
+use super::actor::Actor;
+use super::before_exec::BeforeExec;
 use super::placement::place;
 use super::rlimits::TaskLimits;
 use super::system_error::plain;
@@ -41,6 +46,7 @@ pub(super) struct Spawned {
 pub(super) struct Launcher<'a> {
     job: &'a StartJob,
     limits: &'a TaskLimits,
+    actor: &'a Actor,
     program: Result<PathBuf, Errno>,
     env: Vec<(String, String)>,
     open_files: &'a OpenFiles,
@@ -51,8 +57,8 @@ impl<'a> Launcher<'a> {
     pub(super) fn new(
         job: &'a StartJob,
         limits: &'a TaskLimits,
-        nonce: &str,
-        open_files: &'a OpenFiles,
+        actor: &'a Actor,
+        (nonce, open_files): (&str, &'a OpenFiles),
     ) -> Self {
         let id = f58_for(job);
         let nnodes = job.nodes.len().max(1);
@@ -65,20 +71,23 @@ impl<'a> Launcher<'a> {
                 env.push((format!("{prefix}_JOB_TMPDIR"), dir.display().to_string()));
             }
         }
-        Self { job, limits, program: find_program(job), env, open_files }
+        let program = actor.act(|| find_program(job));
+        let program = program
+            .unwrap_or_else(|error| Err(Errno::from_io_error(&error).unwrap_or(Errno::PERM)));
+        Self { job, limits, actor, program, env, open_files }
     }
 
     /// Checks the working directory: the error of a failed start would not name it.
     pub(super) fn check(&self) -> Result<(), String> {
         let cwd = &self.job.cwd;
-        let usable = std::fs::metadata(cwd).and_then(|found| {
-            if found.is_dir() {
-                Ok(access(cwd, Access::EXEC_OK)?)
+        let usable = || {
+            if std::fs::metadata(cwd)?.is_dir() {
+                Ok(may_execute(cwd)?)
             } else {
                 Err(Errno::NOTDIR.into())
             }
-        });
-        usable.map_err(|error| {
+        };
+        self.actor.act(usable).flatten().map_err(|error| {
             format!("cannot use working directory {}: {}", cwd.display(), plain(&error))
         })
     }
@@ -120,7 +129,6 @@ impl<'a> Launcher<'a> {
         let job = self.job;
         command
             .args(job.command.iter().skip(1).map(|word| render(word, job, rank)))
-            .current_dir(&self.job.cwd)
             .env_clear()
             .envs(self.job.env.iter().map(|(name, value)| (name, value)))
             .envs(self.env.iter().map(|(name, value)| (name, value)))
@@ -133,7 +141,15 @@ impl<'a> Launcher<'a> {
             .stdin(stdin)
             .stdout(stdout)
             .stderr(stderr);
-        self.limits.apply(&mut command);
+        let mut before = BeforeExec { limits: self.limits.changed().to_vec(), user: None };
+        match self.actor.other() {
+            None => drop(command.current_dir(&job.cwd)),
+            Some(identity) => {
+                let directory = CString::new(job.cwd.as_os_str().as_bytes())?;
+                before.user = Some((Arc::clone(identity), directory));
+            }
+        }
+        before.apply(&mut command);
         let child = self.open_files.lowered(|| command.spawn())?;
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| io::Error::from(Errno::SRCH))?;
@@ -169,12 +185,17 @@ fn find_program(job: &StartJob) -> Result<PathBuf, Errno> {
         if !candidate.is_file() {
             continue;
         }
-        match access(&candidate, Access::EXEC_OK) {
+        match may_execute(&candidate) {
             Ok(()) => return Ok(candidate),
             Err(errno) => outcome = Err(errno),
         }
     }
     outcome
+}
+
+/// Whether the effective user may enter a directory or execute a file.
+fn may_execute(path: &Path) -> Result<(), Errno> {
+    accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS)
 }
 
 /// Sorts errors by their cause: the command, or the system.
@@ -195,8 +216,6 @@ fn spawn_error(name: &str, error: &io::Error) -> SpawnError {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     fn job(command: &str, path: Option<&str>) -> StartJob {
