@@ -43,6 +43,7 @@ chapters! {
     restart = "restart.md";
     order = "order.md";
     resources = "resources.md";
+    batch = "batch.md";
     records = "records.md";
     trust = "trust.md";
     threat_model = "threat-model.md";

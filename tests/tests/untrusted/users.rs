@@ -174,6 +174,7 @@ fn files_of_a_job_are_opened_as_its_submitter() {
         (vec![&per_task, "-n2", "true"], "cannot open output file"),
         (vec![&input, "cat"], "cannot open input file"),
         (vec![&cwd, "true"], "cannot use working directory"),
+        (vec![&format!("--taskmap=hostfile:{}", adas("in")), "true"], "failed to map tasks"),
         (vec![&adas("tool")], "start failed"),
     ] {
         let output = site.run(&m, EVE, &args);

@@ -32,6 +32,7 @@ mod message;
 mod options;
 mod output;
 mod placement;
+mod pmi;
 mod reap;
 mod rlimits;
 mod spawn;
@@ -201,6 +202,11 @@ impl Shepherd {
             Message::ExitTimeout { id } => {
                 if let Some(job) = self.jobs.get_mut(&id) {
                     job.exit_timed_out();
+                }
+            }
+            Message::Aborted { id, rank, code } => {
+                if let Some(job) = self.jobs.get_mut(&id) {
+                    job.aborted(rank, code);
                 }
             }
             Message::GiveUp { id } => self.give_up(id),

@@ -2,6 +2,7 @@
 
 use std::ffi::CString;
 use std::io::{self, PipeWriter};
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -11,10 +12,12 @@ use std::sync::Arc;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 use rustix::process::Pid;
+use tokio::task::AbortHandle;
 
 use super::actor::Actor;
 use super::before_exec::BeforeExec;
 use super::placement::place;
+use super::pmi::{self, Pmi};
 use super::rlimits::TaskLimits;
 use super::system_error::plain;
 use super::taskio::{Capture, JobIo, TaskFiles, TaskIo};
@@ -40,6 +43,8 @@ pub(super) struct Spawned {
     pub(super) pid: Pid,
     pub(super) captures: Vec<Capture>,
     pub(super) input: Option<PipeWriter>,
+    /// The work to serve the task's PMI socket.
+    pub(super) pmi: Option<AbortHandle>,
 }
 
 /// Starts the tasks of one job.
@@ -47,6 +52,7 @@ pub(super) struct Launcher<'a> {
     job: &'a StartJob,
     limits: &'a TaskLimits,
     actor: &'a Actor,
+    pmi: Option<&'a Pmi>,
     program: Result<PathBuf, Errno>,
     env: Vec<(String, String)>,
     open_files: &'a OpenFiles,
@@ -58,6 +64,7 @@ impl<'a> Launcher<'a> {
         job: &'a StartJob,
         limits: &'a TaskLimits,
         actor: &'a Actor,
+        pmi: Option<&'a Pmi>,
         (nonce, open_files): (&str, &'a OpenFiles),
     ) -> Self {
         let id = f58_for(job);
@@ -74,7 +81,7 @@ impl<'a> Launcher<'a> {
         let program = actor.act(|| find_program(job));
         let program = program
             .unwrap_or_else(|error| Err(Errno::from_io_error(&error).unwrap_or(Errno::PERM)));
-        Self { job, limits, actor, program, env, open_files }
+        Self { job, limits, actor, pmi, program, env, open_files }
     }
 
     /// Checks the working directory: the error of a failed start would not name it.
@@ -130,7 +137,7 @@ impl<'a> Launcher<'a> {
         command
             .args(job.command.iter().skip(1).map(|word| render(word, job, rank)))
             .env_clear()
-            .envs(self.job.env.iter().map(|(name, value)| (name, value)))
+            .envs(own_environment(job))
             .envs(self.env.iter().map(|(name, value)| (name, value)))
             .envs(expanded(job).map(|(name, text)| (name, render(text, job, rank))))
             .env("FLUX_TASK_RANK", &number)
@@ -150,11 +157,28 @@ impl<'a> Launcher<'a> {
             }
         }
         before.apply(&mut command);
+        // Dropped when the task has inherited its end.
+        let (_theirs, pmi) = match self.pmi.map(|pmi| pmi.connect(rank)).transpose()? {
+            Some((theirs, serving)) => {
+                command
+                    .env("PMI_FD", theirs.as_raw_fd().to_string())
+                    .env("PMI_RANK", &number)
+                    .env("PMI_SIZE", job.ntasks.to_string());
+                (Some(theirs), Some(serving))
+            }
+            None => (None, None),
+        };
         let child = self.open_files.lowered(|| command.spawn())?;
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| io::Error::from(Errno::SRCH))?;
-        Ok(Spawned { pid, captures, input })
+        Ok(Spawned { pid, captures, input, pmi })
     }
+}
+
+/// The environment as it was submitted, without the PMI of a job that encloses this manager or the submitter.
+fn own_environment(job: &StartJob) -> impl Iterator<Item = (&String, &String)> {
+    let variables = job.env.iter().filter(|(name, _)| !name.starts_with(pmi::PREFIX));
+    variables.map(|(name, value)| (name, value))
 }
 
 /// The environment variables whose values are templates (shell option `env-expand`).
