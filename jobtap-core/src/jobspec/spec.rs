@@ -6,6 +6,7 @@
 //! it is used.
 
 use super::environment::{self, WithEnvironment};
+use super::members::Members;
 use super::validate::validate;
 use super::{Counts, Dependency, JobspecError, path};
 use crate::job::Signal;
@@ -236,7 +237,7 @@ impl Jobspec {
     fn system(&self, key: &str) -> Option<&Value> {
         match self.document.on_loan() {
             Some(lent) => lent.part(&format!("attributes.system.{key}")),
-            None => self.document.parsed().get("attributes")?.get("system")?.get(key),
+            None => self.document.parsed().member("attributes")?.member("system")?.member(key),
         }
     }
 
@@ -523,7 +524,7 @@ struct Facts {
 
 impl Facts {
     fn of(value: &Value, counts: Counts) -> Self {
-        let system = |key: &str| value.get("attributes")?.get("system")?.get(key);
+        let system = |key: &str| value.member("attributes")?.member("system")?.member(key);
         let duration = path::get(value, "attributes.system.duration");
         Self {
             counts,
@@ -531,10 +532,10 @@ impl Facts {
             queue: system("queue").and_then(Value::as_str).map(Into::into),
             constraints: system("constraints").cloned().map(Box::new),
             warning: system("shell")
-                .and_then(|shell| warning(shell.get("options")?.get("signal")?))
+                .and_then(|shell| warning(shell.member("options")?.member("signal")?))
                 .map(Box::new),
             simulation: system("exec")
-                .and_then(|exec| exec.get("test"))
+                .and_then(|exec| exec.member("test"))
                 .and_then(|test| Some(serde_json::to_string(test).ok()?.into())),
         }
     }
@@ -543,8 +544,8 @@ impl Facts {
 /// The signal of the shell option `signal`, and how many seconds before the job's end it is sent.
 fn warning(option: &Value) -> Option<(Signal, f64)> {
     let option = option.as_object()?;
-    let signum = option.get("signum").map_or(Some(SIGUSR1), Value::as_i64)?;
-    let before = option.get("timeleft").map_or(Some(WARNING), Value::as_f64)?;
+    let signum = option.member("signum").map_or(Some(SIGUSR1), Value::as_i64)?;
+    let before = option.member("timeleft").map_or(Some(WARNING), Value::as_f64)?;
     let signal = Signal::from_number(signum)?.sendable().ok()?;
     (before >= 0.0).then_some((signal, before))
 }
