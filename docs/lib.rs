@@ -47,6 +47,7 @@ chapters! {
     trust = "trust.md";
     performance = "performance.md";
     flux_commands = "flux-commands.md";
+    laboratory = "laboratory.md";
     custom_managers = "custom-managers.md";
     slurm = "slurm.md";
     slurm_lua = "slurm-lua.md";
