@@ -43,8 +43,10 @@ chapters! {
     restart = "restart.md";
     order = "order.md";
     resources = "resources.md";
+    batch = "batch.md";
     records = "records.md";
     trust = "trust.md";
+    threat_model = "threat-model.md";
     performance = "performance.md";
     flux_commands = "flux-commands.md";
     laboratory = "laboratory.md";

@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use jobtap_core::engine::Requester;
 
+use crate::exec::Account;
+
 /// Maps user names to numbers and back; each look-up is made once.
 pub(crate) struct Users {
     names: RefCell<HashMap<u32, String>>,
@@ -80,6 +82,22 @@ fn parse_entry(line: &str) -> Option<(&str, u32)> {
     Some((name, uid.parse().ok()?))
 }
 
+/// The number of the group `name`, from `/etc/group` or else from getent(1).
+pub(crate) fn group_number(name: &str) -> Option<u32> {
+    let of = |text: &str| {
+        text.lines().find_map(|line| {
+            let mut fields = line.split(':');
+            (fields.next() == Some(name)).then(|| fields.nth(1)?.parse().ok())?
+        })
+    };
+    let known = of(&std::fs::read_to_string("/etc/group").unwrap_or_default());
+    known.or_else(|| {
+        let mut command = Command::new("getent");
+        command.args(["group", "--", name]).stdin(Stdio::null()).stderr(Stdio::null());
+        of(&String::from_utf8_lossy(&command.output().ok()?.stdout))
+    })
+}
+
 /// How long the system may take to say who a user is, before requests of the user go on without that.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -102,6 +120,36 @@ pub(crate) async fn requester(uid: u32) -> Requester {
     };
     let (name, group, groups) = tokio::time::timeout(PATIENCE, asked).await.unwrap_or_default();
     Requester { name, group, groups, host: Some(host) }
+}
+
+/// The account of a user as whom jobs run; `None` if the system doesn't know the user, or doesn't answer in time.
+pub(crate) async fn account(uid: u32) -> Option<Account> {
+    let asked = async {
+        let passwd = match getent(&["passwd", "--", &uid.to_string()]).await {
+            Ok(text) => text,
+            Err(_) => std::fs::read_to_string("/etc/passwd").unwrap_or_default(),
+        };
+        let (name, gid) = passwd.lines().find_map(|line| entry_of(line, uid))?;
+        let mut groups: Vec<u32> = match getent(&["initgroups", "--", &name]).await {
+            Ok(text) => numbers(&text).collect(),
+            Err(_) => {
+                let text = std::fs::read_to_string("/etc/group").unwrap_or_default();
+                group_lines(&text, &name, gid).map(|(_, number)| number).collect()
+            }
+        };
+        if !groups.contains(&gid) {
+            groups.push(gid);
+        }
+        groups.sort_unstable();
+        groups.dedup();
+        Some(Account { name, gid, groups })
+    };
+    tokio::time::timeout(PATIENCE, asked).await.ok().flatten()
+}
+
+/// The numbers of groups in a line of `getent initgroups`, which begins with the user's name.
+fn numbers(text: &str) -> impl Iterator<Item = u32> {
+    text.split_whitespace().skip(1).filter_map(|word| word.parse().ok())
 }
 
 /// The output of getent(1), which is empty if it finds nothing.
@@ -132,13 +180,22 @@ async fn groups(user: &str, primary: u32) -> Vec<String> {
 
 /// The names of a user's groups in a text of group(5).
 fn groups_in_file(text: &str, user: &str, primary: u32) -> Vec<String> {
-    let of_line = |line: &str| {
+    group_lines(text, user, primary).map(|(name, _)| name.to_owned()).collect()
+}
+
+/// The name and number of each group in a text of group(5) that a user is in.
+fn group_lines<'a>(
+    text: &'a str,
+    user: &'a str,
+    primary: u32,
+) -> impl Iterator<Item = (&'a str, u32)> {
+    text.lines().filter_map(move |line| {
         let fields: Vec<&str> = line.split(':').collect();
         let [name, _, number, members] = fields.as_slice() else { return None };
+        let number = number.parse().ok()?;
         let is_member = members.split(',').any(|member| member == user);
-        (is_member || number.parse() == Ok(primary)).then(|| (*name).to_owned())
-    };
-    text.lines().filter_map(of_line).collect()
+        (is_member || number == primary).then_some((*name, number))
+    })
 }
 
 /// The name and the primary group in a passwd(5) line of this user.
@@ -187,6 +244,15 @@ mod tests {
         let text = "root:x:0:\nusers:x:100:\nchem:x:200:bob,ada\nbio:x:300:adam\nbroken\n";
         assert_eq!(groups_in_file(text, "ada", 100), ["users", "chem"]);
         assert_eq!(groups_in_file(text, "eve", 7), [""; 0]);
+    }
+
+    #[tokio::test]
+    async fn an_account_has_the_numbers_of_all_groups() {
+        let root = account(0).await.unwrap();
+        assert_eq!((root.name.as_str(), root.gid), ("root", 0));
+        assert!(root.groups.contains(&0), "{root:?}");
+        assert_eq!(account(4_000_000_123).await, None);
+        assert_eq!(numbers("ada 4 20 x 27\n").collect::<Vec<_>>(), [4, 20, 27]);
     }
 
     #[test]

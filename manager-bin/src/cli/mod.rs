@@ -12,6 +12,7 @@ mod instance;
 mod job;
 mod jobs;
 mod kvs;
+mod nested;
 mod new;
 mod pgrep;
 mod plugin;
@@ -71,6 +72,12 @@ enum Command {
     Bulksubmit(bulksubmit::BulkSubmitCommand),
     /// Submit a job, show its output and exit with its exit code
     Run(run::RunCommand),
+    /// Submit a script as the initial program of a manager that runs as a job
+    Batch(nested::BatchCommand),
+    /// Start a manager as a job, and run a command or a shell under it
+    Alloc(nested::AllocCommand),
+    /// Run a command under another manager, such as that of a job
+    Proxy(nested::ProxyArgs),
     /// Submit a batch script with the options of Slurm's sbatch
     Sbatch(sbatch::SbatchCommand),
     /// List jobs
@@ -157,7 +164,7 @@ enum Command {
 /// The commands that report usage errors as Flux's compiled commands do; see [`Family`].
 const COMPILED: &[&str] = &[
     "start", "job", "config", "dmesg", "dump", "fsck", "kvs", "module", "audit", "startlog",
-    "uptime", "getattr", "setattr", "lsattr", "env", "version", "R", "shutdown",
+    "uptime", "getattr", "setattr", "lsattr", "env", "version", "R", "shutdown", "proxy",
 ];
 
 /// Runs the command line of the program. The `main` of a manager calls it.
@@ -201,6 +208,9 @@ fn dispatch(command: Command) -> ExitCode {
         Command::Submit(args) => submit::run(args),
         Command::Bulksubmit(args) => bulksubmit::run(args),
         Command::Run(args) => run::run(args),
+        Command::Batch(args) => nested::batch(args),
+        Command::Alloc(args) => nested::alloc(args),
+        Command::Proxy(args) => nested::proxy(args),
         Command::Sbatch(args) => sbatch::run(args),
         Command::Jobs(args) => jobs::run(args),
         Command::Job(args) => job::run(args),

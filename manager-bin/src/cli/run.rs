@@ -77,7 +77,7 @@ async fn submit_and_attach(args: RunCommand) -> Result<u8, CliError> {
 
 /// Sets in the jobspec that the tasks read the input of clients, unless the options name another source.
 /// Returns true if they read the input of clients.
-fn forward_input(jobspec: &mut Value) -> bool {
+pub(super) fn forward_input(jobspec: &mut Value) -> bool {
     let Some(system) = jobspec.pointer_mut("/attributes/system") else {
         return false;
     };

@@ -47,7 +47,7 @@ pub(crate) use writes::push_ops as store_ops;
 
 use crate::store::SpaceCheck;
 use engine::EngineHandle;
-use services::{audit, journal, privacy};
+use services::{access, audit, journal, privacy};
 
 /// The parts of a manager that requests need.
 pub struct Parts {
@@ -60,6 +60,7 @@ pub struct Parts {
     execution: execution::Execution,
     log: Arc<log::Log>,
     configuration: Arc<config::current::Configuration>,
+    access: Arc<access::Access>,
     privacy: Arc<privacy::Privacy>,
     space: SpaceCheck,
     limits: execution::host_limits::HostLimits,

@@ -49,6 +49,9 @@ pub struct StartJob {
     pub id: JobId,
     /// The user that the job runs as.
     pub userid: u32,
+    /// The user's account, if the user is another one than the manager's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<Account>,
     /// Program and arguments of each task.
     pub command: Vec<String>,
     /// How many tasks to run; they are ranked from 0.
@@ -90,6 +93,7 @@ impl StartJob {
         Self {
             id,
             userid: 0,
+            account: None,
             command: Vec::new(),
             ntasks: 0,
             cwd: PathBuf::new(),
@@ -106,6 +110,17 @@ impl StartJob {
             kill: KillPolicy::default(),
         }
     }
+}
+
+/// What the system knows of a user as whom jobs run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Account {
+    /// The user's name.
+    pub name: String,
+    /// The primary group.
+    pub gid: u32,
+    /// All groups of the user.
+    pub groups: Vec<u32>,
 }
 
 /// A node of a job and the number of tasks that run there.

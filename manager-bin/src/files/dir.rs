@@ -178,14 +178,24 @@ impl Dir {
         }
     }
 
-    /// Restricts the access to `name`, which must not be a link, to its owner.
-    pub(crate) fn make_private(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
+    /// Sets the mode of `name`, which must not be a link.
+    pub(crate) fn set_mode_of(&self, name: impl AsRef<OsStr>, mode: u32) -> io::Result<()> {
         // Through an O_PATH handle: a socket can't be opened otherwise, and a change by name would follow a
         // link that has replaced it.
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let handle = rustix::fs::openat(&self.handle, name.as_ref(), flags, Mode::empty())?;
         let path = format!("/proc/self/fd/{}", handle.as_raw_fd());
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
+    }
+
+    /// Lets other users pass through this directory to what they know the name of. They can't list it.
+    pub(crate) fn let_others_pass(&self) -> io::Result<()> {
+        let mode = Mode::from_raw_mode(self.stat()?.st_mode);
+        let passage = Mode::XGRP | Mode::XOTH;
+        if mode.contains(passage) {
+            return Ok(());
+        }
+        Ok(rustix::fs::fchmod(&self.handle, mode | passage)?)
     }
 
     /// Removes a name that is not a directory.

@@ -127,7 +127,8 @@ fn remove_leftovers_in(base: &Path, in_use: impl Fn(&Dir) -> bool) {
 fn remove_leftover(base: &Dir, name: &OsStr, in_use: impl Fn(&Dir) -> bool) -> bool {
     let Ok(dir) = base.sub(name) else { return false };
     let private = dir.stat().is_ok_and(|stat| {
-        stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_mode & 0o077 == 0
+        // Others may pass through the directory of a manager that serves guests.
+        stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_mode & 0o066 == 0
     });
     if !private || !matches!(marker::read(&dir), Ok(Found::Marker(Purpose::Temporary))) {
         return false;

@@ -109,7 +109,8 @@ fn another_user_of_the_system_is_a_guest() {
         std::os::unix::fs::chown(path(own), Some(NOBODY), Some(NOBODY)).unwrap();
         fs::set_permissions(path(own), fs::Permissions::from_mode(0o700)).unwrap();
     }
-    let m = Manager::start_in(&path("as-nobody"), &path("state"), &[]);
+    let allow = "--conf=access.allow-guest-user=true";
+    let m = Manager::start_in(&path("as-nobody"), &path("state"), &[allow.as_ref()]);
     let mut guest = Client::new(&path("state"), json!({}));
     assert_guest_has_no_access(&m, &mut guest);
     let role = json!({ "protocol": PROTOCOL, "userid": NOBODY, "rolemask": 1 });

@@ -7,3 +7,4 @@ mod clients;
 mod guests;
 mod text;
 mod too_large;
+mod users;

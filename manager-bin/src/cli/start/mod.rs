@@ -37,6 +37,9 @@ use crate::stderr;
 
 const COMMAND: &str = "start";
 
+/// The attribute with which the manager runs no command, as in Flux: it ends at a signal or when a client asks.
+const NO_COMMAND: &str = "broker.rc2_none";
+
 /// The environment variable of Flux that keeps jobs running after the command has exited.
 const DISABLE_JOB_CLEANUP: &str = "FLUX_DISABLE_JOB_CLEANUP";
 
@@ -87,6 +90,8 @@ struct Plan {
     log_level: Level,
     test_size: TestSize,
     command: Vec<OsString>,
+    /// Whether the manager runs no command.
+    no_command: bool,
     /// The archive to restore at the start.
     restore: Option<PathBuf>,
     /// The archive to write at the end.
@@ -143,8 +148,10 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
     };
     // With a state directory, but without a command and a terminal, it is a daemon of the system, as under
     // systemd.
-    let foreground =
-        plan.state_dir.is_some() && plan.command.is_empty() && !std::io::stdin().is_terminal();
+    let foreground = plan.command.is_empty()
+        && (plan.no_command || plan.state_dir.is_some() && !std::io::stdin().is_terminal());
+    // Without a state directory no other manager comes for the jobs.
+    let ends_jobs = !foreground || plan.state_dir.is_none();
     let statedir = match &plan.state_dir {
         Some(path) => StateDir::open(path),
         None => StateDir::temporary(),
@@ -207,7 +214,7 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
         }
     };
     let keep_jobs = recovery || std::env::var_os(DISABLE_JOB_CLEANUP).is_some();
-    if result.is_ok() && child.is_some() && !keep_jobs {
+    if result.is_ok() && ends_jobs && !keep_jobs {
         finish_jobs(&daemon, &mut signals).await;
     }
     daemon.shutdown().await.map_err(CliError::failure)?;
@@ -230,6 +237,7 @@ impl Plan {
             log_level,
             test_size,
             command,
+            no_command: false,
             restore,
             dump,
             recovery,
@@ -282,6 +290,7 @@ impl Plan {
                 }
                 self.dump = Some(file);
             }
+            NO_COMMAND => self.no_command = true,
             STDERR_LEVEL => {
                 self.log_level = stderr_level(value).ok_or_else(|| {
                     CliError::failure(format!("{STDERR_LEVEL}: use a number from 0 to 7"))

@@ -3,6 +3,7 @@
 //! Plugins may refuse a new configuration; then the old one stays in force. Parts that are read only at
 //! the start, such as the resources and the list of plugins, stay as they were then.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -11,12 +12,13 @@ use jobtap_core::suggest::nearest;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-use super::keys::doubtful;
+use super::keys::misspelt;
 use super::settings::{Settings, SettingsError};
 use super::{ConfigError, Source};
 use crate::daemon::engine::{EngineHandle, answered};
 use crate::daemon::execution::Execution;
 use crate::daemon::log::Log;
+use crate::daemon::services::access::Access;
 use crate::daemon::services::privacy::Privacy;
 use crate::rpc::errno::{EINVAL, EIO};
 use crate::rpc::{RpcError, RpcResult};
@@ -40,6 +42,9 @@ pub(in crate::daemon) struct Configuration {
     pub(in crate::daemon) log: Arc<Log>,
     /// The names of all linked plugins.
     pub(in crate::daemon) linked: Vec<&'static str>,
+    pub(in crate::daemon) access: Arc<Access>,
+    /// The state directory and the socket in it, whose modes follow `access`.
+    pub(in crate::daemon) paths: (PathBuf, PathBuf),
     pub(in crate::daemon) privacy: Arc<Privacy>,
     /// The largest jobspec that is accepted, in bytes.
     pub(in crate::daemon) max_jobspec: AtomicUsize,
@@ -86,6 +91,12 @@ impl Configuration {
         answered(self.engine.request(cred, request)).await.map_err(of_the_manager)?;
         self.execution.set_kill(settings.kill);
         warn_of_strangers(&config, &self.linked, &self.log);
+        self.access.set(settings.access);
+        if let Err(error) = self.access.apply_to(&self.paths.0, &self.paths.1) {
+            let text =
+                format!("the mode of the socket can't follow access.allow-guest-user: {error}");
+            self.log.write(Level::Warning, &text);
+        }
         self.privacy.set(settings.private_mode);
         self.max_jobspec.store(settings.max_jobspec, Ordering::Relaxed);
         *current = config;
@@ -116,7 +127,7 @@ fn refused(error: &SettingsError) -> RpcError {
 /// Warns of tables for plugins that are not linked, and of keys that are nearly one of the manager's. They
 /// are most likely mistakes, but no errors: hosts may share a configuration and have other plugins.
 pub(in crate::daemon) fn warn_of_strangers(config: &Value, linked: &[&'static str], log: &Log) {
-    for text in strangers(config, linked).into_iter().chain(doubtful(config)) {
+    for text in strangers(config, linked).into_iter().chain(misspelt(config)) {
         log.write(Level::Warning, &text);
     }
 }

@@ -31,7 +31,10 @@ const TABLES: [(&str, &[&str]); 14] = [
             "tbon",
         ],
     ),
-    ("access", &["allow-guest-user", "allow-root-owner", "private-mode", "roles"]),
+    (
+        "access",
+        &["allow-guest-user", "allow-root-owner", "guest-request-rate", "private-mode", "roles"],
+    ),
     ("access.roles", &["admin"]),
     ("access.roles.admin", &["groups", "users"]),
     ("audit", &["max-events"]),
@@ -81,27 +84,8 @@ const TABLES: [(&str, &[&str]); 14] = [
     ("store", &["damage", "memory"]),
 ];
 
-/// Keys of Flux that give access to other users, and have no effect here.
-const WITHOUT_EFFECT: [(&str, &str); 2] = [
-    ("/access/allow-guest-user", "only the owner can connect to a manager"),
-    ("/access/roles/admin/groups", "groups are not looked up here: name the users"),
-];
-
-/// The warnings about a configuration.
-pub(super) fn doubtful(config: &Value) -> Vec<String> {
-    let mut texts = misspelt(config);
-    for (pointer, why) in WITHOUT_EFFECT {
-        let set = |value: &Value| ![Value::Bool(false), Value::Null].contains(value);
-        if config.pointer(pointer).is_some_and(set) {
-            let key = pointer.trim_start_matches('/').replace('/', ".");
-            texts.push(format!("{key} has no effect: {why}"));
-        }
-    }
-    texts
-}
-
 /// A warning for each key that resembles one of the manager's.
-fn misspelt(config: &Value) -> Vec<String> {
+pub(super) fn misspelt(config: &Value) -> Vec<String> {
     TABLES.iter().flat_map(|(table, known)| misspelt_in(config, table, known)).collect()
 }
 
@@ -145,14 +129,6 @@ mod tests {
         ];
         assert_eq!(misspelt(&config), texts);
         assert!(misspelt(&json!({"job-manager": 7})).is_empty());
-    }
-
-    #[test]
-    fn keys_that_promise_access_get_a_warning() {
-        let config = |allow: bool| json!({"access": {"allow-guest-user": allow}});
-        let text = "access.allow-guest-user has no effect: only the owner can connect to a manager";
-        assert_eq!(doubtful(&config(true)), [text]);
-        assert!(doubtful(&config(false)).is_empty());
     }
 
     /// Tables of Flux's configuration that a site may have.

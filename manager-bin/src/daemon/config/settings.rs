@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use crate::daemon::log::{RingSizeError, ring_size};
+use crate::daemon::services::access::AccessSettings;
 use crate::daemon::services::audit::{self, AuditError};
 use crate::daemon::services::ingest::size;
 use crate::daemon::services::privacy::PrivateMode;
@@ -41,6 +42,7 @@ pub(in crate::daemon) struct Settings {
     /// How many events the log of changes keeps.
     pub(in crate::daemon) audited: usize,
     pub(in crate::daemon) kill: KillPolicy,
+    pub(in crate::daemon) access: AccessSettings,
     pub(in crate::daemon) private_mode: PrivateMode,
     /// The largest jobspec that is accepted, in bytes.
     pub(in crate::daemon) max_jobspec: usize,
@@ -57,6 +59,7 @@ impl Settings {
             ring_size: ring_size(config)?,
             audited: audit::limit(config)?,
             kill: KillPolicy::read(config)?,
+            access: AccessSettings::read(config).map_err(SettingsError::Access)?,
             private_mode: PrivateMode::read(config).map_err(SettingsError::Access)?,
             max_jobspec: size::limit(config).map_err(SettingsError::Ingest)?,
             store: StoreSettings::read(config)?,
@@ -77,6 +80,8 @@ mod tests {
             (json!({"log": {"ring-size": "x"}}), "log.ring-size"),
             (json!({"exec": {"kill-signal": "SIGNONE"}}), "exec.kill-signal"),
             (json!({"access": {"private-mode": 1}}), "access.private-mode"),
+            (json!({"access": {"allow-guest-user": 1}}), "access.allow-guest-user"),
+            (json!({"access": {"guest-request-rate": "x"}}), "access.guest-request-rate"),
             (json!({"ingest": {"max-jobspec-size": "1M"}}), "ingest.max-jobspec-size"),
             (json!({"store": {"memory": "1M"}}), "store.memory"),
             (json!({"store": {"damage": "x"}}), "store.damage"),

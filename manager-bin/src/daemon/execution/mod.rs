@@ -1,6 +1,7 @@
 //! Between the engine and the executor: a thread that reads from the store what a job needs to run, and
 //! hands it over.
 
+mod accounts;
 mod distribution;
 pub(super) mod host_limits;
 pub(super) mod task_processes;
@@ -16,6 +17,7 @@ use jobtap_core::resource::{Idset, ResourceSet};
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 
+pub(super) use self::accounts::Accounts;
 use self::host_limits::HostLimits;
 use self::task_processes::TaskProcesses;
 use super::engine::EngineHandle;
@@ -60,6 +62,8 @@ pub(super) struct ExecutionContext {
     pub records: Records,
     /// Where failures to start a job are reported.
     pub engine: EngineHandle,
+    /// The users as whom jobs run.
+    pub accounts: Accounts,
     /// The manager's address, for the tasks' environment.
     pub uri: String,
 }
@@ -216,10 +220,13 @@ fn start_job(
         let checked = context.limits.check_tasks(ntasks.into(), &shell_options);
         checked.map_err(|excess| RpcError::new(EINVAL, excess.to_string()))?;
     }
+    // The executor doesn't ask again who runs a job that it has.
+    let account = if runs { None } else { context.accounts.of(userid)? };
     let exec_log = records.log(id, JobLog::Exec)?.unwrap_or_default();
     Ok(StartJob {
         id,
         userid: userid.as_u32(),
+        account,
         command: jobspec.command().map(str::to_owned).collect(),
         ntasks,
         nodes,

@@ -26,9 +26,10 @@ use crate::daemon::log::Log;
 use crate::daemon::processes::Processes;
 use crate::daemon::records::Records;
 use crate::daemon::resources;
+use crate::daemon::services::access::Access;
 use crate::daemon::services::audit::Audit;
 use crate::daemon::services::journal::Journal;
-use crate::daemon::services::privacy::{Privacy, PrivateMode};
+use crate::daemon::services::privacy::Privacy;
 use crate::daemon::writes;
 use crate::daemon::writes::effects::Effector;
 use crate::daemon::writes::hub::Hub;
@@ -102,13 +103,8 @@ pub(super) fn start_threads(
     let recovery = options.recovery;
     let boot = Boot { setup, store, effector, pulse, log: Arc::clone(&log), recovery };
     let thread = boot.run(messages)?;
-    let configuration = configuration(
-        options,
-        &engine,
-        &execution,
-        &log,
-        (linked, settings.private_mode, settings.max_jobspec),
-    );
+    let audited = settings.audited;
+    let configuration = configuration(options, &engine, &execution, &log, linked, settings);
     let attributes = options.attributes.with([
         ("broker.pid", std::process::id().to_string()),
         ("broker.starttime", crate::daemon::now().as_secs().to_string()),
@@ -123,7 +119,7 @@ pub(super) fn start_threads(
     ]);
     let attributes = Arc::new(attributes);
     let space = SpaceCheck::new(Reserve::default());
-    let audit = Audit::open(records.store().as_ref(), engine.clone(), settings.audited)?;
+    let audit = Audit::open(records.store().as_ref(), engine.clone(), audited)?;
     audit.start(Cred { userid: owner, owner: true });
     let parts = Parts {
         owner,
@@ -134,6 +130,7 @@ pub(super) fn start_threads(
         audit,
         execution,
         log,
+        access: Arc::clone(&configuration.access),
         privacy: Arc::clone(&configuration.privacy),
         configuration,
         space,
@@ -165,18 +162,23 @@ fn configuration(
     engine: &EngineHandle,
     execution: &Execution,
     log: &Arc<Log>,
-    (linked, private_mode, max_jobspec): (Vec<&'static str>, PrivateMode, usize),
+    linked: Vec<&'static str>,
+    settings: Settings,
 ) -> Arc<Configuration> {
     let privacy = Arc::new(Privacy::default());
-    privacy.set(private_mode);
+    privacy.set(settings.private_mode);
+    let access = Arc::new(Access::default());
+    access.set(settings.access);
     Arc::new(Configuration {
         source: options.source.clone(),
         engine: engine.clone(),
         execution: execution.clone(),
         log: Arc::clone(log),
         linked,
+        access,
+        paths: (options.statedir.path().to_owned(), options.socket.clone()),
         privacy,
-        max_jobspec: AtomicUsize::new(max_jobspec),
+        max_jobspec: AtomicUsize::new(settings.max_jobspec),
         current: tokio::sync::Mutex::new(options.config.clone()),
     })
 }
@@ -293,6 +295,7 @@ fn start_execution(
         limits: setup.limits.clone(),
         local_ranks,
         engine: engine.clone(),
+        accounts: execution::Accounts::default(),
         uri: uri.to_owned(),
     };
     std::thread::Builder::new()

@@ -155,8 +155,12 @@ impl Daemon {
         let processes = Processes::start(&plugins, &uri);
         let runs = PluginRuntime { plugins, processes: processes.clone() };
         let (thread, parts) = start_threads(&options, &uri, runs, failure)?;
-        let listener = listen(&options.socket)
-            .map_err(|reason| StartError::Socket { path: options.socket.clone(), reason })?;
+        let opened = listen(&options.socket).and_then(|listener| {
+            parts.configuration.access.apply_to(options.statedir.path(), &options.socket)?;
+            Ok(listener)
+        });
+        let listener =
+            opened.map_err(|reason| StartError::Socket { path: options.socket.clone(), reason })?;
         let server = tokio::spawn(server::serve(listener, Arc::clone(&parts), room));
         Ok(Self {
             uri,
@@ -330,7 +334,7 @@ fn remove_socket(path: &Path) {
     }
 }
 
-/// Creates a socket that only its owner can connect to. Nobody can connect before its mode is set.
+/// Creates a socket that only its owner can connect to. No client can connect before its mode is set.
 fn listen(path: &Path) -> std::io::Result<UnixListener> {
     let (dir, name) = Dir::of_file(path)?;
     match dir.kind(&name)? {
@@ -345,7 +349,7 @@ fn listen(path: &Path) -> std::io::Result<UnixListener> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
-    dir.make_private(&name)?;
+    dir.set_mode_of(&name, 0o600)?;
     rustix::net::listen(&socket, 1024)?;
     UnixListener::from_std(std::os::unix::net::UnixListener::from(socket))
 }

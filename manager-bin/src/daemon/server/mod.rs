@@ -13,7 +13,7 @@ mod shares;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jobtap_core::engine::{Cred, Level};
 use jobtap_core::job::Uid;
@@ -120,9 +120,9 @@ impl Connection {
     /// Takes a place for the connection. Without one the client gets a refusal, and the result is `None`.
     fn new(socket: &UnixStream, parts: &Arc<Parts>, shares: &Arc<Shares>) -> Option<Self> {
         let userid = Uid::new(socket.peer_cred().ok()?.uid());
-        let cred = Cred { userid, owner: userid == parts.owner };
-        let seat = match shares.seat(cred) {
-            Ok(seat) => seat,
+        let admitted = parts.access.cred(userid, parts.owner);
+        let (cred, seat) = match admitted.and_then(|cred| Ok((cred, shares.seat(cred)?))) {
+            Ok(admitted) => admitted,
             Err(error) => {
                 let answer = Response { id: 0, result: Err(error) }.encode();
                 // The buffer of a new socket has room for one line.
@@ -188,6 +188,9 @@ impl Connection {
                 continue;
             }
             self.asked = true;
+            if !self.cred.owner && unless_left(lines.source(), self.await_guest()).await.is_none() {
+                return End::Left;
+            }
             let Request { id, topic, payload, stream } = request;
             let admitted = services::admit(&self.parts, self.cred, &topic, &payload);
             let request = match admitted {
@@ -221,6 +224,15 @@ impl Connection {
             };
             self.running.spawn(work);
         }
+    }
+
+    /// Waits before a guest's request is taken in: until its turn under `access.guest-request-rate`, and until it is
+    /// known whether the guest is an administrator.
+    async fn await_guest(&self) {
+        if let Some(rate) = self.parts.access.rate(self.cred) {
+            tokio::time::sleep(self.seat.share().pace(Instant::now(), rate)).await;
+        }
+        self.parts.privacy.learn(self.cred).await;
     }
 
     /// Waits for the permits that a request needs beside its place in the window.

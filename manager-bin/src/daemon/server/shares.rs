@@ -4,7 +4,7 @@
 //! guests together do. So no user can, by mistake or on purpose, take the share of another one.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jobtap_core::engine::Cred;
 use jobtap_core::job::Uid;
@@ -25,6 +25,8 @@ const WAITING: usize = 16 * 1024;
 const STREAMS: usize = 64;
 /// How many connections a guest may have, where there is room for so many.
 const CONNECTIONS_OF_A_GUEST: usize = 64;
+/// The time without requests that a user has ahead at most, under a rate.
+const BURST: Duration = Duration::from_secs(1);
 /// How long a request waits for room for its bytes, which other requests of its user have.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -50,6 +52,8 @@ pub(super) struct Share {
     bytes_of_guests: Option<Arc<Semaphore>>,
     waiting: Arc<Semaphore>,
     streams: Arc<Semaphore>,
+    /// When the user's next request is due under a rate.
+    due: Mutex<Option<Instant>>,
 }
 
 /// The place of a connection. Dropping it makes it free.
@@ -145,7 +149,18 @@ impl Share {
     fn new(bytes_of_guests: Option<Arc<Semaphore>>) -> Self {
         let semaphore = |permits| Arc::new(Semaphore::new(permits));
         let (bytes, waiting, streams) = (semaphore(BYTES), semaphore(WAITING), semaphore(STREAMS));
-        Self { bytes, bytes_of_guests, waiting, streams }
+        Self { bytes, bytes_of_guests, waiting, streams, due: Mutex::default() }
+    }
+
+    /// How long a request has to wait so that the user's requests come at this rate (a second). After a pause, those
+    /// of [`BURST`] come at once.
+    pub(super) fn pace(&self, now: Instant, rate: f64) -> Duration {
+        let pause = Duration::try_from_secs_f64(rate.recip()).unwrap_or(Duration::MAX);
+        let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
+        let earliest = now.checked_sub(BURST).unwrap_or(now);
+        let at = due.map_or(earliest, |at| at.max(earliest));
+        *due = at.checked_add(pause).or(Some(at));
+        at.saturating_duration_since(now)
     }
 
     /// Raises a charge to this number of bytes, and waits until other requests have made room for it.
@@ -310,5 +325,17 @@ mod tests {
         assert_eq!(refused.text, "64 streams of this user are open, as many as may");
         drop(streams);
         assert!(seat.share().stream().is_ok());
+    }
+
+    #[test]
+    fn requests_of_a_user_come_at_the_rate_after_a_burst() {
+        let share = Share::new(None);
+        let begin = Instant::now();
+        let at_once = |now| (0..1000).take_while(|_| share.pace(now, 10.0).is_zero()).count();
+        assert_eq!(at_once(begin), 11, "a second's worth, and one that is due now");
+        // The one that ended the burst waits, and has taken its place already.
+        assert_eq!(share.pace(begin, 10.0), Duration::from_millis(200));
+        let later = begin + Duration::from_secs(60);
+        assert_eq!(at_once(later), 11, "a long pause saves up no more");
     }
 }

@@ -5,6 +5,7 @@
 //! handler. A handler is an implementation of [`Handle`] for the type of a request; each file here has
 //! those of one family.
 
+pub(super) mod access;
 mod attr;
 pub(super) mod audit;
 mod config;

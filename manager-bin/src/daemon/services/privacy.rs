@@ -1,27 +1,47 @@
 //! `access.private-mode`: guests cannot see jobs of other users, not even how many there are.
+//!
+//! Administrators (`access.roles.admin`) are exempt, by their user or by one of their groups. Whose groups those are
+//! says the site's name service. It is asked when a guest sends a request, and the answer is kept for a while.
 
 use std::sync::{PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use jobtap_core::engine::Cred;
 use jobtap_core::job::{JobId, Uid};
 use jobtap_core::settings::setting;
+use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::daemon::records::Records;
 use crate::rpc::RpcError;
 use crate::rpc::errno::EPERM;
-use crate::users::Users;
+use crate::users::{self, Users};
 
 const USERS: &str = "access.roles.admin.users";
+const GROUPS: &str = "access.roles.admin.groups";
+
+/// How long it is remembered whether a user is in a group of administrators.
+const KEPT: Duration = Duration::from_secs(60);
 
 /// The privacy setting in force.
 #[derive(Debug, Default)]
-pub(in crate::daemon) struct Privacy(RwLock<PrivateMode>);
+pub(in crate::daemon) struct Privacy {
+    mode: RwLock<PrivateMode>,
+    /// The guests that were looked up: whether they are in a group of administrators.
+    known: RwLock<FxHashMap<Uid, (Instant, bool)>>,
+}
 
 /// The privacy setting: the administrators, who see all jobs; `None` if jobs are not hidden.
 #[derive(Debug, Default, PartialEq)]
-pub(in crate::daemon) struct PrivateMode(Option<Vec<Uid>>);
+pub(in crate::daemon) struct PrivateMode(Option<Admins>);
+
+/// The administrators: users, and the members of groups.
+#[derive(Debug, Default, PartialEq)]
+struct Admins {
+    users: Vec<Uid>,
+    groups: Vec<u32>,
+}
 
 impl PrivateMode {
     /// Reads `config`, the whole configuration. This looks users up, which may take long with a slow name
@@ -31,32 +51,72 @@ impl PrivateMode {
     /// Values of a wrong type, and unknown administrators.
     pub(in crate::daemon) fn read(config: &Value) -> Result<Self, String> {
         let private = setting(config, "access.private-mode")?.unwrap_or(false);
-        let named: Vec<Value> = setting(config, USERS)?.unwrap_or_default();
-        let users = Users::system();
-        let admins: Vec<Uid> =
-            named.iter().map(|user| number(&users, user)).collect::<Result<_, _>>()?;
-        Ok(Self(private.then_some(admins)))
+        let named =
+            |key| -> Result<Vec<Value>, String> { Ok(setting(config, key)?.unwrap_or_default()) };
+        let system = Users::system();
+        let found = |name: &str| system.number(name);
+        let users = numbers(USERS, "user", &named(USERS)?, found)?;
+        let groups = numbers(GROUPS, "group", &named(GROUPS)?, users::group_number)?;
+        let users = users.into_iter().map(Uid::new).collect();
+        Ok(Self(private.then_some(Admins { users, groups })))
     }
 }
 
-fn number(users: &Users, user: &Value) -> Result<Uid, String> {
-    let found = match user {
-        Value::String(name) => users.number(name).ok_or("unknown user"),
-        other => u32::deserialize(other).map_err(|_| "must be names or numbers of users, not"),
+/// The numbers of named users or groups.
+fn numbers(
+    key: &str,
+    what: &str,
+    named: &[Value],
+    find: impl Fn(&str) -> Option<u32>,
+) -> Result<Vec<u32>, String> {
+    let number = |value: &Value| match value {
+        Value::String(name) => find(name).ok_or_else(|| format!("{key}: unknown {what} {value}")),
+        other => u32::deserialize(other)
+            .map_err(|_| format!("{key}: must be names or numbers of {what}s, not {other}")),
     };
-    found.map(Uid::new).map_err(|what| format!("{USERS}: {what} {user}"))
+    named.iter().map(number).collect()
 }
 
 impl Privacy {
     /// Puts a setting in force.
     pub(in crate::daemon) fn set(&self, private_mode: PrivateMode) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = private_mode;
+        *self.mode.write().unwrap_or_else(PoisonError::into_inner) = private_mode;
+        self.known.write().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// Looks a guest's groups up, if they matter and are not known.
+    pub(in crate::daemon) async fn learn(&self, cred: Cred) {
+        let Some(groups) = self.unknown(cred) else { return };
+        // A user whom the system doesn't know has no groups.
+        let account = users::account(cred.userid.as_u32()).await;
+        let is_admin =
+            account.is_some_and(|account| account.groups.iter().any(|gid| groups.contains(gid)));
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|_, (at, _)| at.elapsed() < KEPT);
+        known.insert(cred.userid, (Instant::now(), is_admin));
+    }
+
+    /// The groups of administrators, if it has to be looked up whether this guest is in one of them.
+    fn unknown(&self, cred: Cred) -> Option<Vec<u32>> {
+        let mode = self.mode.read().unwrap_or_else(PoisonError::into_inner);
+        let admins = mode.0.as_ref().filter(|admins| !admins.groups.is_empty() && !cred.owner)?;
+        if admins.users.contains(&cred.userid) {
+            return None;
+        }
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let fresh = known.get(&cred.userid).is_some_and(|(at, _)| at.elapsed() < KEPT);
+        (!fresh).then(|| admins.groups.clone())
     }
 
     /// Whether jobs of other users are hidden from this client.
     pub(super) fn is_hidden_from(&self, cred: Cred) -> bool {
-        let private_mode = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        !cred.owner && private_mode.0.as_ref().is_some_and(|admins| !admins.contains(&cred.userid))
+        let mode = self.mode.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(admins) = mode.0.as_ref().filter(|_| !cred.owner) else { return false };
+        let in_group = || {
+            let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+            known.get(&cred.userid).is_some_and(|(_, is_admin)| *is_admin)
+        };
+        !admins.users.contains(&cred.userid) && (admins.groups.is_empty() || !in_group())
     }
 
     /// Refuses a request about a job that is hidden from the client.
@@ -98,6 +158,11 @@ mod tests {
         PrivateMode::read(&json!({ "access": access }))
     }
 
+    fn of_users(users: &[u32]) -> PrivateMode {
+        let users = users.iter().copied().map(Uid::new).collect();
+        PrivateMode(Some(Admins { users, groups: Vec::new() }))
+    }
+
     #[test]
     fn jobs_are_not_hidden_by_default() {
         assert_eq!(PrivateMode::read(&json!({})), Ok(PrivateMode(None)));
@@ -109,10 +174,7 @@ mod tests {
         let users = |users: Value| {
             private_mode(json!({"private-mode": true, "roles": {"admin": {"users": users}}}))
         };
-        assert_eq!(
-            users(json!([7, "root"])),
-            Ok(PrivateMode(Some(vec![Uid::new(7), Uid::new(0)])))
-        );
+        assert_eq!(users(json!([7, "root"])), Ok(of_users(&[7, 0])));
         let refused = |list: Value| users(list).unwrap_err();
         let text = "access.roles.admin.users: unknown user \"no such user\"";
         assert_eq!(refused(json!(["no such user"])), text);
@@ -138,9 +200,30 @@ mod tests {
     fn jobs_are_hidden_from_guests_only() {
         let privacy = Privacy::default();
         assert!(!privacy.is_hidden_from(guest(8)));
-        privacy.set(PrivateMode(Some(vec![Uid::new(7)])));
+        privacy.set(of_users(&[7]));
         assert!(privacy.is_hidden_from(guest(8)) && !privacy.is_hidden_from(guest(7)));
         assert!(!privacy.is_hidden_from(Cred { owner: true, ..guest(8) }));
+    }
+
+    #[test]
+    fn members_of_a_group_are_administrators() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let groups = |names: Value| {
+            private_mode(json!({"private-mode": true, "roles": {"admin": {"groups": names}}}))
+        };
+        let unknown = groups(json!(["no such group"])).unwrap_err();
+        assert_eq!(unknown, "access.roles.admin.groups: unknown group \"no such group\"");
+        let privacy = Privacy::default();
+        privacy.set(groups(json!(["root"])).unwrap());
+        // Root is in its group on every system, and this number is no user.
+        let (member, other) = (guest(0), guest(4_000_000_123));
+        assert!(privacy.is_hidden_from(member), "not before it is looked up");
+        runtime.block_on(privacy.learn(member));
+        runtime.block_on(privacy.learn(other));
+        assert!(!privacy.is_hidden_from(member) && privacy.is_hidden_from(other));
+        assert_eq!(privacy.unknown(member), None, "it is known now");
+        privacy.set(groups(json!([4_000_000_124u32])).unwrap());
+        assert!(privacy.is_hidden_from(member), "another setting is looked up again");
     }
 
     #[test]

@@ -13,10 +13,12 @@ use serde_json::{Map, Value, json};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::AbortHandle;
 
+use super::actor::Actor;
 use super::input::JobInput;
 use super::jobdir::JobDir;
 use super::options::ExitOptions;
 use super::placement::place;
+use super::pmi::Pmi;
 use super::rlimits::TaskLimits;
 use super::taskio::JobIo;
 use crate::clock::now;
@@ -60,6 +62,10 @@ struct Exit {
 pub(super) struct Launch {
     pub(super) start: StartJob,
     pub(super) limits: TaskLimits,
+    /// The user as whom its files are opened and its tasks run.
+    pub(super) actor: Actor,
+    /// What its tasks share to find each other, if they do.
+    pub(super) pmi: Option<Pmi>,
     /// How far it has come; `None` while no file was made and no task started, because the job is being
     /// claimed or waits for its turn.
     pub(super) stage: Option<Stage>,
@@ -353,6 +359,11 @@ impl Job {
         self.exit_options = ExitOptions::default();
         let (id, kind, note) = (self.id, "exec".to_owned(), format!("task {rank} {what}"));
         self.emit(ExecEvent::Exception { id, exception: Exception { kind, severity: 0, note } });
+    }
+
+    /// Ends the job because one of its tasks asked for it.
+    pub(super) fn aborted(&mut self, rank: u32, code: i64) {
+        self.fail_others(rank, &format!("called MPI_Abort with exit code {code}"));
     }
 
     /// Records that the job's command can't be run: the job starts and fails at once, with the exit code

@@ -7,15 +7,18 @@
 
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::path::{Component, Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 
 use jobtap_core::job::{Encoding, JobId};
+use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 use serde_json::Value;
 
+use super::actor::{Actor, Identity};
 use super::system_error::plain;
 use crate::exec::StartJob;
 use crate::exec::protocol::decode_data;
@@ -72,12 +75,14 @@ impl JobDirs {
         Ok(Self(Arc::new(Inner { state, remover: Mutex::default(), spare: Mutex::default() })))
     }
 
-    /// Makes a job's directory and writes the job's files there. The error is for the user. Returns `None`
-    /// if the directory can't be made and the job has no visible use for it.
-    pub(super) fn make(&self, job: &StartJob) -> Result<Option<JobDir>, String> {
+    /// Makes a job's directory and writes the job's files there; both belong to the job's user. The error is for
+    /// the user. Returns `None` if the directory can't be made, or is out of the user's reach, and the job has
+    /// no visible use for it.
+    pub(super) fn make(&self, job: &StartJob, actor: &Actor) -> Result<Option<JobDir>, String> {
         let name = OsString::from(job.id.encode(Encoding::DotHex));
         let path = self.0.state.path().join(ALL).join(&name);
-        let made = match self.make_dir(&name) {
+        let owner = actor.other().map(|identity| &**identity);
+        let made = match self.make_dir(&name, owner) {
             Ok(made) => made,
             Err(_) if !is_used(job) => return Ok(None),
             Err(error) => {
@@ -86,14 +91,26 @@ impl JobDirs {
         };
         let dir = JobDir { dirs: self.clone(), name, path };
         for (name, file) in job.files.as_object().into_iter().flatten() {
-            put(&made, name, file).map_err(|text| format!("file {name}: {text}"))?;
+            put(&made, name, file, owner).map_err(|text| format!("file {name}: {text}"))?;
         }
-        Ok(Some(dir))
+        // Last: until then only the shepherd can change what is in it.
+        let given = give(&made, owner).and_then(|()| within_reach(dir.path(), actor));
+        match given {
+            Ok(()) => Ok(Some(dir)),
+            Err(error) => {
+                let text = format!("cannot use {}: {}", dir.path().display(), plain(&error));
+                dir.remove();
+                if is_used(job) { Err(text) } else { Ok(None) }
+            }
+        }
     }
 
-    fn make_dir(&self, name: &OsString) -> io::Result<Dir> {
+    /// Makes a directory. `owner` is the job's user if that is not the shepherd's own.
+    fn make_dir(&self, name: &OsString, owner: Option<&Identity>) -> io::Result<Dir> {
         let all = self.0.state.make(ALL)?;
-        if let Some(spare) = self.reuse(&all, name) {
+        if owner.is_some() {
+            all.let_others_pass()?;
+        } else if let Some(spare) = self.reuse(&all, name) {
             return Ok(spare);
         }
         match all.make_new(name) {
@@ -226,8 +243,22 @@ fn is_as_made(dir: &Dir, all: &Dir) -> io::Result<bool> {
     Ok(attributes == 0 && dir.names()?.next().is_none())
 }
 
+/// Gives a file or directory to the job's user.
+fn give(what: impl AsFd, owner: Option<&Identity>) -> io::Result<()> {
+    let Some(owner) = owner else { return Ok(()) };
+    Ok(rustix::fs::fchown(what, Some(owner.uid()), Some(owner.gid()))?)
+}
+
+/// Whether the job's user can enter a directory. The state directory may be closed to other users.
+fn within_reach(path: &Path, actor: &Actor) -> io::Result<()> {
+    if actor.other().is_none() {
+        return Ok(());
+    }
+    actor.act(|| Ok(accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS)?)).flatten()
+}
+
 /// Writes a file of the job into its new directory.
-fn put(dir: &Dir, name: &str, file: &Value) -> Result<(), String> {
+fn put(dir: &Dir, name: &str, file: &Value, owner: Option<&Identity>) -> Result<(), String> {
     let path = Path::new(name);
     let inside = path.components().all(|part| matches!(part, Component::Normal(_)));
     let (true, Some(last)) = (inside, path.file_name()) else {
@@ -238,10 +269,14 @@ fn put(dir: &Dir, name: &str, file: &Value) -> Result<(), String> {
     let write = || {
         let mut below = None;
         for part in path.parent().into_iter().flat_map(Path::iter) {
-            below = Some(below.as_ref().unwrap_or(dir).make(part)?);
+            let made = below.as_ref().unwrap_or(dir).make(part)?;
+            give(&made, owner)?;
+            below = Some(made);
         }
         let mode = u32::try_from(mode).unwrap_or(0o600);
-        below.as_ref().unwrap_or(dir).new_file(last, mode)?.write_all(&content)
+        let mut file = below.as_ref().unwrap_or(dir).new_file(last, mode)?;
+        file.write_all(&content)?;
+        give(&file, owner)
     };
     write().map_err(|error: io::Error| plain(&error))
 }
@@ -313,7 +348,7 @@ mod tests {
             "sub/bytes": {"mode": 0o100600, "encoding": "base64", "data": "/w=="},
             "conf.json": {"mode": 0o100644, "data": {"x": 1}},
         });
-        let dir = dirs.make(&job(files)).unwrap().unwrap();
+        let dir = dirs.make(&job(files), &Actor::default()).unwrap().unwrap();
         let read = |name: &str| fs::read(dir.path().join(name)).unwrap();
         assert_eq!(read("text"), b"a b");
         assert_eq!(read("sub/bytes"), [0xff]);
@@ -330,10 +365,10 @@ mod tests {
     #[test]
     fn directories_left_by_a_killed_shepherd_are_removed() {
         let (state, dirs) = state();
-        let old = dirs.make(&job(json!({"a": {"data": 1}}))).unwrap().unwrap();
+        let old = dirs.make(&job(json!({"a": {"data": 1}})), &Actor::default()).unwrap().unwrap();
         let again = JobDirs::open(state.path()).unwrap();
         again.sweep();
-        let new = again.make(&job(json!({"b": {"data": 1}}))).unwrap().unwrap();
+        let new = again.make(&job(json!({"b": {"data": 1}})), &Actor::default()).unwrap().unwrap();
         assert!(!old.path().join("a").exists() && new.path().join("b").exists());
         wait_until("the old content is removed", || is_empty(&state.path().join("tmp/removing")));
     }
@@ -341,8 +376,8 @@ mod tests {
     #[test]
     fn a_job_that_is_started_again_finds_an_empty_directory() {
         let (_state, dirs) = state();
-        let old = dirs.make(&job(json!({"a": {"data": 1}}))).unwrap().unwrap();
-        let new = dirs.make(&job(json!({"b": {"data": 1}}))).unwrap().unwrap();
+        let old = dirs.make(&job(json!({"a": {"data": 1}})), &Actor::default()).unwrap().unwrap();
+        let new = dirs.make(&job(json!({"b": {"data": 1}})), &Actor::default()).unwrap().unwrap();
         assert!(!old.path().join("a").exists() && new.path().join("b").exists());
     }
 
@@ -358,11 +393,11 @@ mod tests {
     #[test]
     fn a_directory_that_was_left_as_it_was_made_is_used_again() {
         let (state, dirs) = state();
-        let first = dirs.make(&numbered(1)).unwrap().unwrap();
+        let first = dirs.make(&numbered(1), &Actor::default()).unwrap().unwrap();
         let (path, known) = (first.path().to_owned(), inode(first.path()));
         first.remove();
         assert!(!path.exists(), "the job's directory is gone for others");
-        let second = dirs.make(&numbered(2)).unwrap().unwrap();
+        let second = dirs.make(&numbered(2), &Actor::default()).unwrap().unwrap();
         assert_eq!((inode(second.path()), is_empty(second.path())), (known, true));
         second.remove();
         // The next shepherd knows nothing of it.
@@ -388,7 +423,7 @@ mod tests {
             },
         ];
         for (change, id) in changes.into_iter().zip(1..) {
-            let dir = dirs.make(&numbered(id)).unwrap().unwrap();
+            let dir = dirs.make(&numbered(id), &Actor::default()).unwrap().unwrap();
             change(dir.path());
             dir.remove();
             assert!(dirs.spare().is_empty(), "{id}");
@@ -399,10 +434,10 @@ mod tests {
     #[test]
     fn a_spare_directory_that_is_used_meanwhile_is_not_given_away() {
         let (state, dirs) = state();
-        dirs.make(&numbered(1)).unwrap().unwrap().remove();
+        dirs.make(&numbered(1), &Actor::default()).unwrap().unwrap().remove();
         let spare = state.path().join("tmp/spare").join(JobId::new(1).encode(Encoding::DotHex));
         fs::write(spare.join("late"), "").unwrap();
-        let next = dirs.make(&numbered(2)).unwrap().unwrap();
+        let next = dirs.make(&numbered(2), &Actor::default()).unwrap().unwrap();
         assert!(is_empty(next.path()));
         wait_until("it is removed", || is_empty(&state.path().join("tmp/removing")));
     }
@@ -410,7 +445,9 @@ mod tests {
     #[test]
     fn few_spare_directories_are_kept() {
         let (_state, dirs) = state();
-        let many: Vec<_> = (1..=100).map(|id| dirs.make(&numbered(id)).unwrap().unwrap()).collect();
+        let many: Vec<_> = (1..=100)
+            .map(|id| dirs.make(&numbered(id), &Actor::default()).unwrap().unwrap())
+            .collect();
         many.into_iter().for_each(JobDir::remove);
         assert_eq!(dirs.spare().len(), MOST_SPARE);
     }
@@ -454,7 +491,7 @@ mod tests {
         let (state, dirs) = state();
         let elsewhere = tempfile::tempdir().unwrap();
         symlink(elsewhere.path(), state.path().join("tmp")).unwrap();
-        let refused = dirs.make(&job(json!({"a": {"data": 1}}))).unwrap_err();
+        let refused = dirs.make(&job(json!({"a": {"data": 1}})), &Actor::default()).unwrap_err();
         assert!(refused.starts_with("cannot make "), "{refused}");
         dirs.sweep();
         assert!(is_empty(elsewhere.path()));
@@ -464,9 +501,9 @@ mod tests {
     fn a_job_that_names_a_directory_that_cannot_be_made_fails() {
         let (state, dirs) = state();
         fs::write(state.path().join("tmp"), "in the way").unwrap();
-        assert!(dirs.make(&job(Value::Null)).unwrap().is_none());
+        assert!(dirs.make(&job(Value::Null), &Actor::default()).unwrap().is_none());
         let named = StartJob { command: vec!["{{tmpdir}}/x".to_owned()], ..job(Value::Null) };
-        assert!(dirs.make(&named).unwrap_err().starts_with("cannot make "));
+        assert!(dirs.make(&named, &Actor::default()).unwrap_err().starts_with("cannot make "));
     }
 
     #[test]
@@ -474,7 +511,7 @@ mod tests {
         let (_state, dirs) = state();
         for name in ["../x", "/x", "a/../../x", ""] {
             let files = json!({ name: {"mode": 0o600, "data": 1} });
-            let refused = dirs.make(&job(files)).unwrap_err();
+            let refused = dirs.make(&job(files), &Actor::default()).unwrap_err();
             assert!(
                 refused.ends_with("the name must stay within the job's directory"),
                 "{refused}"

@@ -11,13 +11,15 @@ use jobtap_core::job::{Encoding, JobId};
 use rustix::process::Signal;
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::actor::Actor;
 use super::capture;
 use super::claims::Claimed;
 use super::input::JobInput;
 use super::job::{Job, Launch, Stage};
 use super::message::Message;
-use super::options::{ExitOptions, Input, IoOptions};
+use super::options::{ExitOptions, Input, IoOptions, files_per_task};
 use super::placement::task_map;
+use super::pmi::{self, Pmi};
 use super::reap::kill_group;
 use super::rlimits::TaskLimits;
 use super::spawn::{Launcher, SpawnError, Spawned};
@@ -45,12 +47,20 @@ impl Shepherd {
         }
         self.stay();
         let id = start.id;
-        let mapped = task_map(&start).map(|map| start.taskmap = map);
+        // A map may be in a file of the user.
+        let mapped = Actor::of(&start).and_then(|actor| {
+            start.taskmap = actor.try_act(|| task_map(&start))?;
+            Ok(actor)
+        });
         let mut job = Job::new(&start, outbox);
         job.log("init", None);
         job.log("starting", None);
-        match mapped.and_then(|()| self.begin(&start, &mut job)) {
-            Ok(limits) => job.launch = Some(Box::new(Launch { start, limits, stage: None })),
+        let begun = mapped.and_then(|actor| Ok((self.begin(&start, &mut job)?, actor)));
+        match begun {
+            Ok(((limits, pmi), actor)) => {
+                let pmi = pmi.then(|| Pmi::new(&start, &self.inbox));
+                job.launch = Some(Box::new(Launch { start, limits, actor, pmi, stage: None }));
+            }
             Err(note) => job.fail(note),
         }
         self.jobs.insert(id, job);
@@ -74,20 +84,19 @@ impl Shepherd {
         let _ = outbox.send(ShepherdMessage::Event(ExecEvent::Released { id }));
     }
 
-    /// Requests the job's claim, and accepts input for the job from now on. Returns the limits of its tasks.
-    /// The error is for the user.
-    fn begin(&self, start: &StartJob, job: &mut Job) -> Result<TaskLimits, String> {
-        let own = rustix::process::geteuid().as_raw();
-        if start.userid != own {
-            return Err(format!("cannot run a job of user {} as user {own}", start.userid));
-        }
+    /// Requests the job's claim, and accepts input for the job from now on. Returns the limits of its tasks, and
+    /// whether they have PMI. The error is for the user.
+    fn begin(&self, start: &StartJob, job: &mut Job) -> Result<(TaskLimits, bool), String> {
         if IoOptions::parse(&start.shell_options)?.input == Input::Service {
             job.input = Some(self.make_input(start)?);
         }
         job.exit_options = ExitOptions::parse(&start.shell_options)?;
         let limits = TaskLimits::parse(&start.shell_options, self.open_files)?;
+        let requested = pmi::is_requested(&start.shell_options)?;
+        let files = files_per_task(&start.shell_options).unwrap_or_default();
+        let pmi = pmi::is_wanted(requested, start.ntasks, files, self.open_files.own());
         self.claims.claim(start.id)?;
-        Ok(limits)
+        Ok((limits, pmi))
     }
 
     fn make_input(&self, start: &StartJob) -> Result<JobInput, String> {
@@ -149,17 +158,26 @@ impl Shepherd {
     /// if it is complete. The error is for the user.
     fn launch_slice(&mut self, launch: Launch, job: &mut Job) -> Result<Option<Launch>, String> {
         let until = Instant::now() + SLICE;
-        let Launch { mut start, limits, stage } = launch;
+        let Launch { mut start, limits, actor, pmi, stage } = launch;
         if stage.is_none() {
-            job.dir = self.job_dirs.make(&start)?;
+            job.dir = self.job_dirs.make(&start, &actor)?;
             start.tmpdir = job.dir.as_ref().map(|dir| dir.path().to_owned());
         }
-        let launcher = Launcher::new(&start, &limits, &self.nonce, self.open_files);
+        let launcher =
+            Launcher::new(&start, &limits, &actor, pmi.as_ref(), (&self.nonce, self.open_files));
         let mut stage = match stage {
             Some(stage) => stage,
             None => {
                 launcher.check()?;
-                self.open_files(&start, &limits, job)?
+                let stage = self.open_files(&start, &limits, &actor, job)?;
+                if pmi.is_none()
+                    && start.ntasks > 1
+                    && let (Stage::Files(io, _) | Stage::Tasks(io, _), Ok(None)) =
+                        (&stage, pmi::is_requested(&start.shell_options))
+                {
+                    io.warn("pmi", "too few open files for PMI; -o pmi=simple asks for it");
+                }
+                stage
             }
         };
         loop {
@@ -206,7 +224,7 @@ impl Shepherd {
                     // Writes the entries about the prepared files, so that they don't gather in memory.
                     io.flush_log().map_err(cannot_write)?;
                 }
-                return Ok(Some(Launch { start, limits, stage: Some(stage) }));
+                return Ok(Some(Launch { start, limits, actor, pmi, stage: Some(stage) }));
             }
         }
     }
@@ -216,9 +234,10 @@ impl Shepherd {
         &self,
         start: &StartJob,
         limits: &TaskLimits,
+        actor: &Actor,
         job: &mut Job,
     ) -> Result<Stage, String> {
-        let io = JobIo::create(start, &self.state_dir)?;
+        let io = JobIo::create(start, actor, &self.state_dir)?;
         for warning in limits.warnings() {
             io.warn("rlimit", &warning);
         }
@@ -299,6 +318,7 @@ fn start_pumps(
     job: &mut Job,
     inbox: &UnboundedSender<Message>,
 ) -> Result<(), String> {
+    job.pumps.extend(spawned.pmi);
     for stream in spawned.captures {
         let pump = capture::start(job.id, stream, inbox)
             .map_err(|error| format!("task {rank}: cannot capture output: {}", plain(&error)))?;

@@ -17,6 +17,8 @@
 //! Tasks are started and reaped in that loop too, so that a process is never reaped before it is
 //! registered. A job of many tasks is started in slices, between which the loop handles other messages.
 
+mod actor;
+mod before_exec;
 mod capture;
 mod claims;
 mod connection;
@@ -30,6 +32,7 @@ mod message;
 mod options;
 mod output;
 mod placement;
+mod pmi;
 mod reap;
 mod rlimits;
 mod spawn;
@@ -199,6 +202,11 @@ impl Shepherd {
             Message::ExitTimeout { id } => {
                 if let Some(job) = self.jobs.get_mut(&id) {
                     job.exit_timed_out();
+                }
+            }
+            Message::Aborted { id, rank, code } => {
+                if let Some(job) = self.jobs.get_mut(&id) {
+                    job.aborted(rank, code);
                 }
             }
             Message::GiveUp { id } => self.give_up(id),

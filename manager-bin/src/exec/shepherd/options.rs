@@ -7,6 +7,7 @@ use jobtap_core::job::Fsd;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::pmi;
 use super::template::is_per_task;
 
 /// The two streams that a task writes.
@@ -111,8 +112,9 @@ impl ExitOptions {
 }
 
 /// The number of files that a shepherd has open for each task of a job with these options; `None` if they
-/// are invalid.
+/// are invalid. Several tasks have a socket each for PMI besides, where there is room for it.
 pub(crate) fn files_per_task(options: &Value) -> Option<u64> {
+    let sockets = u64::from(pmi::is_requested(options).ok()? == Some(true));
     let options = IoOptions::parse(options).ok()?;
     let of_stream = |stream| {
         let StreamOptions { path, label, .. } = options.stream(stream);
@@ -128,7 +130,7 @@ pub(crate) fn files_per_task(options: &Value) -> Option<u64> {
         Input::Service => 2,
         Input::Null | Input::File(_) => 0,
     };
-    Some(Stream::BOTH.into_iter().map(of_stream).sum::<u64>() + input)
+    Some(Stream::BOTH.into_iter().map(of_stream).sum::<u64>() + input + sockets)
 }
 
 fn text<'a>(options: &'a Value, pointer: &str) -> Option<&'a str> {
@@ -260,6 +262,9 @@ mod tests {
             // A pipe for each of two streams, and a file if the task has its own.
             (labelled("out"), Some(2)),
             (labelled("out.{{taskid}}"), Some(4)),
+            // A socket for PMI.
+            (json!({"pmi": "simple"}), Some(3)),
+            (json!({"pmi": "off"}), Some(2)),
             (json!({"output": {"mode": "upside-down"}}), None),
         ] {
             assert_eq!(files_per_task(&options), expected, "{options}");

@@ -4,11 +4,7 @@
 //! They are set between fork and exec. Earlier they would apply to the shepherd too, which serves all jobs;
 //! later, by another process, would be too late for a program's first actions.
 
-use std::io;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
-
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit};
 use serde_json::Value;
 
 use crate::open_files::OpenFiles;
@@ -70,12 +66,9 @@ impl TaskLimits {
             .map(|name| format!("{name} exceeds the hard limit, which is set instead"))
     }
 
-    /// Lets the process of `command` start with these limits. Without limits of its own the process is
-    /// started in the faster way that needs no fork.
-    pub(super) fn apply(&self, command: &mut Command) {
-        if !self.changed.is_empty() {
-            before_exec(command, self.changed.clone());
-        }
+    /// The limits to set.
+    pub(super) fn changed(&self) -> &[(Resource, Rlimit)] {
+        &self.changed
     }
 }
 
@@ -84,23 +77,6 @@ fn lower(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),
         (one, other) => one.or(other),
-    }
-}
-
-/// The only unsafe code of this crate.
-#[allow(unsafe_code)]
-fn before_exec(command: &mut Command, limits: Vec<(Resource, Rlimit)>) {
-    let set = move || -> io::Result<()> {
-        limits.iter().try_for_each(|&(resource, limit)| Ok(setrlimit(resource, limit)?))
-    };
-    // SAFETY: the closure runs in the child between fork and exec. Other threads of the shepherd may have
-    // held locks at the moment of the fork, so that only functions are allowed which are safe in a signal
-    // handler. The closure reads a vector that was made before the fork, makes one system call for each
-    // element, and turns an error number into an `io::Error` that holds nothing but the number: it neither
-    // allocates nor frees nor locks. It touches no file descriptor and no memory but its own, and it does
-    // not unwind. The vector isn't dropped in the child: exec replaces the process, or it exits.
-    unsafe {
-        command.pre_exec(set);
     }
 }
 

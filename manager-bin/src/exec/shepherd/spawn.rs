@@ -1,15 +1,23 @@
 //! Starts a job's tasks.
 
+use std::ffi::CString;
 use std::io::{self, PipeWriter};
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
-use rustix::fs::{Access, access};
+use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 use rustix::process::Pid;
+use tokio::task::AbortHandle;
 
+use super::actor::Actor;
+use super::before_exec::BeforeExec;
 use super::placement::place;
+use super::pmi::{self, Pmi};
 use super::rlimits::TaskLimits;
 use super::system_error::plain;
 use super::taskio::{Capture, JobIo, TaskFiles, TaskIo};
@@ -35,12 +43,16 @@ pub(super) struct Spawned {
     pub(super) pid: Pid,
     pub(super) captures: Vec<Capture>,
     pub(super) input: Option<PipeWriter>,
+    /// The work to serve the task's PMI socket.
+    pub(super) pmi: Option<AbortHandle>,
 }
 
 /// Starts the tasks of one job.
 pub(super) struct Launcher<'a> {
     job: &'a StartJob,
     limits: &'a TaskLimits,
+    actor: &'a Actor,
+    pmi: Option<&'a Pmi>,
     program: Result<PathBuf, Errno>,
     env: Vec<(String, String)>,
     open_files: &'a OpenFiles,
@@ -51,8 +63,9 @@ impl<'a> Launcher<'a> {
     pub(super) fn new(
         job: &'a StartJob,
         limits: &'a TaskLimits,
-        nonce: &str,
-        open_files: &'a OpenFiles,
+        actor: &'a Actor,
+        pmi: Option<&'a Pmi>,
+        (nonce, open_files): (&str, &'a OpenFiles),
     ) -> Self {
         let id = f58_for(job);
         let nnodes = job.nodes.len().max(1);
@@ -65,20 +78,23 @@ impl<'a> Launcher<'a> {
                 env.push((format!("{prefix}_JOB_TMPDIR"), dir.display().to_string()));
             }
         }
-        Self { job, limits, program: find_program(job), env, open_files }
+        let program = actor.act(|| find_program(job));
+        let program = program
+            .unwrap_or_else(|error| Err(Errno::from_io_error(&error).unwrap_or(Errno::PERM)));
+        Self { job, limits, actor, pmi, program, env, open_files }
     }
 
     /// Checks the working directory: the error of a failed start would not name it.
     pub(super) fn check(&self) -> Result<(), String> {
         let cwd = &self.job.cwd;
-        let usable = std::fs::metadata(cwd).and_then(|found| {
-            if found.is_dir() {
-                Ok(access(cwd, Access::EXEC_OK)?)
+        let usable = || {
+            if std::fs::metadata(cwd)?.is_dir() {
+                Ok(may_execute(cwd)?)
             } else {
                 Err(Errno::NOTDIR.into())
             }
-        });
-        usable.map_err(|error| {
+        };
+        self.actor.act(usable).flatten().map_err(|error| {
             format!("cannot use working directory {}: {}", cwd.display(), plain(&error))
         })
     }
@@ -120,9 +136,8 @@ impl<'a> Launcher<'a> {
         let job = self.job;
         command
             .args(job.command.iter().skip(1).map(|word| render(word, job, rank)))
-            .current_dir(&self.job.cwd)
             .env_clear()
-            .envs(self.job.env.iter().map(|(name, value)| (name, value)))
+            .envs(own_environment(job))
             .envs(self.env.iter().map(|(name, value)| (name, value)))
             .envs(expanded(job).map(|(name, text)| (name, render(text, job, rank))))
             .env("FLUX_TASK_RANK", &number)
@@ -133,12 +148,37 @@ impl<'a> Launcher<'a> {
             .stdin(stdin)
             .stdout(stdout)
             .stderr(stderr);
-        self.limits.apply(&mut command);
+        let mut before = BeforeExec { limits: self.limits.changed().to_vec(), user: None };
+        match self.actor.other() {
+            None => drop(command.current_dir(&job.cwd)),
+            Some(identity) => {
+                let directory = CString::new(job.cwd.as_os_str().as_bytes())?;
+                before.user = Some((Arc::clone(identity), directory));
+            }
+        }
+        before.apply(&mut command);
+        // Dropped when the task has inherited its end.
+        let (_theirs, pmi) = match self.pmi.map(|pmi| pmi.connect(rank)).transpose()? {
+            Some((theirs, serving)) => {
+                command
+                    .env("PMI_FD", theirs.as_raw_fd().to_string())
+                    .env("PMI_RANK", &number)
+                    .env("PMI_SIZE", job.ntasks.to_string());
+                (Some(theirs), Some(serving))
+            }
+            None => (None, None),
+        };
         let child = self.open_files.lowered(|| command.spawn())?;
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| io::Error::from(Errno::SRCH))?;
-        Ok(Spawned { pid, captures, input })
+        Ok(Spawned { pid, captures, input, pmi })
     }
+}
+
+/// The environment as it was submitted, without the PMI of a job that encloses this manager or the submitter.
+fn own_environment(job: &StartJob) -> impl Iterator<Item = (&String, &String)> {
+    let variables = job.env.iter().filter(|(name, _)| !name.starts_with(pmi::PREFIX));
+    variables.map(|(name, value)| (name, value))
 }
 
 /// The environment variables whose values are templates (shell option `env-expand`).
@@ -169,12 +209,17 @@ fn find_program(job: &StartJob) -> Result<PathBuf, Errno> {
         if !candidate.is_file() {
             continue;
         }
-        match access(&candidate, Access::EXEC_OK) {
+        match may_execute(&candidate) {
             Ok(()) => return Ok(candidate),
             Err(errno) => outcome = Err(errno),
         }
     }
     outcome
+}
+
+/// Whether the effective user may enter a directory or execute a file.
+fn may_execute(path: &Path) -> Result<(), Errno> {
+    accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS)
 }
 
 /// Sorts errors by their cause: the command, or the system.
@@ -195,8 +240,6 @@ fn spawn_error(name: &str, error: &io::Error) -> SpawnError {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     fn job(command: &str, path: Option<&str>) -> StartJob {

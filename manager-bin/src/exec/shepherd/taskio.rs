@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use jobtap_core::job::Encoding;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
+use super::actor::Actor;
 use super::options::{Input, IoOptions, Stream};
 use super::output::OutputLog;
 use super::system_error::plain;
@@ -74,6 +75,8 @@ impl TaskFiles {
 /// The input and output of one job.
 pub(super) struct JobIo {
     options: IoOptions,
+    /// The user as whom files are opened.
+    actor: Actor,
     log: SharedLog,
     /// The files that all tasks share; the same file twice if both streams have the same path.
     shared: TaskFiles,
@@ -81,23 +84,24 @@ pub(super) struct JobIo {
 }
 
 impl JobIo {
-    /// Creates the output log in `state_dir` and opens the files that all tasks share. The error is for
-    /// the user.
-    pub(super) fn create(job: &StartJob, state_dir: &Path) -> Result<Self, String> {
+    /// Creates the output log in `state_dir` and opens, as `actor`, the files that all tasks share. The error
+    /// is for the user.
+    pub(super) fn create(job: &StartJob, actor: &Actor, state_dir: &Path) -> Result<Self, String> {
         let options = IoOptions::parse(&job.shell_options)?;
         let path = state_dir.join("output").join(job.id.encode(Encoding::DotHex));
         let mut log = OutputLog::create(&path, job.ntasks)
             .map_err(|error| format!("cannot make the output log: {error}"))?;
-        let shared = open_shared(job, &options, &mut log)?;
+        let shared = actor.try_act(|| open_shared(job, &options, &mut log))?;
         let input = match &options.input {
             Input::File(path) => Some(job.cwd.join(render(path, job, 0))),
             Input::Null | Input::Service => None,
         };
         if let Some(path) = &input {
-            open(path, File::options().read(true))
-                .map_err(|error| cannot_open("input", path, &error))?;
+            let opened = actor.act(|| open(path, File::options().read(true))).flatten();
+            opened.map_err(|error| cannot_open("input", path, &error))?;
         }
-        Ok(Self { options, log: Arc::new(Mutex::new(log)), shared, input })
+        let actor = actor.clone();
+        Ok(Self { options, actor, log: Arc::new(Mutex::new(log)), shared, input })
     }
 
     /// Whether each task has files of its own, to be [prepared](Self::prepare).
@@ -113,9 +117,12 @@ impl JobIo {
             let name = render(template, job, rank);
             let path = job.cwd.join(&name);
             // Opening and closing a FIFO would make its reader see the end of the output.
-            if !std::fs::metadata(&path).is_ok_and(|found| found.file_type().is_fifo()) {
-                open_emptied(&path, self.options.append)?;
-            }
+            self.actor.try_act(|| {
+                if !std::fs::metadata(&path).is_ok_and(|found| found.file_type().is_fifo()) {
+                    open_emptied(&path, self.options.append)?;
+                }
+                Ok(())
+            })?;
             lock(&self.log).redirect(stream, &rank.to_string(), &name);
         }
         Ok(())
@@ -129,7 +136,7 @@ impl JobIo {
         };
         let paths = (path(Stream::Stdout), path(Stream::Stderr));
         let own = |path: &Option<PathBuf>, shared: &Option<Arc<File>>| match path {
-            Some(path) => open_output(path).map(|file| Some(Arc::new(file))),
+            Some(path) => self.actor.try_act(|| open_output(path)).map(|file| Some(Arc::new(file))),
             None => Ok(shared.clone()),
         };
         let stdout = own(&paths.0, &self.shared.stdout)?;
@@ -186,7 +193,10 @@ impl JobIo {
         let stdout = output(Stream::Stdout)?;
         let stderr = output(Stream::Stderr)?;
         let (stdin, input) = match (&self.input, self.takes_input()) {
-            (Some(path), _) => (Stdio::from(open(path, File::options().read(true))?), None),
+            (Some(path), _) => {
+                let file = self.actor.act(|| open(path, File::options().read(true))).flatten()?;
+                (Stdio::from(file), None)
+            }
             (None, true) => {
                 let (reader, writer) = io::pipe()?;
                 let writer = OpenFiles::of_this_process().apart(writer);

@@ -140,7 +140,7 @@ fn a_missing_file_or_directory_is_named() {
             StartJob { cwd: "/nosuch".into(), ..job(1) },
             "cannot use working directory /nosuch: No such",
         ),
-        (StartJob { userid: 4_000_000, ..job(2) }, "cannot run a job of user 4000000 as user"),
+        (StartJob { userid: 4_000_000, ..job(2) }, "cannot run a job of user 4000000"),
         (StartJob { shell_options: options, ..job(3) }, "cannot open output file "),
     ];
     for (job, note) in cases {

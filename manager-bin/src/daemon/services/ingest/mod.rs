@@ -24,6 +24,7 @@ impl Handle for Submit {
     fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let most = context.parts.configuration.max_jobspec.load(Ordering::Relaxed);
         let submission = submission(self, context.cred, most)?;
+        check_user(context.parts.owner, context.cred, &submission.jobspec)?;
         check_space(context.parts)?;
         check_limits(context.parts, &submission.jobspec)?;
         context.request(Request::Submit(Box::new(submission)))
@@ -32,6 +33,20 @@ impl Handle for Submit {
     fn decode(topic: &str, payload: &RawValue) -> Result<Self, RpcError> {
         decode_long(topic, payload)
     }
+}
+
+/// Refuses jobs of other users where the manager could not run them as these users. Simulated jobs run no process.
+fn check_user(owner: Uid, cred: Cred, jobspec: &Jobspec) -> Result<(), RpcError> {
+    let can_run = owner == Uid::new(0) || cred.userid == owner;
+    if can_run || jobspec.attribute("system.exec.test").is_some() {
+        return Ok(());
+    }
+    let text = format!(
+        "this manager runs as user {owner} and can't run jobs of user {}: only a manager that root \
+         runs can; start one of your own with `jobtap start`",
+        cred.userid
+    );
+    Err(RpcError::new(EPERM, text))
 }
 
 /// Refuses new jobs when the store has only room left to record the running ones.
@@ -242,6 +257,32 @@ mod tests {
         let error = decode(&token(1001), GUEST).unwrap_err();
         assert_eq!(error.text, "only instance owner can use sign-type=none");
         assert_eq!(decode(&json!({"J": "x"}), OWNER).unwrap_err().text, "malformed signed jobspec");
+    }
+
+    #[test]
+    fn only_a_manager_of_root_takes_real_jobs_of_guests() {
+        let jobspec = |system: Value| {
+            let text = json!({
+                "version": 1,
+                "resources": [{"type": "slot", "count": 1, "label": "task",
+                               "with": [{"type": "core", "count": 1}]}],
+                "tasks": [{"command": ["true"], "slot": "task", "count": {"per_slot": 1}}],
+                "attributes": {"system": system},
+            });
+            Jobspec::parse(&text.to_string()).unwrap()
+        };
+        let real = jobspec(json!({"duration": 0}));
+        let simulated = jobspec(json!({"duration": 0, "exec": {"test": {}}}));
+        let root = Uid::new(0);
+        for (owner, cred, jobspec) in
+            [(root, GUEST, &real), (OWNER.userid, OWNER, &real), (OWNER.userid, GUEST, &simulated)]
+        {
+            check_user(owner, cred, jobspec).unwrap();
+        }
+        let refusal = check_user(OWNER.userid, GUEST, &real).unwrap_err();
+        assert_eq!(refusal.errno, EPERM);
+        let text = "this manager runs as user 1000 and can't run jobs of user 1001: ";
+        assert!(refusal.text.starts_with(text), "{}", refusal.text);
     }
 
     #[test]

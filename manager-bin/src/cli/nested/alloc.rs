@@ -1,0 +1,115 @@
+//! `alloc`: starts a manager as a job and attaches to it, or with `--bg` returns as soon as it is up.
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use jobtap_core::job::JobId;
+
+use super::NestedArgs;
+use crate::cli::common::ids::{Target, show_id};
+use crate::cli::common::message::CliError;
+use crate::cli::common::session;
+use crate::cli::common::usage::Family;
+use crate::cli::job::{AttachOptions, EventStream, Interrupt, Output, attach};
+use crate::cli::run::forward_input;
+use crate::cli::submit::caller::Caller;
+use crate::cli::submit::{list_plugins, print_jobspec};
+use crate::client::Client;
+use crate::rpc::services::ingest::{SentJobspec, Submitted};
+
+const COMMAND: &str = "alloc";
+
+/// The attribute of a manager that runs no command, and ends with its job.
+const NO_COMMAND: &str = "-Sbroker.rc2_none=1";
+
+/// Options and arguments of `alloc`.
+#[derive(Debug, Clone, clap::Args)]
+#[command(mut_arg("command", |arg| {
+    arg.value_name("COMMAND").help("Command to run under the manager [default: a shell]")
+}))]
+pub(in crate::cli) struct AllocCommand {
+    #[command(flatten)]
+    nested: NestedArgs,
+    /// Print the job id as soon as the manager is up, and return. Without a command the manager runs until the job
+    /// is canceled or expires
+    #[arg(long)]
+    bg: bool,
+}
+
+/// Runs the command.
+pub(in crate::cli) fn run(args: AllocCommand) -> ExitCode {
+    session::run(COMMAND, Family::Script, async {
+        if args.nested.job.list_plugins {
+            return list_plugins();
+        }
+        args.nested.check()?;
+        allocate(args).await
+    })
+}
+
+async fn allocate(args: AllocCommand) -> Result<u8, CliError> {
+    let AllocCommand { nested, bg } = args;
+    let mut command = nested.job.command.clone();
+    if bg && command.is_empty() {
+        command.push(NO_COMMAND.to_owned());
+    }
+    let mut request = nested.submission(&command, Vec::new(), &Caller::current()?)?.request;
+    let jobspec = request.jobspec.as_mut().and_then(SentJobspec::made);
+    // Before --dry-run, whose jobspec another command may submit, only what doesn't depend on this process is set.
+    let input = !bg && !nested.job.dry_run && jobspec.is_some_and(forward_input);
+    if nested.job.dry_run {
+        print_jobspec(&request)?;
+        return Ok(0);
+    }
+    let client = Client::connect().await?;
+    let Submitted { id, messages } = session::heard(COMMAND, client.call(request).await)?;
+    session::print_said(COMMAND, &messages);
+    let typed = show_id(id);
+    if bg {
+        until_up(&client, id, &typed).await?;
+        session::print(&format!("{typed}\n"))?;
+        return Ok(0);
+    }
+    let verbose = nested.job.verbose;
+    if verbose > 0 {
+        session::print_message(&format!("jobid: {typed}"));
+    }
+    let options = AttachOptions {
+        show_events: verbose > 1,
+        show_exec: verbose > 2,
+        show_status: std::io::stderr().is_terminal(),
+        wait_event: "clean".to_owned(),
+        output: Output { label: nested.job.label_io, quiet: false },
+        read_only: false,
+        input,
+        stdin_ranks: Vec::new(),
+        close_others: true,
+        tail: None,
+        interrupt: Interrupt::CancelFirst,
+    };
+    attach(&client, Target { id, typed }, options).await
+}
+
+/// Waits until the manager has told its address.
+///
+/// # Errors
+/// The job has ended before.
+async fn until_up(client: &Client, id: JobId, typed: &str) -> Result<(), CliError> {
+    let mut events = EventStream::open(client, id, "eventlog", false).await?;
+    while let Some(event) = events.next().await {
+        let event = event?;
+        let context = event.context.as_ref();
+        match &*event.name {
+            "memo" if context.is_some_and(|context| context.contains_key("uri")) => return Ok(()),
+            "exception"
+                if context.is_some_and(|context| context.get("severity") == Some(&0.into())) =>
+            {
+                let note = context.and_then(|context| context.get("note")?.as_str());
+                let note = note.filter(|note| !note.is_empty()).unwrap_or("it was canceled");
+                return Err(CliError::failure(format!("{typed}: {note}")));
+            }
+            _ => {}
+        }
+    }
+    Err(CliError::failure(format!("{typed}: it ended before its manager was up")))
+}

@@ -1,0 +1,223 @@
+//! `batch`: submits a script as the initial program of a manager that runs as a job.
+
+use std::io::Read;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+use serde_json::{Value, json};
+
+use super::NestedArgs;
+use super::directives::{Directive, directives};
+use crate::cli::common::message::{CliError, system_text};
+use crate::cli::common::progress::ProgressArgs;
+use crate::cli::common::session;
+use crate::cli::common::usage::{self, Family};
+use crate::cli::submit::caller::Caller;
+use crate::cli::submit::{list_plugins, print_jobspec, submit_all};
+
+const COMMAND: &str = "batch";
+
+/// The name of a script from standard input, and of its job.
+const STDIN: &str = "batch";
+
+/// The file of the job with the script.
+const SCRIPT: &str = "script";
+
+/// The mode of a regular file that only its owner may read, write and execute.
+const EXECUTABLE: u32 = 0o100_700;
+
+/// The file for the output, unless an option names another one.
+const OUTPUT: &str = "flux-{{id}}.out";
+
+/// Options and arguments of `batch`.
+#[derive(Debug, Clone, clap::Args)]
+#[command(
+    mut_arg("command", |arg| arg.value_name("SCRIPT")
+        .help("Batch script with its arguments [default: standard input]")),
+    after_help = "Options may also be in the script, in lines such as `#flux: -n4 -t 5m` (RFC 36). \
+                  Those of the command line override them.",
+)]
+pub(in crate::cli) struct BatchCommand {
+    #[command(flatten)]
+    nested: NestedArgs,
+    /// Make a script of the arguments, or of standard input: #!/bin/sh and the text
+    #[arg(long)]
+    wrap: bool,
+}
+
+/// The options of directives and the command line together.
+#[derive(Debug, Parser)]
+#[command(name = COMMAND)]
+struct Line {
+    #[command(flatten)]
+    batch: BatchCommand,
+}
+
+/// Runs the command.
+pub(in crate::cli) fn run(args: BatchCommand) -> ExitCode {
+    session::run(COMMAND, Family::Script, async {
+        if args.nested.job.list_plugins {
+            return list_plugins();
+        }
+        // After the program and the command.
+        let words: Vec<String> =
+            std::env::args_os().skip(2).map(|word| word.to_string_lossy().into_owned()).collect();
+        let caller = Caller::current()?;
+        let (name, text) = read(&args, &caller)?;
+        let args = with_directives(args, &name, &text, &words)?;
+        submit(args, &name, text, &caller).await
+    })
+}
+
+/// The name and the text of the script.
+fn read(args: &BatchCommand, caller: &Caller) -> Result<(String, String), CliError> {
+    let words = &args.nested.job.command;
+    let (name, data) = match words.first() {
+        Some(first) if args.wrap => (first.clone(), words.join(" ").into_bytes()),
+        Some(file) => {
+            let data = std::fs::read(caller.file(file))
+                .map_err(|error| CliError::failure(format!("{}: '{file}'", system_text(&error))))?;
+            (file.clone(), data)
+        }
+        None => {
+            let mut data = Vec::new();
+            std::io::stdin().lock().read_to_end(&mut data)?;
+            (STDIN.to_owned(), data)
+        }
+    };
+    let text = String::from_utf8(data).map_err(|_| {
+        CliError::failure(format!(
+            "{name} does not appear to be a script, or failed to encode as utf-8"
+        ))
+    })?;
+    let text = if args.wrap { wrapped(&text) } else { text };
+    if !text.starts_with("#!") {
+        return Err(CliError::failure(format!("{name} does not appear to start with '#!'")));
+    }
+    Ok((name, text))
+}
+
+fn wrapped(text: &str) -> String {
+    let end = if text.ends_with('\n') { "" } else { "\n" };
+    format!("#!/bin/sh\n{text}{end}")
+}
+
+/// The options of the script's directives and of the command line, which are `words`; the latter override.
+fn with_directives(
+    args: BatchCommand,
+    name: &str,
+    text: &str,
+    words: &[String],
+) -> Result<BatchCommand, CliError> {
+    let found = directives(name, text).map_err(CliError::failure)?;
+    if found.is_empty() {
+        return Ok(args);
+    }
+    for Directive { line, words } in &found {
+        let refused = |text: String| {
+            CliError::usage(format!("argument parsing failed at {name} line {line}: {text}"))
+        };
+        let parsed = parse(words).map_err(refused)?;
+        if let Some(word) = parsed.nested.job.command.first() {
+            return Err(refused(format!("Unknown directive: {word}")));
+        }
+    }
+    let wrap = args.wrap;
+    let all = found.into_iter().flat_map(|directive| directive.words);
+    let all: Vec<String> = all.chain(words.iter().cloned()).collect();
+    // Whether the script is wrapped was decided when it was read.
+    Ok(BatchCommand { wrap, ..parse(&all).map_err(CliError::usage)? })
+}
+
+fn parse(words: &[String]) -> Result<BatchCommand, String> {
+    let line = [COMMAND.to_owned()].into_iter().chain(words.iter().cloned());
+    Line::try_parse_from(line).map(|line| line.batch).map_err(|error| {
+        let usage = Line::command().render_usage().to_string();
+        let text = usage::describe(&error, "", COMMAND, &usage, Family::Script).text;
+        let text = text.rsplit_once("error: ").map_or(text.as_str(), |(_, last)| last);
+        text.trim_end().to_owned()
+    })
+}
+
+async fn submit(
+    mut args: BatchCommand,
+    name: &str,
+    text: String,
+    caller: &Caller,
+) -> Result<u8, CliError> {
+    args.nested.check()?;
+    let job = &mut args.nested.job;
+    let file = Path::new(name).file_name().map(|file| file.to_string_lossy().into_owned());
+    job.job_name.get_or_insert_with(|| file.unwrap_or_else(|| STDIN.to_owned()));
+    if !job.setopt.iter().any(|option| option.starts_with("output.stdout.")) {
+        job.output.get_or_insert_with(|| OUTPUT.to_owned());
+    }
+    let mut command = vec![format!("{{{{tmpdir}}}}/{SCRIPT}")];
+    command.extend(job.command.iter().skip(1).cloned());
+    let script = json!({ "mode": EXECUTABLE, "data": Value::String(text), "encoding": "utf-8" });
+    let (dry_run, quiet) = (job.dry_run, job.quiet);
+    let submission = args.nested.submission(&command, vec![(SCRIPT, script)], caller)?;
+    if dry_run {
+        print_jobspec(&submission.request)?;
+        return Ok(0);
+    }
+    submit_all(quiet, None, vec![submission], (COMMAND, &ProgressArgs::default())).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    fn read_with(script: &str, line: &str) -> Result<BatchCommand, CliError> {
+        let line = words(line);
+        with_directives(parse(&line).unwrap(), "job.sh", script, &line)
+    }
+
+    #[test]
+    fn the_command_line_overrides_and_adds_to_directives() {
+        let script = "#!/bin/sh\n#flux: -n2 -t 5m --env=A=1\n#flux: -n3 --conf=a.b=1 --dump\n";
+        let read = read_with(script, "-t1 --env=B=2 job.sh -n9").unwrap();
+        let job = &read.nested.job;
+        assert_eq!((job.ntasks.as_deref(), job.time_limit.as_deref()), (Some("3"), Some("1")));
+        assert_eq!(job.env.0, words("A=1 B=2"));
+        assert_eq!(job.command, words("job.sh -n9"));
+        assert_eq!(read.nested.dump.as_deref(), Some(super::super::DUMP));
+        assert_eq!(read.nested.conf, ["a.b=1"]);
+    }
+
+    #[test]
+    fn a_wrong_directive_is_refused_by_its_line() {
+        let script = "#!/bin/sh\n#flux: -n1\n#flux: --foo\n";
+        let refused = read_with(script, "job.sh").unwrap_err();
+        let text = "argument parsing failed at job.sh line 3: unrecognized arguments: --foo";
+        assert_eq!((refused.text.as_str(), refused.code), (text, 2));
+        let refused = read_with("#!/bin/sh\n#flux: -n1 foo\n", "job.sh").unwrap_err();
+        assert!(refused.text.ends_with("line 2: Unknown directive: foo"), "{refused}");
+    }
+
+    #[test]
+    fn slots_have_to_be_given_and_options_for_tasks_are_refused() {
+        let refusal =
+            |line: &str| parse(&words(line)).unwrap().nested.check().err().map(|e| e.text);
+        assert_eq!(refusal("-n2 -c2 -g1 x"), None);
+        assert_eq!(refusal("-N2 x"), None);
+        assert_eq!(refusal("--resources-shape=node=2 x"), None);
+        for line in ["x", "-n0 x"] {
+            assert_eq!(refusal(line).unwrap(), "Number of slots to allocate must be specified");
+        }
+        assert_eq!(refusal("-n1 --cores=4 x").unwrap(), "unrecognized arguments: --cores");
+        assert!(parse(&words("--nslots=1 --cores-per-slot=2 x")).is_ok());
+        assert!(parse(&words("--ntasks=1 x")).is_err());
+    }
+
+    #[test]
+    fn a_wrapped_command_is_a_script() {
+        assert_eq!(wrapped("echo a b"), "#!/bin/sh\necho a b\n");
+        assert_eq!(wrapped("hostname\n"), "#!/bin/sh\nhostname\n");
+    }
+}

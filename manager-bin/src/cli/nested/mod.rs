@@ -1,0 +1,166 @@
+//! `batch`, `alloc` and `proxy`: managers that run as jobs of another manager, with the job's resources and its
+//! end, and commands that run under them.
+
+mod alloc;
+mod batch;
+mod directives;
+mod proxy;
+
+use jobtap_core::jobspec::path;
+use serde_json::{Value, json};
+
+pub(super) use self::alloc::{AllocCommand, run as alloc};
+pub(super) use self::batch::{BatchCommand, run as batch};
+pub(super) use self::proxy::{ProxyArgs, run as proxy};
+
+use super::common::message::CliError;
+use super::submit::args::SubmitArgs;
+use super::submit::caller::Caller;
+use super::submit::{Submission, submission};
+use crate::daemon::config::Source;
+use crate::rpc::services::ingest::SentJobspec;
+
+/// The archive of `--dump` without a name.
+const DUMP: &str = "flux-{{jobid}}-dump.tgz";
+
+/// The file of the job with the configuration of its manager.
+const CONFIG: &str = "conf.json";
+
+/// The mode of a regular file that only its owner may read and write.
+const PRIVATE: u32 = 0o100_600;
+
+/// The options of `batch` and `alloc`: those of a submission, with slots in the place of tasks, and those for the
+/// manager in the job.
+#[derive(Debug, Clone, clap::Args)]
+#[command(
+    mut_arg("ntasks", |arg| arg.long("nslots").help("Number of resource slots")),
+    mut_arg("cores_per_task", |arg| {
+        arg.long("cores-per-slot").help("Number of cores per slot [default: 1]")
+    }),
+    mut_arg("gpus_per_task", |arg| {
+        arg.long("gpus-per-slot").help("Number of GPUs per slot [default: 0]")
+    }),
+    mut_arg("cores", |arg| arg.hide(true)),
+    mut_arg("tasks_per_node", |arg| arg.hide(true)),
+    mut_arg("tasks_per_core", |arg| arg.hide(true)),
+    mut_arg("gpus_per_node", |arg| arg.hide(true)),
+    mut_arg("taskmap", |arg| arg.hide(true)),
+)]
+pub(super) struct NestedArgs {
+    #[command(flatten)]
+    job: SubmitArgs,
+    /// Configuration of the manager in the job: KEY=VAL, a TOML or JSON text, or a file (repeatable)
+    #[arg(long, value_name = "CONF")]
+    conf: Vec<String>,
+    /// Options for the manager in the job, as for start (repeatable)
+    #[arg(long, value_name = "OPTS", allow_hyphen_values = true)]
+    broker_opts: Vec<String>,
+    /// Write an archive with all that the manager has stored, at its end [default: flux-JOBID-dump.tgz]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = DUMP)]
+    dump: Option<String>,
+}
+
+impl NestedArgs {
+    /// Refuses options that give tasks, of which these jobs have one on each node.
+    fn check(&self) -> Result<(), CliError> {
+        let SubmitArgs { ntasks, nodes, per_resource, taskmap, .. } = &self.job;
+        for (option, value) in [
+            ("--cores", &per_resource.cores),
+            ("--tasks-per-node", &per_resource.tasks_per_node),
+            ("--tasks-per-core", &per_resource.tasks_per_core),
+            ("--gpus-per-node", &per_resource.gpus_per_node),
+            ("--taskmap", taskmap),
+        ] {
+            if value.is_some() {
+                return Err(CliError::usage(format!("unrecognized arguments: {option}")));
+            }
+        }
+        let shape = per_resource.shape.is_some() || per_resource.resources_json.is_some();
+        let none = |count: &Option<String>| count.as_ref().is_none_or(|text| text.trim() == "0");
+        if !shape && none(ntasks) && none(nodes) {
+            return Err(CliError::failure("Number of slots to allocate must be specified"));
+        }
+        Ok(())
+    }
+
+    /// The submission of the job whose manager runs `command`. `files` are those that come with the job, beside
+    /// those of the options.
+    fn submission(
+        &self,
+        command: &[String],
+        files: Vec<(&str, Value)>,
+        caller: &Caller,
+    ) -> Result<Submission, CliError> {
+        let program = std::env::current_exe()?.to_string_lossy().into_owned();
+        let mut words = vec![program, "start".to_owned()];
+        words.extend(self.broker_opts.iter().cloned());
+        words.extend(self.dump.iter().map(|file| format!("-Scontent.dump={file}")));
+        let mut files = files;
+        if !self.conf.is_empty() {
+            files.push((CONFIG, json!({ "mode": PRIVATE, "data": self.config()? })));
+            words.push(format!("-c{{{{tmpdir}}}}/{CONFIG}"));
+        }
+        words.extend(command.iter().cloned());
+        let mut job = self.job.clone();
+        job.command = words;
+        let mut submission = submission(&job, caller)?;
+        if let Some(jobspec) = submission.request.jobspec.as_mut().and_then(SentJobspec::made) {
+            run_manager(jobspec, files)?;
+        }
+        Ok(submission)
+    }
+
+    /// The configuration, read here: its files may be out of the job's reach.
+    fn config(&self) -> Result<Value, CliError> {
+        let source = Source::new(&[], self.conf.clone()).map_err(CliError::failure)?;
+        source.read().map_err(CliError::failure)
+    }
+}
+
+/// Changes the jobspec of a command to that of a manager: it is started once on each node, so that it has a process
+/// on all of them, and an end of one of these is not a failure. The user's own options stay.
+fn run_manager(jobspec: &mut Value, files: Vec<(&str, Value)>) -> Result<(), CliError> {
+    for (option, value) in [
+        ("per-resource", json!({"type": "node"})),
+        ("mpi", json!("none")),
+        ("exit-timeout", json!("none")),
+    ] {
+        let place = format!("attributes.system.shell.options.{option}");
+        let pointer = format!("/{}", place.replace('.', "/"));
+        if jobspec.pointer(&pointer).is_none() {
+            path::set(jobspec, &place, value).map_err(CliError::failure)?;
+        }
+    }
+    if files.is_empty() {
+        return Ok(());
+    }
+    // Not by a path: the names of files have dots.
+    if jobspec.pointer("/attributes/system/files").is_none() {
+        path::set(jobspec, "attributes.system.files", json!({})).map_err(CliError::failure)?;
+    }
+    let known = jobspec.pointer_mut("/attributes/system/files").and_then(Value::as_object_mut);
+    let known = known.ok_or_else(|| CliError::failure("attributes.system.files is no table"))?;
+    known.extend(files.into_iter().map(|(name, file)| (name.to_owned(), file)));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_of_the_user_for_the_manager_stay() {
+        let mut jobspec = json!({"attributes": {"system": {
+            "files": {"a": {"data": 1}},
+            "shell": {"options": {"exit-timeout": "5s"}},
+        }}});
+        run_manager(&mut jobspec, vec![("conf.json", json!({"data": 2}))]).unwrap();
+        let expected = json!({"attributes": {"system": {
+            "files": {"a": {"data": 1}, "conf.json": {"data": 2}},
+            "shell": {"options": {
+                "exit-timeout": "5s", "per-resource": {"type": "node"}, "mpi": "none",
+            }},
+        }}});
+        assert_eq!(jobspec, expected);
+    }
+}

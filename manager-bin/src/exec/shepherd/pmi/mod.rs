@@ -1,0 +1,179 @@
+//! PMI: how the tasks of an MPI job find each other.
+//!
+//! Each task of a job of several tasks has a socket to the shepherd (`PMI_FD`), over which its MPI library puts
+//! values into a store that the job's tasks share, waits until all tasks have done so, and gets the others' values.
+//! Version 1 of the protocol is what MPICH speaks, and what Flux's job shell serves; of version 2 the commands to wire
+//! up are served. [`wireup`] is the protocol without the sockets.
+
+mod wireup;
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jobtap_core::job::JobId;
+use rustix::io::FdFlags;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::net::unix::OwnedReadHalf;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::task::AbortHandle;
+
+use self::wireup::{Outcome, Wireup};
+use super::message::Message;
+use crate::exec::StartJob;
+use crate::open_files::OpenFiles;
+
+/// The variables that tell an MPI library of the socket. Those of an enclosing job mean nothing to its jobs.
+pub(super) const PREFIX: &str = "PMI_";
+
+/// The implementations that the shell option `pmi` may name, with `off` for none.
+const KNOWN: [&str; 4] = ["off", "simple", "pmi1", "pmi2"];
+
+/// The longest unfinished request, in bytes. A value has at most 1,024.
+const LONGEST: usize = 16 * 1024;
+
+/// What the tasks of one job share.
+#[derive(Clone)]
+pub(super) struct Pmi(Arc<Shared>);
+
+struct Shared {
+    job: JobId,
+    state: Mutex<State>,
+    inbox: UnboundedSender<Message>,
+}
+
+struct State {
+    wireup: Wireup,
+    /// By rank, where responses to a task go.
+    tasks: Vec<Option<UnboundedSender<Vec<u8>>>>,
+}
+
+/// Whether the options ask for PMI (`pmi=simple`) or for none (`pmi=off`); `None` if they don't say.
+///
+/// # Errors
+/// A message for the user.
+pub(super) fn is_requested(options: &Value) -> Result<Option<bool>, String> {
+    let Some(option) = options.get("pmi") else { return Ok(None) };
+    let names = option.as_str().ok_or("pmi: must be a text: off or simple")?;
+    match names.split(',').find(|name| !KNOWN.contains(name)) {
+        Some(name) => Err(format!("pmi: unknown implementation '{name}': use off or simple")),
+        None => Ok(Some(names != "off")),
+    }
+}
+
+/// Whether a job has PMI. Without a request it is for several tasks, as a single one finds itself, and only if their
+/// sockets leave at least half of the open files to other jobs.
+pub(super) fn is_wanted(requested: Option<bool>, ntasks: u32, files: u64, most: u64) -> bool {
+    match requested {
+        Some(requested) => requested && ntasks > 1,
+        None => ntasks > 1 && (files + 1).saturating_mul(ntasks.into()) <= most / 2,
+    }
+}
+
+impl Pmi {
+    /// What the tasks of this job share. All of them run on this host.
+    pub(super) fn new(job: &StartJob, inbox: &UnboundedSender<Message>) -> Self {
+        let tasks = (0..job.ntasks).map(|_| None).collect();
+        let wireup = Wireup::new(job.id, job.ntasks);
+        let state = Mutex::new(State { wireup, tasks });
+        Self(Arc::new(Shared { job: job.id, state, inbox: inbox.clone() }))
+    }
+
+    /// Makes the socket of a task: its end, which the next process that is started inherits, and the work to serve
+    /// the other end.
+    pub(super) fn connect(&self, rank: u32) -> io::Result<(OwnedFd, AbortHandle)> {
+        let (own, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        let own = std::os::unix::net::UnixStream::from(OpenFiles::of_this_process().apart(own));
+        own.set_nonblocking(true)?;
+        let (read, mut write) = UnixStream::from_std(own)?.into_split();
+        let (sender, mut responses) = unbounded_channel::<Vec<u8>>();
+        if let Some(task) = self.0.lock().tasks.get_mut(rank as usize) {
+            *task = Some(sender);
+        }
+        let shared = Arc::clone(&self.0);
+        let serving = tokio::spawn(async move {
+            let writing = async {
+                while let Some(response) = responses.recv().await {
+                    if write.write_all(&response).await.is_err() {
+                        break;
+                    }
+                }
+            };
+            // Ends with the task: it closes the socket, or the job's work is aborted.
+            tokio::join!(shared.read(rank, read), writing);
+        });
+        // The shepherd starts processes on one thread, one after the other, so no other one inherits it.
+        rustix::io::fcntl_setfd(&theirs, FdFlags::empty())?;
+        Ok((theirs, serving.abort_handle()))
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Serves the requests of a task until it closes the socket or sends something else.
+    async fn read(&self, rank: u32, mut socket: OwnedReadHalf) {
+        let mut pending = Vec::new();
+        let mut chunk = [0; 4096];
+        loop {
+            match socket.read(&mut chunk).await {
+                Ok(0) | Err(_) => break,
+                Ok(size) => pending.extend_from_slice(chunk.get(..size).unwrap_or_default()),
+            }
+            if self.serve(rank, &mut pending).is_err() || pending.len() > LONGEST {
+                break;
+            }
+        }
+        // Ends the writing, too.
+        if let Some(task) = self.lock().tasks.get_mut(rank as usize) {
+            *task = None;
+        }
+    }
+
+    /// Serves all complete requests and removes them from `pending`. The error is a request that isn't one.
+    fn serve(&self, rank: u32, pending: &mut Vec<u8>) -> Result<(), wireup::Malformed> {
+        let mut state = self.lock();
+        while let Some(Outcome { used, responses, abort }) = state.wireup.next(rank, pending)? {
+            pending.drain(..used);
+            for (to, response) in responses {
+                if let Some(Some(task)) = state.tasks.get(to as usize) {
+                    // Fails if the task has closed its socket.
+                    let _ = task.send(response);
+                }
+            }
+            if let Some(code) = abort {
+                let _ = self.inbox.send(Message::Aborted { id: self.job, rank, code });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn jobs_of_several_tasks_have_pmi_unless_it_is_off() {
+        let wanted =
+            |options: Value, ntasks, most| Ok(is_wanted(is_requested(&options)?, ntasks, 2, most));
+        assert_eq!(wanted(json!({}), 2, 1000), Ok(true));
+        assert_eq!(wanted(json!({}), 1, 1000), Ok(false));
+        assert_eq!(wanted(json!({"pmi": "off"}), 2, 1000), Ok(false));
+        let text = "pmi: unknown implementation 'x': use off or simple";
+        assert_eq!(wanted(json!({"pmi": "simple,x"}), 2, 1000), Err(text.to_owned()));
+        assert!(wanted(json!({"pmi": 1}), 2, 1000).is_err());
+        // Three files for each of ten tasks.
+        assert_eq!(wanted(json!({}), 10, 60), Ok(true));
+        assert_eq!(wanted(json!({}), 10, 58), Ok(false));
+        assert_eq!(wanted(json!({"pmi": "simple,pmi2"}), 10, 58), Ok(true));
+    }
+}

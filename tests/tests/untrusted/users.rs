@@ -1,0 +1,334 @@
+//! A manager that root runs starts each job as its submitter, whatever the job and its user attempt.
+//!
+//! Two users of the system submit jobs. They are in no file of this host: the manager learns who they are from
+//! getent(1), as from a site's name service.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use jobtap_tests::{Manager, Output, clean, jobtap, run, temporary};
+use tempfile::TempDir;
+
+/// Users of this test, who have groups of their own with the same numbers.
+const ADA: u32 = 61_001;
+const EVE: u32 = 61_002;
+/// A user that every system has.
+const NOBODY: u32 = 65_534;
+
+/// A script in the place of getent(1).
+const GETENT: &str = "#!/bin/sh
+case \"$*\" in
+'passwd -- 61001' | 'passwd -- ada') echo 'ada:x:61001:61001::/:/bin/sh' ;;
+'passwd -- 61002' | 'passwd -- eve') echo 'eve:x:61002:61002::/:/bin/sh' ;;
+'initgroups -- ada') echo 'ada 61009' ;;
+'initgroups -- eve') echo 'eve' ;;
+'group -- ops') echo 'ops:x:61009:ada' ;;
+*) exec /usr/bin/getent \"$@\" ;;
+esac
+";
+
+/// Whether this test can act as other users; says so if it can't.
+#[allow(clippy::print_stdout)]
+fn has_users() -> bool {
+    let root = run(Command::new("id").arg("-u")).ok() == "0";
+    let able = root && run(Command::new("setpriv").arg("--version")).code == 0;
+    if !able {
+        println!("skipped: only root can act as two other users, by setpriv");
+    }
+    able
+}
+
+/// A directory that all users can enter, with the program, and homes that only their users can enter.
+struct Site {
+    directory: TempDir,
+}
+
+impl Site {
+    fn new() -> Self {
+        let site = Self { directory: temporary() };
+        fs::set_permissions(site.directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        // The checkout may be in a directory that only root can enter.
+        fs::copy(jobtap(), site.path("jobtap")).unwrap();
+        fs::create_dir(site.path("bin")).unwrap();
+        site.script("bin/getent", GETENT);
+        for (home, user) in [("ada", ADA), ("eve", EVE), ("nobody", NOBODY)] {
+            fs::create_dir(site.path(home)).unwrap();
+            chown(site.path(home), Some(user), Some(user)).unwrap();
+            fs::set_permissions(site.path(home), fs::Permissions::from_mode(0o700)).unwrap();
+        }
+        site
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn script(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).unwrap();
+        fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// Starts a manager with this configuration as the user that `prefix` of the command makes.
+    fn manager(&self, prefix: &str, statedir: &str, access: &str) -> Manager {
+        let (bin, exe) = (self.path("bin").display().to_string(), self.path("jobtap"));
+        let text = format!(
+            "#!/bin/sh\nexport PATH={bin}:$PATH SECRET_OF_THE_DAEMON=1\nexec {prefix} {} \"$@\"\n",
+            exe.display()
+        );
+        let name = format!("{}-manager", statedir.replace('/', "-"));
+        self.script(&name, &text);
+        let conf = format!("--conf=[access]\n{access}");
+        Manager::start_in(&self.path(&name), &self.path(statedir), &[conf.as_ref()])
+    }
+
+    /// A manager of root.
+    fn of_root(&self, access: &str) -> Manager {
+        self.manager("", "state", access)
+    }
+
+    /// A manager of a user without privileges.
+    fn of_nobody(&self, access: &str) -> Manager {
+        let prefix = format!(
+            "env TMPDIR={} setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups",
+            self.path("nobody").display()
+        );
+        self.manager(&prefix, "nobody/state", access)
+    }
+
+    /// Runs a command of jobtap as a user, in the user's home.
+    fn jobtap(&self, m: &Manager, user: u32, args: &[&str]) -> Output {
+        let socket = format!("local://{}", m.statedir.join("local-0").display());
+        let home = if user == ADA { "ada" } else { "eve" };
+        let mut command = clean(Path::new("setpriv"));
+        let ids = [format!("--reuid={user}"), format!("--regid={user}")];
+        command.args(ids).arg("--clear-groups").arg(self.path("jobtap")).args(args);
+        run(command.env("JOBTAP_URI", socket).current_dir(self.path(home)))
+    }
+
+    /// Runs a job of a user, and returns its output.
+    fn run(&self, m: &Manager, user: u32, args: &[&str]) -> Output {
+        self.jobtap(m, user, &[&["run"], args].concat())
+    }
+}
+
+#[test]
+fn a_job_runs_as_its_submitter_with_its_groups_and_nothing_of_the_daemon() {
+    if !has_users() {
+        return;
+    }
+    let site = Site::new();
+    let m = site.of_root("allow-guest-user = true");
+    let show = "id -u; id -ru; id -g; id -G; pwd; ls /proc/self/fd | wc -l; ulimit -n; \
+                grep -E 'Cap(Prm|Eff|Inh|Amb)|Groups|Uid|Gid' /proc/self/status; env";
+    for (user, home, groups, status) in [
+        (ADA, "ada", "61001 61009", "Groups:\t61001 61009 "),
+        (EVE, "eve", "61002", "Groups:\t61002 "),
+    ] {
+        let text = site.run(&m, user, &["--rlimit=nofile=99", "sh", "-c", show]).ok();
+        let lines: Vec<&str> = text.lines().collect();
+        let id = user.to_string();
+        assert_eq!(lines[..4], [&id, &id, &id, groups], "{text}");
+        assert_eq!(lines[4], site.path(home).display().to_string());
+        // The three standard streams, and the directory that `ls` reads.
+        assert_eq!(lines[5..7], ["4", "99"], "{text}");
+        let ids = |name: &str| format!("{name}:\t{user}\t{user}\t{user}\t{user}");
+        for line in [&ids("Uid"), &ids("Gid"), status] {
+            assert!(lines.contains(&line), "{line} in {text}");
+        }
+        for set in ["CapPrm", "CapEff", "CapInh", "CapAmb"] {
+            assert!(text.contains(&format!("{set}:\t0000000000000000")), "{text}");
+        }
+        assert!(!text.contains("SECRET_OF_THE_DAEMON"), "{text}");
+    }
+}
+
+#[test]
+fn files_of_a_job_are_opened_as_its_submitter() {
+    if !has_users() {
+        return;
+    }
+    let site = Site::new();
+    let m = site.of_root("allow-guest-user = true");
+    let adas = |name: &str| site.path("ada").join(name).display().to_string();
+    fs::write(adas("in"), "input\n").unwrap();
+    fs::write(adas("tool"), "#!/bin/sh\necho tool\n").unwrap();
+    for (name, mode) in [("in", 0o600), ("tool", 0o700)] {
+        chown(adas(name), Some(ADA), Some(ADA)).unwrap();
+        fs::set_permissions(adas(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    // Ada may use her files; the output belongs to her.
+    let (out, input) = (format!("--output={}", adas("out")), format!("--input={}", adas("in")));
+    site.run(&m, ADA, &[&out, &input, "cat"]).ok();
+    assert_eq!(fs::read_to_string(adas("out")).unwrap(), "input\n");
+    let made = fs::metadata(adas("out")).unwrap();
+    assert_eq!((made.uid(), made.gid()), (ADA, ADA));
+    let per_task = format!("--output={}", adas("out.{{taskid}}"));
+    site.run(&m, ADA, &[&per_task, "-n2", &adas("tool")]).ok();
+    assert_eq!(fs::read_to_string(adas("out.1")).unwrap(), "tool\n");
+    // Eve may not, and the message names what she may not do.
+    let cwd = format!("--cwd={}", site.path("ada").display());
+    for (args, words) in [
+        (vec![out.as_str(), "true"], "cannot open output file"),
+        (vec![&per_task, "-n2", "true"], "cannot open output file"),
+        (vec![&input, "cat"], "cannot open input file"),
+        (vec![&cwd, "true"], "cannot use working directory"),
+        (vec![&format!("--taskmap=hostfile:{}", adas("in")), "true"], "failed to map tasks"),
+        (vec![&adas("tool")], "start failed"),
+    ] {
+        let output = site.run(&m, EVE, &args);
+        assert!(output.code != 0 && output.stderr.contains(words), "{args:?}: {output:?}");
+        assert!(output.stderr.contains("Permission denied"), "{args:?}: {output:?}");
+    }
+    assert_eq!(fs::read_to_string(adas("out")).unwrap(), "input\n");
+    // A file that only root can write to is out of reach through a link, too.
+    fs::write(site.path("precious"), "precious").unwrap();
+    std::os::unix::fs::symlink(site.path("precious"), site.path("eve").join("link")).unwrap();
+    let output = site.run(&m, EVE, &["--output=link", "echo", "x"]);
+    assert!(output.stderr.contains("cannot open output file"), "{output:?}");
+    assert_eq!(fs::read_to_string(site.path("precious")).unwrap(), "precious");
+}
+
+#[test]
+fn a_jobs_directory_belongs_to_its_submitter_and_is_closed_to_others() {
+    if !has_users() {
+        return;
+    }
+    let site = Site::new();
+    let m = site.of_root("allow-guest-user = true");
+    fs::write(site.path("note"), "note").unwrap();
+    let file = format!("--add-file={}", site.path("note").display());
+    let show = "cat $JOBTAP_JOB_TMPDIR/note; stat -c ' %u %g %a' $JOBTAP_JOB_TMPDIR $JOBTAP_JOB_TMPDIR/note";
+    let text = site.run(&m, ADA, &[&file, "sh", "-c", show]).ok();
+    assert!(text.starts_with("note 61001 61001 700\n 61001 61001 "), "{text}");
+    let id = site.jobtap(&m, ADA, &["submit", "sh", "-c", "pwd >$JOBTAP_JOB_TMPDIR/f; sleep 600"]);
+    let id = id.ok();
+    m.wait(&id, "start");
+    let of_ada = m.statedir.join("tmp").join(m.field(&id, "id.dothex"));
+    let list = format!("ls {0}; cat {0}/f; ls {1}", of_ada.display(), m.statedir.display());
+    let output = site.run(&m, EVE, &["sh", "-c", &list]);
+    assert_eq!(output.stdout, "", "{output:?}");
+    assert_eq!(output.stderr.matches("Permission denied").count(), 3, "{output:?}");
+    // Nor may Eve do anything to the job.
+    let refused = site.jobtap(&m, EVE, &["cancel", &id]);
+    let words = "guests can only raise exceptions on their own jobs";
+    assert!(refused.code == 1 && refused.stderr.contains(words), "{refused:?}");
+    site.jobtap(&m, ADA, &["cancel", &id]).ok();
+    m.wait(&id, "clean");
+}
+
+#[test]
+fn a_signal_of_a_submitter_reaches_only_that_users_processes() {
+    if !has_users() {
+        return;
+    }
+    let site = Site::new();
+    let m = site.of_root("allow-guest-user = true");
+    let id = site.jobtap(&m, ADA, &["submit", "sleep", "600"]).ok();
+    m.wait(&id, "start");
+    let host_and_pid = m.jobtap(&format!("job hostpids {id}")).ok();
+    let pid = host_and_pid.rsplit(':').next().unwrap().to_owned();
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let shepherd = status.lines().find_map(|line| line.strip_prefix("PPid:\t")).unwrap().to_owned();
+    // Neither the shepherd, nor the manager, nor the job of another user.
+    for target in [&shepherd, &m.pid().to_string()] {
+        let output = site.run(&m, ADA, &["kill", "-9", target]);
+        assert!(output.stderr.contains("not permitted"), "{output:?}");
+    }
+    assert!(site.run(&m, EVE, &["kill", "-9", &pid]).stderr.contains("not permitted"));
+    assert_eq!(m.field(&id, "state"), "RUN");
+    site.run(&m, ADA, &["kill", "-9", &pid]).ok();
+    m.wait(&id, "clean");
+    assert_eq!(m.field(&id, "returncode"), "137");
+}
+
+#[test]
+fn guests_are_refused_in_words_where_they_cannot_be_served() {
+    if !has_users() {
+        return;
+    }
+    let site = Site::new();
+    // Closed: the owner alone.
+    let m = site.of_root("");
+    let refused = site.jobtap(&m, ADA, &["submit", "true"]);
+    assert!(refused.stderr.contains("belongs to another user"), "{refused:?}");
+    // Where the modes of files let guests through, the manager itself refuses them.
+    fs::set_permissions(&m.statedir, fs::Permissions::from_mode(0o755)).unwrap();
+    let socket = m.statedir.join("local-0");
+    fs::set_permissions(socket, fs::Permissions::from_mode(0o666)).unwrap();
+    let refused = site.jobtap(&m, ADA, &["submit", "true"]);
+    let words = "only its owner, user 0, may use it: access.allow-guest-user is not set";
+    assert!(refused.code == 1 && refused.stderr.contains(words), "{refused:?}");
+    // A manager without privileges may be looked at, and runs no jobs of others.
+    let m = site.of_nobody("allow-guest-user = true");
+    fs::set_permissions(site.path("nobody"), fs::Permissions::from_mode(0o711)).unwrap();
+    assert_eq!(site.jobtap(&m, ADA, &["jobs", "-n"]).ok(), "");
+    let refused = site.jobtap(&m, ADA, &["submit", "true"]);
+    let words = "this manager runs as user 65534 and can't run jobs of user 61001: only a manager that root runs can";
+    assert!(refused.code == 1 && refused.stderr.contains(words), "{refused:?}");
+    // Root is a guest, too.
+    let refused = run(clean(&site.path("jobtap"))
+        .env("JOBTAP_URI", format!("local://{}", m.statedir.join("local-0").display()))
+        .args(["queue", "disable", "--message=x"]));
+    assert!(refused.stderr.contains("Request requires owner credentials"), "{refused:?}");
+}
+
+#[test]
+fn root_may_be_made_an_owner() {
+    if !has_users() {
+        return;
+    }
+    let site = Site::new();
+    let m = site.of_nobody("allow-root-owner = true");
+    let as_root = |words: &str| {
+        let uri = format!("local://{}", m.statedir.join("local-0").display());
+        run(clean(&site.path("jobtap")).env("JOBTAP_URI", uri).args(words.split_whitespace()))
+    };
+    as_root("queue disable --message=maintenance").ok();
+    assert_eq!(
+        as_root("queue status").ok().lines().next(),
+        Some("Job submission is disabled: maintenance")
+    );
+}
+
+#[test]
+fn private_mode_shows_jobs_to_their_users_and_to_a_group() {
+    if !has_users() {
+        return;
+    }
+    let site = Site::new();
+    let m = site.of_root(
+        "allow-guest-user = true\nprivate-mode = true\n[access.roles.admin]\ngroups = [\"ops\"]\n",
+    );
+    let of_eve = site.jobtap(&m, EVE, &["submit", "--urgency=hold", "true"]).ok();
+    let of_ada = site.jobtap(&m, ADA, &["submit", "--urgency=hold", "true"]).ok();
+    let seen = |user| {
+        let text = site.jobtap(&m, user, &["jobs", "-Ano", "{id.f58}"]).ok();
+        let mut ids: Vec<String> = text.lines().map(str::to_owned).collect();
+        ids.sort();
+        ids
+    };
+    let mut both = vec![of_ada, of_eve.clone()];
+    both.sort();
+    assert_eq!(seen(ADA), both, "Ada is in the group");
+    assert_eq!(seen(EVE), [of_eve]);
+}
+
+#[test]
+fn a_guest_that_floods_the_manager_is_slowed_down() {
+    if !has_users() {
+        return;
+    }
+    let site = Site::new();
+    let m = site.of_root("allow-guest-user = true\nguest-request-rate = 4\n");
+    let begin = std::time::Instant::now();
+    let ids = site.jobtap(&m, EVE, &["submit", "--urgency=hold", "--cc=1-20", "true"]).ok();
+    assert_eq!(ids.lines().count(), 20, "slowed, not refused");
+    // Five come at once, and the others at four a second.
+    assert!(begin.elapsed().as_secs_f64() > 3.0, "{:?}", begin.elapsed());
+    let begin = std::time::Instant::now();
+    let ids = m.jobtap("submit --urgency=hold --cc=1-20 true").ok();
+    assert_eq!(ids.lines().count(), 20);
+    assert!(begin.elapsed().as_secs_f64() < 3.0, "the owner has no limit: {:?}", begin.elapsed());
+}
