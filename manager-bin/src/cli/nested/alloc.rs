@@ -10,7 +10,7 @@ use crate::cli::common::ids::{Target, show_id};
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
 use crate::cli::common::usage::Family;
-use crate::cli::job::{AttachOptions, EventStream, Interrupt, Output, attach};
+use crate::cli::job::{AttachOptions, EventStream, Interrupt, Output, attach, offer};
 use crate::cli::run::forward_input;
 use crate::cli::submit::caller::Caller;
 use crate::cli::submit::{list_plugins, print_jobspec};
@@ -54,9 +54,16 @@ async fn allocate(args: AllocCommand) -> Result<u8, CliError> {
         command.push(NO_COMMAND.to_owned());
     }
     let mut request = nested.submission(&command, Vec::new(), &Caller::current()?)?.request;
-    let jobspec = request.jobspec.as_mut().and_then(SentJobspec::made);
-    // Before --dry-run, whose jobspec another command may submit, only what doesn't depend on this process is set.
-    let input = !bg && !nested.job.dry_run && jobspec.is_some_and(forward_input);
+    // Not for --dry-run, whose jobspec another command may submit.
+    let (mut input, mut keys) = (false, false);
+    if !bg
+        && !nested.job.dry_run
+        && let Some(jobspec) = request.jobspec.as_mut().and_then(SentJobspec::made)
+    {
+        input = forward_input(jobspec);
+        let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+        keys = input && offer(jobspec, terminal)?;
+    }
     if nested.job.dry_run {
         print_jobspec(&request)?;
         return Ok(0);
@@ -82,6 +89,7 @@ async fn allocate(args: AllocCommand) -> Result<u8, CliError> {
         output: Output { label: nested.job.label_io, quiet: false },
         read_only: false,
         input,
+        keys,
         stdin_ranks: Vec::new(),
         close_others: true,
         tail: None,
