@@ -1,11 +1,10 @@
-//! Shell options that change how tasks are started: terminals and CPUs. (Resource limits, signals and input are in
-//! `execution.rs`.)
+//! Shell options: terminals, CPUs, a signal before the time limit, and input for several tasks.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
-use jobtap_tests::{Manager, clean, jobtap, run};
+use jobtap_tests::{Manager, Process, clean, jobtap, run, spawn, temporary};
 
 fn sorted(text: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = text.lines().map(str::trim_end).collect();
@@ -37,7 +36,7 @@ fn input_of_a_terminal_ends_where_that_of_its_client_does() {
     let m = Manager::start(jobtap());
     for (input, printed) in [("hi\n", "hi\nhi\n"), ("hi", "hihi"), ("", "")] {
         let mut job = m.command(["run", "-o", "pty", "cat"]);
-        let mut job = job.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut job = spawn(job.stdin(Stdio::piped()).stdout(Stdio::piped()));
         job.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
         let output = job.wait_with_output().unwrap();
         let output = String::from_utf8(output.stdout).unwrap().replace("\r\n", "\n");
@@ -53,7 +52,7 @@ fn input_of_a_terminal_ends_where_that_of_its_client_does() {
 #[test]
 fn output_of_a_terminal_goes_to_a_file() {
     let m = Manager::start(jobtap());
-    let directory = jobtap_tests::temporary();
+    let directory = temporary();
     let file = directory.path().join("out").display().to_string();
     let script = "echo out; echo err >&2";
     m.jobtap_args(&["run", "-o", "pty", "--output", &file, "sh", "-c", script]).ok();
@@ -61,7 +60,7 @@ fn output_of_a_terminal_goes_to_a_file() {
 }
 
 /// Runs a command in a terminal, as script(1) makes it.
-fn in_terminal(m: &Manager, words: &str) -> Child {
+fn in_terminal(m: &Manager, words: &str) -> Process {
     let line = format!("stty rows 40 cols 100; exec {} {words}", jobtap().display());
     let mut command = m.command([""; 0]);
     let environment: Vec<_> =
@@ -75,7 +74,7 @@ fn in_terminal(m: &Manager, words: &str) -> Child {
         };
     }
     command.env("SHELL", "/bin/sh").env("PS1", "ready$ ");
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
+    spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()))
 }
 
 #[test]
@@ -141,4 +140,41 @@ fn tasks_are_bound_to_cpus_on_request() {
         let refused = m.jobtap_args(&["run", "-o", option, "true"]);
         assert!(refused.code == 1 && refused.stderr.contains(text), "{refused:?}");
     }
+}
+
+#[test]
+fn a_job_gets_a_signal_before_its_time_is_over() {
+    let m = Manager::start(jobtap());
+    let script = "trap 'echo caught; exit 3' USR1; while :; do sleep 0.1; done";
+    let output = m.jobtap_args(&["run", "-t60s", "--signal=USR1@58s", "sh", "-c", script]);
+    assert_eq!((output.code, output.stdout.as_str()), (3, "caught\n"), "{output:?}");
+    // A later update of the time that leaves less than that sends it at once.
+    let id = m.submit("-t10m --signal=TERM@5m sleep 600");
+    m.wait(&id, "start");
+    m.jobtap(&format!("update {id} duration=200")).ok();
+    m.wait(&id, "finish");
+    assert_eq!(m.field(&id, "returncode"), "143");
+}
+
+#[test]
+fn input_goes_to_all_tasks_or_to_some() {
+    let m = Manager::start(jobtap());
+    let fed = |options: &[&str]| {
+        let mut job = m.command([&["run", "-l"], options, &["cat"]].concat());
+        let mut job = spawn(job.stdin(Stdio::piped()).stdout(Stdio::piped()));
+        job.stdin.take().unwrap().write_all(b"a\nb\n").unwrap();
+        String::from_utf8(job.wait_with_output().unwrap().stdout).unwrap()
+    };
+    let all = fed(&["-n2"]);
+    assert_eq!(sorted(&all), ["0: a", "0: b", "1: a", "1: b"]);
+    let some = fed(&["-n3", "--input=1-2"]);
+    assert_eq!(sorted(&some), ["1: a", "1: b", "2: a", "2: b"]);
+}
+
+#[test]
+fn tasks_have_the_resource_limits_that_are_asked_for() {
+    let m = Manager::start(jobtap());
+    let show = "ulimit -Sn; ulimit -Sc";
+    let words = ["run", "--rlimit=nofile=77", "--rlimit=core=0", "sh", "-c", show];
+    assert_eq!(m.jobtap_args(&words).ok(), "77\n0");
 }

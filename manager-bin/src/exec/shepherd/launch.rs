@@ -99,8 +99,11 @@ impl Shepherd {
         job.exit_options = ExitOptions::parse(&start.shell_options)?;
         let limits = TaskLimits::parse(&start.shell_options, self.open_files)?;
         let requested = pmi::is_requested(&start.shell_options)?;
-        let files = files_per_task(&start.shell_options).unwrap_or_default();
-        let pmi = pmi::is_wanted(requested, start.ntasks, files, self.open_files.own());
+        // Most jobs have one task, for which the files need not be counted.
+        let pmi = start.ntasks > 1 && {
+            let files = files_per_task(&start.shell_options).unwrap_or_default();
+            pmi::is_wanted(requested, start.ntasks, files, self.open_files.own())
+        };
         let affinity = Affinity::of(start)?;
         self.claims.claim(start.id)?;
         Ok((limits, pmi, affinity))
