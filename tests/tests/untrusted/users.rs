@@ -106,7 +106,8 @@ impl Site {
         let mut command = clean(Path::new("setpriv"));
         let ids = [format!("--reuid={user}"), format!("--regid={user}")];
         command.args(ids).arg("--clear-groups").arg(self.path("jobtap")).args(args);
-        run(command.env("JOBTAP_URI", socket).current_dir(self.path(home)))
+        command.env("JOBTAP_URI", socket).env("TMPDIR", self.path(home));
+        run(command.current_dir(self.path(home)))
     }
 
     /// Runs a job of a user, and returns its output.
