@@ -79,7 +79,9 @@ impl Site {
         );
         let name = format!("{}-manager", statedir.replace('/', "-"));
         self.script(&name, &text);
-        let conf = format!("--conf=[access]\n{access}");
+        let host = run(Command::new("uname").arg("-n")).ok();
+        let cores = "[resource]\nnoverify = true\n[[resource.config]]\ncores = \"0-3\"\n";
+        let conf = format!("--conf={cores}hosts = \"{host}\"\n[access]\n{access}");
         Manager::start_in(&self.path(&name), &self.path(statedir), &[conf.as_ref()])
     }
 
@@ -104,7 +106,8 @@ impl Site {
         let mut command = clean(Path::new("setpriv"));
         let ids = [format!("--reuid={user}"), format!("--regid={user}")];
         command.args(ids).arg("--clear-groups").arg(self.path("jobtap")).args(args);
-        run(command.env("JOBTAP_URI", socket).current_dir(self.path(home)))
+        command.env("JOBTAP_URI", socket).env("TMPDIR", self.path(home));
+        run(command.current_dir(self.path(home)))
     }
 
     /// Runs a job of a user, and returns its output.
@@ -241,6 +244,40 @@ fn a_signal_of_a_submitter_reaches_only_that_users_processes() {
     site.run(&m, ADA, &["kill", "-9", &pid]).ok();
     m.wait(&id, "clean");
     assert_eq!(m.field(&id, "returncode"), "137");
+}
+
+#[test]
+fn a_guest_has_managers_of_their_own_inside_their_jobs() {
+    if !has_users() {
+        return;
+    }
+    let site = Site::new();
+    let m = site.of_root("allow-guest-user = true");
+    let program = site.path("jobtap").display().to_string();
+    let script = format!("{program} resource info; id -u; {program} run -n2 id -u");
+    let output = site.jobtap(&m, ADA, &["alloc", "-n2", "sh", "-c", &script]).ok();
+    let id = ADA.to_string();
+    let lines: Vec<&str> = output.lines().collect();
+    assert_eq!(lines, ["1 Node, 2 Cores, 0 GPUs", &id, &id, &id]);
+    let id = site.jobtap(&m, ADA, &["alloc", "-n1", "--bg"]).ok();
+    let owner = site.jobtap(&m, ADA, &["proxy", &id, &program, "run", "id", "-u"]).ok();
+    assert_eq!(owner, ADA.to_string());
+    let refused = site.jobtap(&m, EVE, &["proxy", &id, &program, "jobs"]);
+    assert!(refused.code == 1 && refused.stderr.contains("belongs to another user"), "{refused:?}");
+    site.jobtap(&m, ADA, &["cancel", &id]).ok();
+    m.wait(&id, "clean");
+}
+
+#[test]
+fn a_terminal_belongs_to_the_user_of_its_job() {
+    if !has_users() {
+        return;
+    }
+    let site = Site::new();
+    let m = site.of_root("allow-guest-user = true");
+    let show = "stat -c %u $(tty)";
+    let output = site.run(&m, ADA, &["-o", "pty", "sh", "-c", show]).ok();
+    assert_eq!(output.trim(), ADA.to_string());
 }
 
 #[test]
