@@ -1,4 +1,5 @@
 //! `simulate` and `policy diff`, from the command line to the files.
+#![allow(clippy::unwrap_used)]
 
 use std::io::Write;
 use std::path::PathBuf;
