@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use jobtap_tests::{Manager, Output, jobtap, run, temporary, until};
+use jobtap_tests::{Manager, Output, jobtap, run, spawn, temporary, until};
 use serde_json::Value;
 
 /// Runs a command of the manager in a directory.
@@ -94,13 +94,8 @@ fn output_and_errors_go_where_the_options_say() {
     let directory = temporary();
     let files = ["--output=o.{{id}}", "--error=e"];
     let mut command = m.command(["batch", "-n1", "--wrap"]);
-    let mut command = command
-        .args(files)
-        .current_dir(directory.path())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    command.args(files).current_dir(directory.path());
+    let mut command = spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()));
     command.stdin.take().unwrap().write_all(b"echo out; echo err >&2").unwrap();
     let id = String::from_utf8(command.wait_with_output().unwrap().stdout).unwrap();
     let id = id.trim();
@@ -161,7 +156,7 @@ fn an_allocation_is_reached_by_its_id_until_it_ends() {
 fn a_command_of_an_allocation_has_input_output_and_its_exit_code() {
     let m = Manager::start(jobtap());
     let mut alloc = m.command(["alloc", "-n1", "sh", "-c", "read line; echo got $line; exit 5"]);
-    let mut alloc = alloc.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut alloc = spawn(alloc.stdin(Stdio::piped()).stdout(Stdio::piped()));
     alloc.stdin.take().unwrap().write_all(b"it\n").unwrap();
     let output = alloc.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(5));
@@ -173,6 +168,7 @@ fn an_allocation_that_cannot_start_is_told() {
     let m = Manager::start(jobtap());
     let refused = m.jobtap("alloc -n99 --bg");
     assert!(refused.code == 1 && refused.stderr.contains("unsatisfiable request"), "{refused:?}");
+    assert!(refused.stderr.trim_end().ends_with(": unexpectedly exited"), "{refused:?}");
     let refused = m.jobtap("alloc --bg");
     refused.says(1, "jobtap-alloc: ERROR: Number of slots to allocate must be specified");
 }

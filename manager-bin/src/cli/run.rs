@@ -9,7 +9,7 @@ use super::common::ids::show_id;
 use super::common::message::CliError;
 use super::common::session;
 use super::common::usage::Family;
-use super::job::{AttachOptions, Interrupt, Output, attach, tasks};
+use super::job::{AttachOptions, Interrupt, Output, attach, offer, tasks};
 use super::submit::args::SubmitArgs;
 use super::submit::caller::Caller;
 use super::submit::values::is_task_set;
@@ -52,6 +52,10 @@ async fn submit_and_attach(args: RunCommand) -> Result<u8, CliError> {
         return Ok(0);
     }
     let input = request.jobspec.as_mut().and_then(SentJobspec::made).is_some_and(forward_input);
+    let keys = match request.jobspec.as_mut().and_then(SentJobspec::made) {
+        Some(jobspec) => input && offer(jobspec, false)?,
+        None => false,
+    };
     let client = Client::connect().await?;
     let Submitted { id, messages } = session::heard(COMMAND, client.call(request).await)?;
     session::print_said(COMMAND, &messages);
@@ -67,6 +71,7 @@ async fn submit_and_attach(args: RunCommand) -> Result<u8, CliError> {
         output: Output { label: args.job.label_io, quiet: false },
         read_only: false,
         input,
+        keys,
         stdin_ranks,
         close_others: true,
         tail: None,

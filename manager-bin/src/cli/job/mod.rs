@@ -25,6 +25,7 @@ mod wait;
 mod wait_event;
 mod why;
 
+pub(super) use attach::terminal::offer;
 pub(super) use attach::{AttachOptions, Interrupt, attach, tasks};
 pub(super) use event_print::{FormatArgs, LocalZone, color_wanted, local_zone};
 pub(super) use event_stream::{EventStream, has_context, integer};

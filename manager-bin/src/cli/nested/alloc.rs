@@ -10,7 +10,9 @@ use crate::cli::common::ids::{Target, show_id};
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
 use crate::cli::common::usage::Family;
-use crate::cli::job::{AttachOptions, EventStream, Interrupt, Output, attach};
+use crate::cli::job::{
+    AttachOptions, EventStream, Interrupt, Output, attach, offer, show_exception,
+};
 use crate::cli::run::forward_input;
 use crate::cli::submit::caller::Caller;
 use crate::cli::submit::{list_plugins, print_jobspec};
@@ -54,9 +56,16 @@ async fn allocate(args: AllocCommand) -> Result<u8, CliError> {
         command.push(NO_COMMAND.to_owned());
     }
     let mut request = nested.submission(&command, Vec::new(), &Caller::current()?)?.request;
-    let jobspec = request.jobspec.as_mut().and_then(SentJobspec::made);
-    // Before --dry-run, whose jobspec another command may submit, only what doesn't depend on this process is set.
-    let input = !bg && !nested.job.dry_run && jobspec.is_some_and(forward_input);
+    // Not for --dry-run, whose jobspec another command may submit.
+    let (mut input, mut keys) = (false, false);
+    if !bg
+        && !nested.job.dry_run
+        && let Some(jobspec) = request.jobspec.as_mut().and_then(SentJobspec::made)
+    {
+        input = forward_input(jobspec);
+        let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+        keys = input && offer(jobspec, terminal)?;
+    }
     if nested.job.dry_run {
         print_jobspec(&request)?;
         return Ok(0);
@@ -82,6 +91,7 @@ async fn allocate(args: AllocCommand) -> Result<u8, CliError> {
         output: Output { label: nested.job.label_io, quiet: false },
         read_only: false,
         input,
+        keys,
         stdin_ranks: Vec::new(),
         close_others: true,
         tail: None,
@@ -90,26 +100,26 @@ async fn allocate(args: AllocCommand) -> Result<u8, CliError> {
     attach(&client, Target { id, typed }, options).await
 }
 
-/// Waits until the manager has told its address.
+/// Waits until the manager has told its address. Exceptions of the job are printed.
 ///
 /// # Errors
 /// The job has ended before.
 async fn until_up(client: &Client, id: JobId, typed: &str) -> Result<(), CliError> {
     let mut events = EventStream::open(client, id, "eventlog", false).await?;
+    let mut first = None;
     while let Some(event) = events.next().await {
         let event = event?;
-        let context = event.context.as_ref();
+        let time = event.timestamp.as_secs() - *first.get_or_insert(event.timestamp.as_secs());
         match &*event.name {
-            "memo" if context.is_some_and(|context| context.contains_key("uri")) => return Ok(()),
-            "exception"
-                if context.is_some_and(|context| context.get("severity") == Some(&0.into())) =>
-            {
-                let note = context.and_then(|context| context.get("note")?.as_str());
-                let note = note.filter(|note| !note.is_empty()).unwrap_or("it was canceled");
-                return Err(CliError::failure(format!("{typed}: {note}")));
+            "memo" if event.context.as_ref().is_some_and(|memo| memo.contains_key("uri")) => {
+                return Ok(());
+            }
+            "exception" => {
+                let text = show_exception(&event);
+                session::print_message(&format!("{time:.3}s: job.exception {typed} {text}"));
             }
             _ => {}
         }
     }
-    Err(CliError::failure(format!("{typed}: it ended before its manager was up")))
+    Err(CliError::failure(format!("{typed}: unexpectedly exited")))
 }

@@ -3,17 +3,23 @@
 
 use std::ffi::CString;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::Arc;
 
-use rustix::process::{Resource, Rlimit, chdir, setrlimit};
+use rustix::process::{Resource, Rlimit, chdir, ioctl_tiocsctty, setrlimit, setsid};
+use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::actor::Identity;
 
 /// The steps, in their order.
 #[derive(Debug, Default)]
 pub(super) struct BeforeExec {
+    /// The terminal that becomes the controlling one of a new session.
+    pub(super) terminal: Option<OwnedFd>,
+    /// The CPUs to run on.
+    pub(super) cpus: Option<CpuSet>,
     /// The resource limits to set.
     pub(super) limits: Vec<(Resource, Rlimit)>,
     /// The user to become, and the working directory to enter as that user.
@@ -24,12 +30,20 @@ impl BeforeExec {
     /// Lets the process of `command` take these steps. Without any, the process is started in the faster way
     /// that needs no fork.
     pub(super) fn apply(self, command: &mut Command) {
-        if !self.limits.is_empty() || self.user.is_some() {
+        let Self { terminal, cpus, limits, user } = &self;
+        if terminal.is_some() || cpus.is_some() || !limits.is_empty() || user.is_some() {
             install(command, self);
         }
     }
 
     fn run(&self) -> io::Result<()> {
+        if let Some(terminal) = &self.terminal {
+            setsid()?;
+            ioctl_tiocsctty(terminal)?;
+        }
+        if let Some(cpus) = &self.cpus {
+            sched_setaffinity(None, cpus)?;
+        }
         for &(resource, limit) in &self.limits {
             setrlimit(resource, limit)?;
         }
@@ -50,9 +64,9 @@ fn install(command: &mut Command, steps: BeforeExec) {
     // handler. The closure reads values that were made before the fork, makes system calls with them, and turns
     // an error number into an `io::Error` that holds nothing but the number: it neither allocates nor frees nor
     // locks. A `CStr` is passed to the system as it is. The child has one thread, so that the calls that change
-    // the ids of a thread change those of the process. The closure touches no file descriptor and no memory
-    // but its own, and it does not unwind. Its values aren't dropped in the child: exec replaces the process,
-    // or it exits.
+    // the ids of a thread change those of the process. The closure touches no memory but its own, and of file
+    // descriptors only the terminal's, which it owns; it does not unwind. Its values aren't dropped in the
+    // child: exec replaces the process, or it exits.
     unsafe {
         command.pre_exec(move || steps.run());
     }

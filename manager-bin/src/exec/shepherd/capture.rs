@@ -101,6 +101,11 @@ fn write(
             });
             (&**file).write_all(&text)
         }
+        Target::File(file) => {
+            let mut text = Vec::new();
+            pieces(&mut |piece| text.extend_from_slice(piece));
+            (&**file).write_all(&text)
+        }
     }
 }
 
@@ -117,6 +122,6 @@ fn end(
             log.eof(stream, rank);
             outcome.and(log.flush())
         }
-        Target::Labeled(_) => outcome,
+        Target::Labeled(_) | Target::File(_) => outcome,
     }
 }

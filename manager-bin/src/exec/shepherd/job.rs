@@ -14,6 +14,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::AbortHandle;
 
 use super::actor::Actor;
+use super::affinity::Affinity;
 use super::input::JobInput;
 use super::jobdir::JobDir;
 use super::options::ExitOptions;
@@ -66,6 +67,8 @@ pub(super) struct Launch {
     pub(super) actor: Actor,
     /// What its tasks share to find each other, if they do.
     pub(super) pmi: Option<Pmi>,
+    /// The CPUs of its tasks, if they are bound.
+    pub(super) affinity: Option<Affinity>,
     /// How far it has come; `None` while no file was made and no task started, because the job is being
     /// claimed or waits for its turn.
     pub(super) stage: Option<Stage>,

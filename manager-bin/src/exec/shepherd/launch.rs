@@ -12,6 +12,7 @@ use rustix::process::Signal;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::actor::Actor;
+use super::affinity::Affinity;
 use super::capture;
 use super::claims::Claimed;
 use super::input::JobInput;
@@ -57,9 +58,10 @@ impl Shepherd {
         job.log("starting", None);
         let begun = mapped.and_then(|actor| Ok((self.begin(&start, &mut job)?, actor)));
         match begun {
-            Ok(((limits, pmi), actor)) => {
+            Ok(((limits, pmi, affinity), actor)) => {
                 let pmi = pmi.then(|| Pmi::new(&start, &self.inbox));
-                job.launch = Some(Box::new(Launch { start, limits, actor, pmi, stage: None }));
+                let launch = Launch { start, limits, actor, pmi, affinity, stage: None };
+                job.launch = Some(Box::new(launch));
             }
             Err(note) => job.fail(note),
         }
@@ -84,19 +86,27 @@ impl Shepherd {
         let _ = outbox.send(ShepherdMessage::Event(ExecEvent::Released { id }));
     }
 
-    /// Requests the job's claim, and accepts input for the job from now on. Returns the limits of its tasks, and
-    /// whether they have PMI. The error is for the user.
-    fn begin(&self, start: &StartJob, job: &mut Job) -> Result<(TaskLimits, bool), String> {
+    /// Requests the job's claim, and accepts input for the job from now on. Returns the limits of its tasks, whether
+    /// they have PMI, and their CPUs. The error is for the user.
+    fn begin(
+        &self,
+        start: &StartJob,
+        job: &mut Job,
+    ) -> Result<(TaskLimits, bool, Option<Affinity>), String> {
         if IoOptions::parse(&start.shell_options)?.input == Input::Service {
             job.input = Some(self.make_input(start)?);
         }
         job.exit_options = ExitOptions::parse(&start.shell_options)?;
         let limits = TaskLimits::parse(&start.shell_options, self.open_files)?;
         let requested = pmi::is_requested(&start.shell_options)?;
-        let files = files_per_task(&start.shell_options).unwrap_or_default();
-        let pmi = pmi::is_wanted(requested, start.ntasks, files, self.open_files.own());
+        // Most jobs have one task, for which the files need not be counted.
+        let pmi = start.ntasks > 1 && {
+            let files = files_per_task(&start.shell_options).unwrap_or_default();
+            pmi::is_wanted(requested, start.ntasks, files, self.open_files.own())
+        };
+        let affinity = Affinity::of(start)?;
         self.claims.claim(start.id)?;
-        Ok((limits, pmi))
+        Ok((limits, pmi, affinity))
     }
 
     fn make_input(&self, start: &StartJob) -> Result<JobInput, String> {
@@ -158,13 +168,18 @@ impl Shepherd {
     /// if it is complete. The error is for the user.
     fn launch_slice(&mut self, launch: Launch, job: &mut Job) -> Result<Option<Launch>, String> {
         let until = Instant::now() + SLICE;
-        let Launch { mut start, limits, actor, pmi, stage } = launch;
+        let Launch { mut start, limits, actor, pmi, affinity, stage } = launch;
         if stage.is_none() {
             job.dir = self.job_dirs.make(&start, &actor)?;
             start.tmpdir = job.dir.as_ref().map(|dir| dir.path().to_owned());
         }
-        let launcher =
-            Launcher::new(&start, &limits, &actor, pmi.as_ref(), (&self.nonce, self.open_files));
+        let launcher = Launcher::new(
+            &start,
+            &limits,
+            &actor,
+            (pmi.as_ref(), affinity.as_ref()),
+            (&self.nonce, self.open_files),
+        );
         let mut stage = match stage {
             Some(stage) => stage,
             None => {
@@ -224,7 +239,8 @@ impl Shepherd {
                     // Writes the entries about the prepared files, so that they don't gather in memory.
                     io.flush_log().map_err(cannot_write)?;
                 }
-                return Ok(Some(Launch { start, limits, actor, pmi, stage: Some(stage) }));
+                let stage = Some(stage);
+                return Ok(Some(Launch { start, limits, actor, pmi, affinity, stage }));
             }
         }
     }
@@ -318,7 +334,7 @@ fn start_pumps(
     job: &mut Job,
     inbox: &UnboundedSender<Message>,
 ) -> Result<(), String> {
-    job.pumps.extend(spawned.pmi);
+    job.pumps.extend(spawned.pmi.into_iter().chain(spawned.terminal));
     for stream in spawned.captures {
         let pump = capture::start(job.id, stream, inbox)
             .map_err(|error| format!("task {rank}: cannot capture output: {}", plain(&error)))?;

@@ -18,6 +18,7 @@
 //! registered. A job of many tasks is started in slices, between which the loop handles other messages.
 
 mod actor;
+mod affinity;
 mod before_exec;
 mod capture;
 mod claims;
@@ -33,6 +34,7 @@ mod options;
 mod output;
 mod placement;
 mod pmi;
+mod pty;
 mod reap;
 mod rlimits;
 mod spawn;

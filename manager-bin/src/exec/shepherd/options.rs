@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::pmi;
+use super::pty::PtyOptions;
 use super::template::is_per_task;
 
 /// The two streams that a task writes.
@@ -115,6 +116,8 @@ impl ExitOptions {
 /// are invalid. Several tasks have a socket each for PMI besides, where there is room for it.
 pub(crate) fn files_per_task(options: &Value) -> Option<u64> {
     let sockets = u64::from(pmi::is_requested(options).ok()? == Some(true));
+    // The shepherd's side of a terminal, and the pipes that join it.
+    let terminal = if PtyOptions::parse(options).ok()?.is_some() { 3 } else { 0 };
     let options = IoOptions::parse(options).ok()?;
     let of_stream = |stream| {
         let StreamOptions { path, label, .. } = options.stream(stream);
@@ -130,7 +133,7 @@ pub(crate) fn files_per_task(options: &Value) -> Option<u64> {
         Input::Service => 2,
         Input::Null | Input::File(_) => 0,
     };
-    Some(Stream::BOTH.into_iter().map(of_stream).sum::<u64>() + input + sockets)
+    Some(Stream::BOTH.into_iter().map(of_stream).sum::<u64>() + input + sockets + terminal)
 }
 
 fn text<'a>(options: &'a Value, pointer: &str) -> Option<&'a str> {

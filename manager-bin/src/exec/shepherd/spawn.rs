@@ -15,6 +15,7 @@ use rustix::process::Pid;
 use tokio::task::AbortHandle;
 
 use super::actor::Actor;
+use super::affinity::Affinity;
 use super::before_exec::BeforeExec;
 use super::placement::place;
 use super::pmi::{self, Pmi};
@@ -45,6 +46,8 @@ pub(super) struct Spawned {
     pub(super) input: Option<PipeWriter>,
     /// The work to serve the task's PMI socket.
     pub(super) pmi: Option<AbortHandle>,
+    /// The work to copy between the task's terminal and its pipes.
+    pub(super) terminal: Option<AbortHandle>,
 }
 
 /// Starts the tasks of one job.
@@ -53,6 +56,7 @@ pub(super) struct Launcher<'a> {
     limits: &'a TaskLimits,
     actor: &'a Actor,
     pmi: Option<&'a Pmi>,
+    affinity: Option<&'a Affinity>,
     program: Result<PathBuf, Errno>,
     env: Vec<(String, String)>,
     open_files: &'a OpenFiles,
@@ -64,7 +68,7 @@ impl<'a> Launcher<'a> {
         job: &'a StartJob,
         limits: &'a TaskLimits,
         actor: &'a Actor,
-        pmi: Option<&'a Pmi>,
+        (pmi, affinity): (Option<&'a Pmi>, Option<&'a Affinity>),
         (nonce, open_files): (&str, &'a OpenFiles),
     ) -> Self {
         let id = f58_for(job);
@@ -81,7 +85,7 @@ impl<'a> Launcher<'a> {
         let program = actor.act(|| find_program(job));
         let program = program
             .unwrap_or_else(|error| Err(Errno::from_io_error(&error).unwrap_or(Errno::PERM)));
-        Self { job, limits, actor, pmi, program, env, open_files }
+        Self { job, limits, actor, pmi, affinity, program, env, open_files }
     }
 
     /// Checks the working directory: the error of a failed start would not name it.
@@ -130,7 +134,7 @@ impl<'a> Launcher<'a> {
         (io, files): (&JobIo, &TaskFiles),
         group: Option<Pid>,
     ) -> io::Result<Spawned> {
-        let TaskIo { stdin, stdout, stderr, captures, input } = io.task(rank, files)?;
+        let TaskIo { stdin, stdout, stderr, captures, input, terminal } = io.task(rank, files)?;
         let local = place(&self.job.taskmap, rank).local.to_string();
         let number = rank.to_string();
         let job = self.job;
@@ -144,11 +148,20 @@ impl<'a> Launcher<'a> {
             .env("FLUX_TASK_LOCAL_ID", &local)
             .env("JOBTAP_TASK_RANK", &number)
             .env("JOBTAP_TASK_LOCAL_ID", &local)
-            .process_group(Pid::as_raw(group))
             .stdin(stdin)
             .stdout(stdout)
             .stderr(stderr);
-        let mut before = BeforeExec { limits: self.limits.changed().to_vec(), user: None };
+        let (terminal, joined) = terminal.unzip();
+        if terminal.is_none() {
+            // With a terminal it begins a session, and so a process group.
+            command.process_group(Pid::as_raw(group));
+        }
+        let mut before = BeforeExec {
+            terminal,
+            cpus: self.affinity.map(|affinity| affinity.cpus(job, rank)),
+            limits: self.limits.changed().to_vec(),
+            user: None,
+        };
         match self.actor.other() {
             None => drop(command.current_dir(&job.cwd)),
             Some(identity) => {
@@ -171,7 +184,7 @@ impl<'a> Launcher<'a> {
         let child = self.open_files.lowered(|| command.spawn())?;
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| io::Error::from(Errno::SRCH))?;
-        Ok(Spawned { pid, captures, input, pmi })
+        Ok(Spawned { pid, captures, input, pmi, terminal: joined })
     }
 }
 

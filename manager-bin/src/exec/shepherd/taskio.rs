@@ -6,6 +6,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, PipeReader, PipeWriter, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -13,10 +14,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jobtap_core::job::Encoding;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use tokio::task::AbortHandle;
 
 use super::actor::Actor;
 use super::options::{Input, IoOptions, Stream};
 use super::output::OutputLog;
+use super::pty::{Pty, PtyOptions};
 use super::system_error::plain;
 use super::template::{is_per_task, render};
 use crate::exec::StartJob;
@@ -37,6 +40,8 @@ pub(super) enum Target {
     Log(SharedLog),
     /// A file whose lines begin with the task's rank.
     Labeled(Arc<File>),
+    /// A file that gets the output of a terminal as it is.
+    File(Arc<File>),
 }
 
 /// A stream of a task that is captured through a pipe.
@@ -55,6 +60,8 @@ pub(super) struct TaskIo {
     pub(super) stderr: Stdio,
     pub(super) captures: Vec<Capture>,
     pub(super) input: Option<PipeWriter>,
+    /// The task's terminal, if it has one, and the work to copy between it and the pipes.
+    pub(super) terminal: Option<(OwnedFd, AbortHandle)>,
 }
 
 /// The files that one task writes to. A stream without a file goes to the job's output log.
@@ -77,6 +84,7 @@ pub(super) struct JobIo {
     options: IoOptions,
     /// The user as whom files are opened.
     actor: Actor,
+    pty: Option<PtyOptions>,
     log: SharedLog,
     /// The files that all tasks share; the same file twice if both streams have the same path.
     shared: TaskFiles,
@@ -100,8 +108,12 @@ impl JobIo {
             let opened = actor.act(|| open(path, File::options().read(true))).flatten();
             opened.map_err(|error| cannot_open("input", path, &error))?;
         }
+        let pty = PtyOptions::parse(&job.shell_options)?;
+        if pty.is_some() && input.is_some() {
+            return Err("pty: the input of a terminal can't come from a file".to_owned());
+        }
         let actor = actor.clone();
-        Ok(Self { options, actor, log: Arc::new(Mutex::new(log)), shared, input })
+        Ok(Self { options, actor, pty, log: Arc::new(Mutex::new(log)), shared, input })
     }
 
     /// Whether each task has files of its own, to be [prepared](Self::prepare).
@@ -176,6 +188,9 @@ impl JobIo {
 
     /// Makes the standard streams for the task with rank `rank`, which writes to `files`.
     pub(super) fn task(&self, rank: u32, files: &TaskFiles) -> io::Result<TaskIo> {
+        if let Some(options) = &self.pty {
+            return self.on_terminal(rank, files, options);
+        }
         let mut captures = Vec::new();
         let mut output = |stream: Stream| -> io::Result<Stdio> {
             let options = self.options.stream(stream);
@@ -204,7 +219,43 @@ impl JobIo {
             }
             (None, false) => (Stdio::null(), None),
         };
-        Ok(TaskIo { stdin, stdout, stderr, captures, input })
+        Ok(TaskIo { stdin, stdout, stderr, captures, input, terminal: None })
+    }
+
+    /// Makes a terminal for the task with rank `rank`. What it prints is standard output.
+    fn on_terminal(
+        &self,
+        rank: u32,
+        files: &TaskFiles,
+        options: &PtyOptions,
+    ) -> io::Result<TaskIo> {
+        let stdout = self.options.stream(Stream::Stdout);
+        let target = match files.of(Stream::Stdout) {
+            Some(file) if stdout.label => Target::Labeled(Arc::clone(file)),
+            Some(file) => Target::File(Arc::clone(file)),
+            None => Target::Log(Arc::clone(&self.log)),
+        };
+        if files.of(Stream::Stderr).is_none() {
+            lock(&self.log).eof(Stream::Stderr, rank);
+        }
+        let apart = OpenFiles::of_this_process();
+        let (pipe, output) = io::pipe()?;
+        let unbuffered = options.interactive || stdout.unbuffered;
+        let pipe = apart.apart(pipe);
+        let capture = Capture { pipe, target, stream: Stream::Stdout, rank, unbuffered };
+        let (typed, input) = match self.takes_input() {
+            true => {
+                let (typed, input) = io::pipe()?;
+                (Some(apart.apart(typed)), Some(apart.apart(input)))
+            }
+            false => (None, None),
+        };
+        let (task, shepherd) = Pty::open(options, &self.actor)?.into_sides();
+        let stream = || Ok::<_, io::Error>(Stdio::from(task.try_clone()?));
+        let (stdin, stdout, stderr) = (stream()?, stream()?, stream()?);
+        let joined = Pty::join(shepherd, typed, apart.apart(output))?;
+        let terminal = Some((task, joined));
+        Ok(TaskIo { stdin, stdout, stderr, captures: vec![capture], input, terminal })
     }
 
     /// Writes the first entries of the output log, for readers that start before any output.

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::super::service::Audited;
 
-/// Asks for the configuration in force; it is the response.
+/// Asks for the configuration in force; it is the response. Guests get the tables that say how jobs are treated.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Get {}
 

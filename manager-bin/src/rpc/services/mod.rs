@@ -152,7 +152,7 @@ services! { each_service:
                                        audit = resource::RemoveMaintenance::audit;
     "sched.resource-status":       resource::GetSchedStatus => resource::SchedStatus, Anyone, Long;
 
-    "config.get":                  config::Get => Value, Owner, Long;
+    "config.get":                  config::Get => Value, Anyone, Long;
     "config.load":                 config::Load => Done, Owner, Long + large, audit = config::Load::audit;
     "config.reload":               config::Reload => Done, Owner, Long, audit = config::Reload::audit;
 

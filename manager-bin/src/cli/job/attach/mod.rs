@@ -4,6 +4,7 @@
 mod input;
 mod signals;
 mod status_line;
+pub(in crate::cli) mod terminal;
 
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 pub(in crate::cli) use self::signals::Interrupt;
 use self::signals::{CtrlC, Reaction};
 use self::status_line::StatusLine;
+use self::terminal::Raw;
 use super::event_stream::EventStream;
 use super::output::{self, Output, show_exception};
 use super::print_message;
@@ -86,6 +88,8 @@ pub(in crate::cli) struct AttachOptions {
     pub(in crate::cli) read_only: bool,
     /// Forward standard input to the tasks.
     pub(in crate::cli) input: bool,
+    /// Pass each key of this terminal on to that of the job.
+    pub(in crate::cli) keys: bool,
     /// The tasks that receive standard input; empty for all.
     pub(in crate::cli) stdin_ranks: Vec<u32>,
     /// Let the other tasks read end of file.
@@ -102,6 +106,10 @@ pub(super) async fn run(client: &Client, args: AttachArgs) -> Result<u8, CliErro
         return Err(CliError::failure("Do not use --stdin-ranks with --read-only"));
     }
     let stdin_ranks = args.stdin_ranks.as_deref().map_or(Ok(Vec::new()), tasks)?;
+    let (input, keys) = match args.read_only {
+        true => (false, false),
+        false => wants_input(client, &target).await,
+    };
     let options = AttachOptions {
         show_events: args.show_events,
         show_exec: args.show_exec,
@@ -109,7 +117,8 @@ pub(super) async fn run(client: &Client, args: AttachArgs) -> Result<u8, CliErro
         wait_event: args.wait_event,
         output: Output { label: args.label_io, quiet: args.quiet },
         read_only: args.read_only,
-        input: !args.read_only && wants_input(client, &target).await,
+        input,
+        keys,
         stdin_ranks,
         // Other clients may serve them.
         close_others: false,
@@ -150,6 +159,7 @@ pub(in crate::cli) async fn attach(
         skip,
         open_streams: None,
         finished: None,
+        raw: None,
     };
     attached.run().await
 }
@@ -166,18 +176,19 @@ pub(in crate::cli) fn tasks(text: &str) -> Result<Vec<u32>, CliError> {
     Ok(tasks.iter().collect())
 }
 
-/// Returns true if the job hasn't finished and its tasks read the input of clients. Otherwise standard input
-/// is left to other processes that share it.
-async fn wants_input(client: &Client, target: &Target) -> bool {
+/// Whether the job hasn't finished and its tasks read the input of clients, and whether they do so key by key from
+/// a terminal. Otherwise standard input is left to other processes that share it.
+async fn wants_input(client: &Client, target: &Target) -> (bool, bool) {
     let keys = ["jobspec", "eventlog"].map(str::to_owned).to_vec();
     let Ok(values) = client.call(Lookup { id: target.id, keys, flags: 0 }).await else {
-        return false;
+        return (false, false);
     };
     let jobspec: Value = serde_json::from_str(values.get("jobspec")).unwrap_or_default();
     let finished = decode_log(values.get("eventlog"))
         .is_ok_and(|events| events.iter().any(|event| event.name == "finish"));
     let source = jobspec.pointer("/attributes/system/shell/options/input/stdin/type");
-    !finished && source.and_then(Value::as_str) == Some("service")
+    let input = !finished && source.and_then(Value::as_str) == Some("service");
+    (input, input && terminal::is_interactive(&jobspec))
 }
 
 /// The number of lines of output that the job has printed so far.
@@ -217,6 +228,8 @@ struct Attached {
     open_streams: Option<u64>,
     /// The `finish` event and when it came, while it waits for the rest of the output.
     finished: Option<(Instant, EventEntry)>,
+    /// The state of this terminal while keys are passed on.
+    raw: Option<Raw>,
 }
 
 /// How long `finish` waits for the rest of the output. The eventlog and the output log are two streams, and the
@@ -305,7 +318,10 @@ impl Attached {
         self.status.update(event);
         match &*event.name {
             "start" => self.started = true,
-            "finish" => self.show_failure(),
+            "finish" => {
+                self.raw = None;
+                self.show_failure();
+            }
             _ => {}
         }
         if event.name == "exception" {
@@ -325,6 +341,10 @@ impl Attached {
             if self.options.close_others && !ranks.is_empty() {
                 let (client, id, ranks) = (self.client.clone(), self.target.id, ranks.clone());
                 tokio::spawn(async move { input::close_others(&client, id, &ranks).await });
+            }
+            if self.options.keys {
+                self.status.clear();
+                self.raw = Raw::new();
             }
             input::forward(self.client.clone(), self.target.id, ranks)?;
         }

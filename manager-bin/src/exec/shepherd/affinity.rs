@@ -1,0 +1,175 @@
+//! The shell option `cpu-affinity`: on which CPUs the tasks of a job may run.
+//!
+//! Unlike Flux's job shell the shepherd binds tasks only on request, since the cores of R may be those of simulated
+//! nodes. A core of R is the CPU of the same number.
+
+use jobtap_core::resource::{Idset, ResourceSet};
+use rustix::thread::{CpuSet, sched_getaffinity};
+use serde_json::Value;
+
+use super::placement::place;
+use crate::exec::StartJob;
+
+/// How tasks are bound.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Mode {
+    /// All tasks of a node to all of its cores.
+    On,
+    /// Each task to its share of the cores of its node.
+    PerTask,
+    /// The tasks of a node in turn to these CPUs.
+    Map(Vec<Idset>),
+}
+
+/// The CPUs of the tasks of one job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Affinity {
+    mode: Mode,
+    /// The cores of each node of the job, and how many tasks run there.
+    nodes: Vec<(Vec<u32>, u32)>,
+}
+
+impl Affinity {
+    /// What the job asks for; `None` if its tasks may run everywhere. The error is for the user.
+    pub(super) fn of(job: &StartJob) -> Result<Option<Self>, String> {
+        let Some(mode) = mode(&job.shell_options)? else { return Ok(None) };
+        let resources: ResourceSet = job
+            .resources
+            .to_string()
+            .parse()
+            .map_err(|error| format!("cpu-affinity: the cores of the job: {error}"))?;
+        let nodes = job.nodes.iter().map(|node| {
+            let cores = resources.rank(node.rank).map(|node| node.cores().iter().collect());
+            (cores.unwrap_or_default(), node.ntasks)
+        });
+        let affinity = Self { mode, nodes: nodes.collect() };
+        let (here, wanted) = (own_cpus()?, affinity.all());
+        match wanted.iter().find(|cpu| !here.contains(cpu)) {
+            Some(cpu) => Err(format!("cpu-affinity: CPU {cpu} can't be used on this host")),
+            None => Ok(Some(affinity)),
+        }
+    }
+
+    /// The CPUs of the task with rank `rank`.
+    pub(super) fn cpus(&self, job: &StartJob, rank: u32) -> CpuSet {
+        let place = place(&job.taskmap, rank);
+        let mut set = CpuSet::new();
+        for cpu in self.of_task(place.node, place.local) {
+            set.set(cpu as usize);
+        }
+        set
+    }
+
+    fn of_task(&self, node: usize, local: u32) -> Vec<u32> {
+        let Some((cores, ntasks)) = self.nodes.get(node) else { return Vec::new() };
+        let (local, ntasks) = (local as usize, (*ntasks).max(1) as usize);
+        match &self.mode {
+            Mode::On => cores.clone(),
+            Mode::Map(sets) => sets
+                .get(local.checked_rem(sets.len()).unwrap_or_default())
+                .map(|set| set.iter().collect())
+                .unwrap_or_default(),
+            // Neighbours, so that a task has cores that share caches.
+            Mode::PerTask if cores.len() >= ntasks => {
+                let bound = |task: usize| task * cores.len() / ntasks;
+                let (begin, end) = (bound(local % ntasks), bound(local % ntasks + 1));
+                cores.get(begin..end).unwrap_or_default().to_vec()
+            }
+            Mode::PerTask => {
+                let turn = local.checked_rem(cores.len()).and_then(|at| cores.get(at));
+                turn.copied().into_iter().collect()
+            }
+        }
+    }
+
+    /// All CPUs that a task is bound to.
+    fn all(&self) -> Vec<u32> {
+        match &self.mode {
+            Mode::Map(sets) => sets.iter().flat_map(Idset::iter).collect(),
+            _ => self.nodes.iter().flat_map(|(cores, _)| cores.iter().copied()).collect(),
+        }
+    }
+}
+
+/// Reads the option; `None` for `off` and if it is missing.
+fn mode(options: &Value) -> Result<Option<Mode>, String> {
+    let Some(option) = options.get("cpu-affinity") else { return Ok(None) };
+    let text = match option {
+        Value::String(text) => text.as_str(),
+        // `-o cpu-affinity` has the value 1.
+        Value::Number(number) if number.as_i64() == Some(1) => "on",
+        other => return Err(format!("cpu-affinity: {other} is no text")),
+    };
+    if let Some(list) = text.strip_prefix("map:") {
+        let sets: Result<Vec<Idset>, String> = list
+            .split(';')
+            .map(|set| {
+                let parsed = set
+                    .parse::<Idset>()
+                    .map_err(|error| format!("cpu-affinity: '{set}': {error}"))?;
+                if parsed.is_empty() {
+                    return Err(format!("cpu-affinity: '{text}': a list of CPUs is empty"));
+                }
+                Ok(parsed)
+            })
+            .collect();
+        return Ok(Some(Mode::Map(sets?)));
+    }
+    match text {
+        "on" => Ok(Some(Mode::On)),
+        "off" => Ok(None),
+        "per-task" => Ok(Some(Mode::PerTask)),
+        _ => {
+            Err(format!("cpu-affinity: unknown value '{text}': use on, per-task, map:LIST or off"))
+        }
+    }
+}
+
+/// The CPUs that the shepherd, and so its jobs, may use.
+fn own_cpus() -> Result<Vec<u32>, String> {
+    let set = sched_getaffinity(None).map_err(|errno| format!("cpu-affinity: {errno}"))?;
+    let cpus = (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu));
+    Ok(cpus.filter_map(|cpu| u32::try_from(cpu).ok()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn of(option: &str, nodes: &[(&[u32], u32)]) -> Affinity {
+        let mode = mode(&json!({ "cpu-affinity": option })).unwrap().unwrap();
+        let nodes = nodes.iter().map(|(cores, ntasks)| (cores.to_vec(), *ntasks)).collect();
+        Affinity { mode, nodes }
+    }
+
+    #[test]
+    fn tasks_share_the_cores_of_their_node_or_divide_them() {
+        let nodes: &[(&[u32], u32)] = &[(&[0, 1, 4, 5, 6], 2), (&[2, 3], 3)];
+        let on = of("on", nodes);
+        assert_eq!((on.of_task(0, 1), on.of_task(1, 2)), (vec![0, 1, 4, 5, 6], vec![2, 3]));
+        let divided = of("per-task", nodes);
+        assert_eq!((divided.of_task(0, 0), divided.of_task(0, 1)), (vec![0, 1], vec![4, 5, 6]));
+        let turns: Vec<Vec<u32>> = (0..3).map(|local| divided.of_task(1, local)).collect();
+        assert_eq!(turns, [[2], [3], [2]], "more tasks than cores take turns");
+        let map = of("map:1;3-4", nodes);
+        let turns: Vec<Vec<u32>> = (0..3).map(|local| map.of_task(0, local)).collect();
+        assert_eq!(turns, [vec![1], vec![3, 4], vec![1]]);
+    }
+
+    #[test]
+    fn the_option_is_read_and_refused_in_words() {
+        let read = |option: Value| mode(&json!({ "cpu-affinity": option }));
+        assert_eq!(mode(&json!({})), Ok(None));
+        assert_eq!((read(json!("off")), read(json!(1))), (Ok(None), Ok(Some(Mode::On))));
+        for (option, text) in [
+            (json!("foo"), "cpu-affinity: unknown value 'foo': use on, per-task, map:LIST or off"),
+            (json!("map:1;"), "cpu-affinity: 'map:1;': a list of CPUs is empty"),
+            (json!([1]), "cpu-affinity: [1] is no text"),
+        ] {
+            assert_eq!(read(option), Err(text.to_owned()));
+        }
+        assert!(read(json!("map:x")).is_err());
+    }
+}
