@@ -7,6 +7,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 use jobtap_tests::{Manager, Output, clean, jobtap, run, temporary};
 use tempfile::TempDir;
@@ -14,6 +15,8 @@ use tempfile::TempDir;
 /// Users of this test, who have groups of their own with the same numbers.
 const ADA: u32 = 61_001;
 const EVE: u32 = 61_002;
+/// A user for whom the name service takes its time.
+const SLOW: u32 = 61_003;
 /// A user that every system has.
 const NOBODY: u32 = 65_534;
 
@@ -25,6 +28,8 @@ case \"$*\" in
 'initgroups -- ada') echo 'ada 61009' ;;
 'initgroups -- eve') echo 'eve' ;;
 'group -- ops') echo 'ops:x:61009:ada' ;;
+'passwd -- 61003') sleep 4; echo 'slow:x:61003:61003::/:/bin/sh' ;;
+'initgroups -- slow') echo 'slow' ;;
 *) exec /usr/bin/getent \"$@\" ;;
 esac
 ";
@@ -53,7 +58,7 @@ impl Site {
         fs::copy(jobtap(), site.path("jobtap")).unwrap();
         fs::create_dir(site.path("bin")).unwrap();
         site.script("bin/getent", GETENT);
-        for (home, user) in [("ada", ADA), ("eve", EVE), ("nobody", NOBODY)] {
+        for (home, user) in [("ada", ADA), ("eve", EVE), ("slow", SLOW), ("nobody", NOBODY)] {
             fs::create_dir(site.path(home)).unwrap();
             chown(site.path(home), Some(user), Some(user)).unwrap();
             fs::set_permissions(site.path(home), fs::Permissions::from_mode(0o700)).unwrap();
@@ -102,7 +107,11 @@ impl Site {
     /// Runs a command of jobtap as a user, in the user's home.
     fn jobtap(&self, m: &Manager, user: u32, args: &[&str]) -> Output {
         let socket = format!("local://{}", m.statedir.join("local-0").display());
-        let home = if user == ADA { "ada" } else { "eve" };
+        let home = match user {
+            ADA => "ada",
+            SLOW => "slow",
+            _ => "eve",
+        };
         let mut command = clean(Path::new("setpriv"));
         let ids = [format!("--reuid={user}"), format!("--regid={user}")];
         command.args(ids).arg("--clear-groups").arg(self.path("jobtap")).args(args);
@@ -247,6 +256,25 @@ fn a_signal_of_a_submitter_reaches_only_that_users_processes() {
 }
 
 #[test]
+fn a_slow_name_service_delays_only_the_jobs_of_its_user() {
+    if !has_users() {
+        return;
+    }
+    let site = Site::new();
+    let m = site.of_root("allow-guest-user = true");
+    let begin = Instant::now();
+    let [runs, canceled] = [["submit", "id", "-u"], ["submit", "sleep", "600"]]
+        .map(|words| site.jobtap(&m, SLOW, &words).ok());
+    site.jobtap(&m, SLOW, &["cancel", &canceled]).ok();
+    assert_eq!(m.jobtap("run id -u").ok(), "0");
+    assert_eq!(site.run(&m, ADA, &["id", "-u"]).ok(), ADA.to_string());
+    assert!(begin.elapsed().as_secs_f64() < 4.0, "{:?}", begin.elapsed());
+    assert_eq!(m.jobtap(&format!("job attach {runs}")).ok(), SLOW.to_string());
+    m.wait(&canceled, "clean");
+    assert_eq!(m.field(&canceled, "result"), "CANCELED");
+}
+
+#[test]
 fn a_guest_has_managers_of_their_own_inside_their_jobs() {
     if !has_users() {
         return;
@@ -359,12 +387,12 @@ fn a_guest_that_floods_the_manager_is_slowed_down() {
     }
     let site = Site::new();
     let m = site.of_root("allow-guest-user = true\nguest-request-rate = 4\n");
-    let begin = std::time::Instant::now();
+    let begin = Instant::now();
     let ids = site.jobtap(&m, EVE, &["submit", "--urgency=hold", "--cc=1-20", "true"]).ok();
     assert_eq!(ids.lines().count(), 20, "slowed, not refused");
     // Five come at once, and the others at four a second.
     assert!(begin.elapsed().as_secs_f64() > 3.0, "{:?}", begin.elapsed());
-    let begin = std::time::Instant::now();
+    let begin = Instant::now();
     let ids = m.jobtap("submit --urgency=hold --cc=1-20 true").ok();
     assert_eq!(ids.lines().count(), 20);
     assert!(begin.elapsed().as_secs_f64() < 3.0, "the owner has no limit: {:?}", begin.elapsed());

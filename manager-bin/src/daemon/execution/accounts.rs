@@ -1,17 +1,17 @@
 //! The accounts of the users as whom jobs run.
 //!
 //! A manager that root runs starts each job as its submitter. Who that is says the site's name service, which may
-//! take long; so answers are kept for a while.
+//! take long or hang. So users are looked up on threads of their own, while the jobs of others go on, and answers are
+//! kept for a while.
 
-use std::cell::RefCell;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use jobtap_core::job::Uid;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::exec::Account;
-use crate::rpc::RpcError;
-use crate::rpc::errno::EINVAL;
 use crate::users;
 
 /// How long an answer is used. A user who joins a group waits at most so long until jobs have it.
@@ -20,55 +20,127 @@ const KEPT: Duration = Duration::from_secs(60);
 /// How many answers are kept at most.
 const MOST: usize = 4096;
 
-/// Looks accounts up. Used by one thread, which waits for the name service.
-#[derive(Debug, Default)]
-pub(in crate::daemon) struct Accounts(RefCell<FxHashMap<u32, (Instant, Account)>>);
+/// What is known of a user.
+#[derive(Debug, PartialEq)]
+pub(super) enum Known {
+    /// The user's account; `None` for the manager's own user, as whom it runs jobs without further ado, and where it
+    /// runs no others because it isn't root: the executor refuses these.
+    Account(Option<Account>),
+    /// The user is being looked up.
+    NotYet,
+}
+
+/// Looks accounts up.
+#[derive(Debug)]
+pub(in crate::daemon) struct Accounts {
+    known: FxHashMap<u32, (Instant, Account)>,
+    asked: FxHashSet<u32>,
+    sender: Sender<(u32, Option<Account>)>,
+    answers: Receiver<(u32, Option<Account>)>,
+    look_up: fn(u32) -> Option<Account>,
+}
+
+impl Default for Accounts {
+    fn default() -> Self {
+        Self::with(look_up)
+    }
+}
 
 impl Accounts {
-    /// The account of a user; `None` for the manager's own user, as whom it runs jobs without further ado, and
-    /// where it runs no others because it isn't root: the executor refuses these.
-    ///
-    /// # Errors
-    /// The system doesn't know the user. An unknown user is looked up again for the next job.
-    pub(super) fn of(&self, user: Uid) -> Result<Option<Account>, RpcError> {
+    fn with(look_up: fn(u32) -> Option<Account>) -> Self {
+        let (sender, answers) = channel();
+        let (known, asked) = Default::default();
+        Self { known, asked, sender, answers, look_up }
+    }
+
+    /// The account of a user, or its look-up begins.
+    pub(super) fn of(&mut self, user: Uid) -> Known {
         let (own, uid) = (rustix::process::geteuid(), user.as_u32());
         if own.as_raw() == uid || !own.is_root() {
-            return Ok(None);
+            return Known::Account(None);
         }
-        let mut known = self.0.borrow_mut();
-        if let Some((_, account)) = known.get(&uid).filter(|(at, _)| at.elapsed() < KEPT) {
-            return Ok(Some(account.clone()));
+        if let Some((_, account)) = self.known.get(&uid).filter(|(at, _)| at.elapsed() < KEPT) {
+            return Known::Account(Some(account.clone()));
         }
-        if known.len() >= MOST {
-            known.retain(|_, (at, _)| at.elapsed() < KEPT);
-        }
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| RpcError::new(EINVAL, error.to_string()))?;
-        let account = runtime.block_on(users::account(uid)).ok_or_else(|| {
-            let text = format!("cannot run a job of user {uid}, whom this host doesn't know");
-            RpcError::new(EINVAL, text)
-        })?;
-        known.insert(uid, (Instant::now(), account.clone()));
-        Ok(Some(account))
+        self.ask(uid);
+        Known::NotYet
     }
+
+    fn ask(&mut self, uid: u32) {
+        if !self.asked.insert(uid) {
+            return;
+        }
+        let (sender, look_up) = (self.sender.clone(), self.look_up);
+        let ask = move || drop(sender.send((uid, look_up(uid))));
+        if Builder::new().name("user".to_owned()).spawn(ask).is_err() {
+            // Without a thread the user counts as unknown.
+            let _ = self.sender.send((uid, None));
+        }
+    }
+
+    /// The look-ups that have ended since the last call: users, and whether the system knows them. Those that it
+    /// doesn't know are looked up again for their next job.
+    pub(super) fn answered(&mut self) -> Vec<(Uid, bool)> {
+        let answers: Vec<_> = self.answers.try_iter().collect();
+        if self.known.len() + answers.len() > MOST {
+            self.known.retain(|_, (at, _)| at.elapsed() < KEPT);
+        }
+        let take = |(uid, account): (u32, Option<Account>)| {
+            self.asked.remove(&uid);
+            let known = account.is_some();
+            self.known.extend(account.map(|account| (uid, (Instant::now(), account))));
+            (Uid::new(uid), known)
+        };
+        answers.into_iter().map(take).collect()
+    }
+}
+
+/// Asks the system; waits for the answer within a limit of its own.
+fn look_up(uid: u32) -> Option<Account> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+    runtime.block_on(users::account(uid))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// A name service that knows one user, and answers after a while.
+    fn slow(uid: u32) -> Option<Account> {
+        std::thread::sleep(Duration::from_millis(50));
+        (uid == 61_001).then(|| Account { name: "ada".to_owned(), gid: 7, groups: vec![7] })
+    }
+
+    fn answered(accounts: &mut Accounts) -> Vec<(Uid, bool)> {
+        let begin = Instant::now();
+        loop {
+            let answers = accounts.answered();
+            if !answers.is_empty() {
+                return answers;
+            }
+            assert!(begin.elapsed() < Duration::from_secs(30), "no answer");
+            std::thread::yield_now();
+        }
+    }
+
     #[test]
-    fn the_own_user_is_not_looked_up_and_an_unknown_one_is_refused() {
-        let accounts = Accounts::default();
+    fn users_are_looked_up_in_the_background_and_remembered() {
+        let mut accounts = Accounts::with(slow);
         let own = rustix::process::geteuid();
-        assert_eq!(accounts.of(Uid::new(own.as_raw())).unwrap(), None);
+        assert_eq!(accounts.of(Uid::new(own.as_raw())), Known::Account(None));
         if !own.is_root() {
             println!("skipped: only root runs jobs of other users");
             return;
         }
-        let refused = accounts.of(Uid::new(4_000_000_123)).unwrap_err();
-        let text = "cannot run a job of user 4000000123, whom this host doesn't know";
-        assert_eq!(refused.text, text);
-        assert!(accounts.0.borrow().is_empty());
+        let (ada, unknown) = (Uid::new(61_001), Uid::new(61_002));
+        let begin = Instant::now();
+        assert_eq!((accounts.of(ada), accounts.of(ada)), (Known::NotYet, Known::NotYet));
+        assert!(begin.elapsed() < Duration::from_millis(50), "it waits for no answer");
+        assert_eq!(answered(&mut accounts), [(ada, true)], "asked once");
+        let Known::Account(Some(account)) = accounts.of(ada) else { panic!("it is known") };
+        assert_eq!(account.name, "ada");
+        assert_eq!(accounts.of(unknown), Known::NotYet);
+        assert_eq!(answered(&mut accounts), [(unknown, false)]);
+        assert_eq!(accounts.of(unknown), Known::NotYet, "it is asked again");
     }
 }

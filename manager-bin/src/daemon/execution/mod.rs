@@ -6,8 +6,9 @@ mod distribution;
 pub(super) mod host_limits;
 pub(super) mod task_processes;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use jobtap_core::engine::{self, ENVIRONMENT, ExecCommand, Input, JobLog};
@@ -18,13 +19,14 @@ use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 
 pub(super) use self::accounts::Accounts;
+use self::accounts::Known;
 use self::host_limits::HostLimits;
 use self::task_processes::TaskProcesses;
 use super::engine::EngineHandle;
 use super::records::Records;
 use super::services::ingest;
 use super::services::job_info::current_jobspec;
-use crate::exec::{Executor, KillPolicy, Seen, StartJob, TaskProcess};
+use crate::exec::{Account, Executor, KillPolicy, Seen, StartJob, TaskProcess};
 use crate::rpc::RpcError;
 use crate::rpc::errno::{EHOSTUNREACH, EINVAL, ENOENT};
 use crate::rpc::uri;
@@ -32,6 +34,9 @@ use crate::rpc::uri;
 /// How long the manager of a temporary instance waits for its shepherd to exit. Without jobs the shepherd
 /// exits at once; one that takes longer exits by itself.
 const SHEPHERD_END: Duration = Duration::from_secs(6);
+
+/// How often it is checked whether a user was found, while one is looked up.
+const LOOK_UP_POLL: Duration = Duration::from_millis(5);
 
 /// Sends commands to the executor. They are carried out in order, on a thread of their own, since the
 /// committing thread may not wait.
@@ -42,12 +47,20 @@ pub(super) struct Execution {
 }
 
 enum Message {
-    Command(ExecCommand),
-    Input { id: JobId, rank: Option<u32>, data: Vec<u8>, eof: bool },
-    Tasks { id: JobId },
+    Job { id: JobId, what: JobMessage },
     SetKill(KillPolicy),
     Settle,
     Close { for_good: bool, done: Sender<()> },
+}
+
+/// What concerns one job.
+enum JobMessage {
+    Start { userid: Uid, reattach: bool },
+    Signal { signum: i32 },
+    Cancel { signum: i32 },
+    Ack,
+    Input { rank: Option<u32>, data: Vec<u8>, eof: bool },
+    Tasks,
 }
 
 /// What the thread uses.
@@ -78,18 +91,27 @@ impl Execution {
 
     /// Sends a command of the engine.
     pub(super) fn send(&self, command: ExecCommand) {
-        let _ = self.messages.send(Message::Command(command));
+        let (id, what) = match command {
+            ExecCommand::Start { id, userid, reattach } => {
+                (id, JobMessage::Start { userid, reattach })
+            }
+            ExecCommand::Signal { id, signum } => (id, JobMessage::Signal { signum }),
+            ExecCommand::Cancel { id, signum } => (id, JobMessage::Cancel { signum }),
+            ExecCommand::Ack { id } => (id, JobMessage::Ack),
+        };
+        let _ = self.messages.send(Message::Job { id, what });
     }
 
     /// Passes input to a job's tasks.
     pub(super) fn stdin(&self, id: JobId, rank: Option<u32>, data: Vec<u8>, eof: bool) {
-        let _ = self.messages.send(Message::Input { id, rank, data, eof });
+        let what = JobMessage::Input { rank, data, eof };
+        let _ = self.messages.send(Message::Job { id, what });
     }
 
     /// Asks which processes a job's tasks are.
     pub(super) fn tasks(&self, id: JobId) -> oneshot::Receiver<Vec<TaskProcess>> {
         let told = self.processes.of(id);
-        let _ = self.messages.send(Message::Tasks { id });
+        let _ = self.messages.send(Message::Job { id, what: JobMessage::Tasks });
         told
     }
 
@@ -124,25 +146,27 @@ pub(super) fn run(inbox: &Inbox, mut context: ExecutionContext) {
     drop(done);
 }
 
+/// Jobs whose users are being looked up, with what is to be done for them then, the start first.
+type Waiting = BTreeMap<JobId, (Uid, Vec<JobMessage>)>;
+
 fn serve(inbox: &Inbox, context: &mut ExecutionContext) -> Option<Sender<()>> {
     let mut started = Vec::new();
-    while let Ok(message) = inbox.0.recv() {
+    let mut waiting = Waiting::new();
+    loop {
+        let message = match waiting.is_empty() {
+            true => inbox.0.recv().ok()?,
+            false => {
+                for (user, known) in context.accounts.answered() {
+                    continue_with(context, &mut waiting, user, known);
+                }
+                match inbox.0.recv_timeout(LOOK_UP_POLL) {
+                    Ok(message) => message,
+                    Err(RecvTimeoutError::Timeout) => continue,
+                    Err(RecvTimeoutError::Disconnected) => return None,
+                }
+            }
+        };
         match message {
-            Message::Command(ExecCommand::Start { id, userid, reattach }) => {
-                started.push(id);
-                start(context, id, userid, reattach);
-            }
-            Message::Command(ExecCommand::Signal { id, signum }) => {
-                context.executor.signal(id, signum);
-            }
-            Message::Command(ExecCommand::Cancel { id, signum }) => {
-                context.executor.cancel(id, signum);
-            }
-            Message::Command(ExecCommand::Ack { id }) => context.executor.ack(id),
-            Message::Input { id, rank, data, eof } => {
-                context.executor.stdin(id, rank, data, eof);
-            }
-            Message::Tasks { id } => context.executor.tasks(id),
             Message::SetKill(kill) => context.executor.set_kill_policy(kill),
             Message::Settle => {
                 drop_strays(context, &started);
@@ -156,9 +180,64 @@ fn serve(inbox: &Inbox, context: &mut ExecutionContext) -> Option<Sender<()>> {
                 }
                 return Some(done);
             }
+            Message::Job { id, what } => {
+                if matches!(what, JobMessage::Start { .. }) {
+                    started.push(id);
+                }
+                carry_out(context, &mut waiting, id, what);
+            }
         }
     }
-    None
+}
+
+/// Carries out what concerns a job, or keeps it until the job's user is known.
+fn carry_out(context: &mut ExecutionContext, waiting: &mut Waiting, id: JobId, what: JobMessage) {
+    if let Some((_, held)) = waiting.get_mut(&id) {
+        held.push(what);
+        return;
+    }
+    match what {
+        JobMessage::Start { userid, reattach } => {
+            let account = match context.accounts.of(userid) {
+                Known::Account(account) => account,
+                // The executor doesn't ask again who runs a job that it has.
+                Known::NotYet
+                    if reattach || context.executor.held().iter().any(|held| held.id == id) =>
+                {
+                    None
+                }
+                Known::NotYet => {
+                    let start = JobMessage::Start { userid, reattach };
+                    waiting.insert(id, (userid, vec![start]));
+                    return;
+                }
+            };
+            start(context, id, userid, reattach, account);
+        }
+        JobMessage::Signal { signum } => context.executor.signal(id, signum),
+        JobMessage::Cancel { signum } => context.executor.cancel(id, signum),
+        JobMessage::Ack => context.executor.ack(id),
+        JobMessage::Input { rank, data, eof } => context.executor.stdin(id, rank, data, eof),
+        JobMessage::Tasks => context.executor.tasks(id),
+    }
+}
+
+/// Goes on with the jobs of a user who was looked up.
+fn continue_with(context: &mut ExecutionContext, waiting: &mut Waiting, user: Uid, known: bool) {
+    let of_user = |_: &JobId, (owner, _): &mut (Uid, Vec<JobMessage>)| *owner == user;
+    let jobs: Vec<_> = waiting.extract_if(.., of_user).collect();
+    for (id, (_, held)) in jobs {
+        for what in held {
+            match what {
+                JobMessage::Start { .. } if !known => {
+                    let text =
+                        format!("cannot run a job of user {user}, whom this host doesn't know");
+                    refuse(context, id, &RpcError::new(EINVAL, text));
+                }
+                what => carry_out(context, waiting, id, what),
+            }
+        }
+    }
 }
 
 /// Ends the jobs of the executor that the manager does not start again.
@@ -180,18 +259,26 @@ fn will_be_started(records: &Records, id: JobId) -> bool {
     log.is_ok_and(|log| log.has("alloc") && !log.has_ended())
 }
 
-fn start(context: &ExecutionContext, id: JobId, userid: Uid, reattach: bool) {
+fn start(
+    context: &ExecutionContext,
+    id: JobId,
+    userid: Uid,
+    reattach: bool,
+    account: Option<Account>,
+) {
     match start_job(context, id, userid, reattach) {
-        Ok(job) => context.executor.start(job),
-        Err(error) => {
-            let exception =
-                engine::Exception { kind: "exec".into(), severity: 0, note: error.to_string() };
-            for event in
-                [engine::ExecEvent::Exception { id, exception }, engine::ExecEvent::Released { id }]
-            {
-                context.engine.input(Input::Exec(event));
-            }
-        }
+        Ok(job) => context.executor.start(StartJob { account, ..job }),
+        Err(error) => refuse(context, id, &error),
+    }
+}
+
+/// Reports that a job can't be started.
+fn refuse(context: &ExecutionContext, id: JobId, error: &RpcError) {
+    let exception = engine::Exception { kind: "exec".into(), severity: 0, note: error.to_string() };
+    for event in
+        [engine::ExecEvent::Exception { id, exception }, engine::ExecEvent::Released { id }]
+    {
+        context.engine.input(Input::Exec(event));
     }
 }
 
@@ -220,13 +307,11 @@ fn start_job(
         let checked = context.limits.check_tasks(ntasks.into(), &shell_options);
         checked.map_err(|excess| RpcError::new(EINVAL, excess.to_string()))?;
     }
-    // The executor doesn't ask again who runs a job that it has.
-    let account = if runs { None } else { context.accounts.of(userid)? };
     let exec_log = records.log(id, JobLog::Exec)?.unwrap_or_default();
     Ok(StartJob {
         id,
         userid: userid.as_u32(),
-        account,
+        account: None,
         command: jobspec.command().map(str::to_owned).collect(),
         ntasks,
         nodes,
