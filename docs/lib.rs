@@ -49,6 +49,7 @@ chapters! {
     threat_model = "threat-model.md";
     performance = "performance.md";
     flux_commands = "flux-commands.md";
+    laboratory = "laboratory.md";
     custom_managers = "custom-managers.md";
     slurm = "slurm.md";
     slurm_lua = "slurm-lua.md";

@@ -36,6 +36,7 @@ pub mod queue;
 pub mod resource;
 pub mod sched;
 pub mod settings;
+pub mod simulation;
 pub mod slurm;
 pub mod testing;
 pub mod topic;

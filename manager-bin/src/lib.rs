@@ -25,6 +25,7 @@ mod open_files;
 mod rlimits;
 pub mod rpc;
 mod shown;
+mod simulate;
 mod stderr;
 pub mod store;
 mod users;

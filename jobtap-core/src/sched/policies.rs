@@ -153,11 +153,13 @@ impl Easy {
 
 /// The earliest time at which there are enough free resources for a job, if running jobs end at their time
 /// limits and no other job is started.
-fn earliest<'a>(jobspec: &Jobspec, turn: &Turn<'a>) -> Option<Reservation> {
-    // A job past its time limit may finish at any moment.
-    let ends = |running: Running<'a>| Some((running.until?.max(turn.now()), Some(running)));
-    let mut times: Vec<(f64, Option<Running<'_>>)> =
-        turn.running().into_iter().filter_map(ends).collect();
+fn earliest(jobspec: &Jobspec, turn: &Turn<'_>) -> Option<Reservation> {
+    let mut times: Vec<(f64, Option<Running<'_>>)> = Vec::new();
+    for running in turn.running() {
+        let Some(until) = running.until else { continue };
+        // A job past its time limit may finish at any moment.
+        times.push((until.max(turn.now()), Some(running)));
+    }
     // The end of a maintenance frees nodes too.
     times.extend(turn.pool().maintenance().iter().map(|m| (m.to, None)));
     times.retain(|(at, _)| at.is_finite() && *at >= turn.now());

@@ -77,9 +77,16 @@ impl<'a> Turn<'a> {
         (self.jobspec)(id)
     }
 
-    /// The running jobs.
-    pub fn running(&self) -> Vec<Running<'a>> {
-        (self.running)()
+    /// The running jobs, with those that got their resources in this turn.
+    pub fn running(&self) -> Vec<Running<'_>> {
+        let mut running = (self.running)();
+        running.extend(self.decided.iter().filter_map(|(_, decision)| match decision {
+            Decision::Granted(resources) => {
+                Some(Running { resources, until: resources.expiration() })
+            }
+            Decision::Never(_) => None,
+        }));
+        running
     }
 
     /// The pool of resources. Only [`allocate`](Self::allocate) can change it.

@@ -6,7 +6,7 @@ use crate::host::{Load, PluginDescriptor};
 
 /// `config` with simulated execution for every user, and with an entry of `[job-manager] plugins` for each of
 /// `plugins` that would not be loaded otherwise. Says nothing twice: what the test configures itself counts.
-pub(super) fn of_kit(
+pub(crate) fn of_kit(
     config: &Value,
     plugins: impl Iterator<Item = &'static PluginDescriptor>,
 ) -> Value {

@@ -48,6 +48,7 @@ mod store;
 mod tasks;
 
 pub use builder::TestManagerBuilder;
+pub(crate) use config::of_kit;
 pub use hosts::{HostSetup, TestHost, TestHosts, TestProcesses};
 pub use job::TestJob;
 pub use manager::TestManager;

@@ -16,6 +16,7 @@ mod nested;
 mod new;
 mod pgrep;
 mod plugin;
+mod policy;
 mod post_event;
 mod pstree;
 mod queue;
@@ -23,6 +24,7 @@ mod resource;
 mod run;
 mod sbatch;
 mod sets;
+mod simulate;
 // It runs scripts as the builtin plugin `lua` does.
 #[cfg(feature = "builtins")]
 mod slurm;
@@ -35,6 +37,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+pub(crate) use common::format::columns::{Column, Side, table};
 use common::{ids::IdStyle, optional_values, session, usage, usage::Family};
 use instance::{attr, audit, config, dmesg, env, fsck, module, shutdown, uptime, uri, version};
 use jobtap_core::job::JobId;
@@ -148,6 +151,10 @@ enum Command {
     Slurm(slurm::SlurmArgs),
     /// Measure the memory and time that jobs take on this machine
     Bench(bench::BenchArgs),
+    /// Replay a trace of jobs through a configuration, in virtual time
+    Simulate(simulate::SimulateArgs),
+    /// Compare two configurations on a trace
+    Policy(policy::PolicyArgs),
     /// Build a manager with chosen plugins
     Build(build::BuildArgs),
     /// Create the crate of a plugin, or the manifest of a manager
@@ -240,6 +247,8 @@ fn dispatch(command: Command) -> ExitCode {
         #[cfg(feature = "builtins")]
         Command::Slurm(args) => slurm::run(args),
         Command::Bench(args) => bench::run(args),
+        Command::Simulate(args) => simulate::run(args),
+        Command::Policy(args) => policy::run(args),
         Command::Build(args) => build::run(args),
         Command::New(args) => new::run(args),
     }

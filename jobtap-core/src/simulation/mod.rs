@@ -1,0 +1,56 @@
+//! Simulation: a trace of jobs replayed through the engine in virtual time, and the metrics of what came out.
+//!
+//! The engine, the plugins and the schedulers are those of a manager; only time, the executor and the store are
+//! replaced. So a month of a site's jobs passes in seconds, and shows what a change of policy would have done.
+//!
+//! ```
+//! use jobtap_core::prelude::*;
+//! use jobtap_core::simulation::{Rules, Simulation, Trace};
+//!
+//! /// Short jobs go first.
+//! #[derive(Default)]
+//! struct ShortFirst;
+//!
+//! #[jobtap_plugin(name = "short-first")]
+//! impl ShortFirst {
+//!     #[on("job.state.priority", "job.priority.get")]
+//!     fn priority(&self, job: &Job) -> Priority {
+//!         Priority::clamped(1e9 - job.jobspec().duration())
+//!     }
+//! }
+//!
+//! // Number, submit time, wait, run time, processors, .., requested time, ..: the fields of SWF.
+//! let text = "\
+//! 1 0 -1 100 4 -1 -1 4 100 -1 1 7 1 -1 -1 -1 -1 -1
+//! 2 1 -1 100 4 -1 -1 4 100 -1 1 8 1 -1 -1 -1 -1 -1
+//! 3 2 -1  10 4 -1 -1 4  10 -1 1 9 1 -1 -1 -1 -1 -1
+//! ";
+//! let trace = Trace::from_swf(text, &Rules::default());
+//! let results = Simulation::new().plugin::<ShortFirst>().cores(4).run(&trace).unwrap();
+//! let metrics = results.metrics();
+//! assert_eq!(metrics.wait.max, 109.0);
+//! assert_eq!(results.jobs[2].start, Some(100.0));
+//! ```
+//!
+//! Two things differ from a manager. Processes of plugins are not run: they succeed at once. And a plugin that
+//! asks for a user's name gets what the trace says.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `trace` | the jobs of a trace, and the rules for what a trace doesn't say |
+//! | `swf` | the Standard Workload Format |
+//! | `simulator` | the engine with an executor in virtual time |
+//! | `results` | what became of each job |
+//! | `metrics` | wait, turnaround, bounded slowdown, utilisation, fairness |
+
+mod metrics;
+mod results;
+mod simulator;
+mod swf;
+mod trace;
+
+pub use metrics::{Distribution, Group, Metrics, SLOWDOWN_BOUND};
+pub use results::{Outcome, Refusal, Results, Span};
+pub use simulator::{Setup, Simulation, Simulator, machine};
+pub use swf::{Header, SwfError, SwfRecord};
+pub use trace::{Counts, Oversized, Reader, Rules, TimeLimits, Trace, TraceJob};

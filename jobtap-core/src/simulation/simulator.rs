@@ -1,0 +1,691 @@
+//! The engine in virtual time: with an executor that lets each job run as long as its trace says, and without a
+//! store.
+//!
+//! At one moment, jobs end first, in the order of their submission; then timers fire; then what is planned
+//! happens; then jobs are submitted in the order of the trace. The scheduler has its turn after each of these.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustc_hash::FxHashMap;
+use serde_json::{Value, json};
+
+use super::results::{Outcome, Refusal, Results, spans};
+use super::trace::{Trace, TraceJob};
+use crate::engine::{
+    Cred, Effect, Effects, Engine, ExecCommand, ExecEvent, HostCheck, Input, JobLog, Level,
+    ReplyTo, Request, RequestError, Requester, StartError, Submission, TimerId,
+};
+use crate::eventlog::EventEntry;
+use crate::host::{
+    BlockingCommand, ProcessCommand, Registry, RegistryBuilder, RemoteCall, RemoteSink, Ticks,
+};
+use crate::job::{JobId, JobResult, Timestamp, Uid, WaitStatus};
+use crate::jobspec::Jobspec;
+use crate::plugin::{Plugin, ProcessEnd};
+use crate::resource::{Children, Hostlist, Idset, ResourceSet};
+use crate::sched::SchedulerDescriptor;
+use crate::testing::{TestTasks, of_kit};
+
+/// The beginning of a simulation whose trace has none, in UNIX seconds.
+pub(super) const EPOCH: f64 = 1_700_000_000.0;
+
+/// For how many seconds of virtual time a simulation waits for pending jobs when nothing runs and nothing is
+/// submitted any more. A plugin's timer may release them; jobs that are left then never start.
+const PATIENCE: f64 = 30.0 * 86_400.0;
+
+/// How many lines of the manager's log are kept.
+const LOG_LINES: usize = 200;
+
+/// The owner of a simulated instance.
+const OWNER: Uid = Uid(0);
+
+/// What a simulator is made of.
+pub struct Setup {
+    /// The configuration of the instance, an object.
+    pub config: Value,
+    /// The directory of the configuration, to which names of files in it are relative.
+    pub config_directory: Option<PathBuf>,
+    /// The plugins and schedulers.
+    pub registry: Registry,
+    /// All resources.
+    pub resources: ResourceSet,
+    /// Clocks for what handlers cost; by default they stand still.
+    pub ticks: Ticks,
+    /// The time of second 0 of the trace, in UNIX seconds; `None` is some moment in November 2023.
+    pub start: Option<f64>,
+    /// Of how many jobs the allocated cores are kept, which takes memory.
+    pub places: usize,
+}
+
+/// A manager in virtual time, which is given jobs one by one in the order of their submission.
+pub struct Simulator {
+    engine: Engine,
+    remote: Arc<Returned>,
+    tasks: TestTasks,
+    /// The time of second 0, in UNIX seconds. All other times are seconds since then.
+    start: f64,
+    now: f64,
+    ends: BinaryHeap<Reverse<(u64, JobId, u64)>>,
+    /// Timers by the bits of their times, which have the order of the times, since these are positive.
+    timers: BinaryHeap<Reverse<(u64, TimerId)>>,
+    plans: VecDeque<(f64, Request)>,
+    running: FxHashMap<JobId, Running>,
+    /// Active jobs, by their place in `results.jobs`.
+    active: FxHashMap<JobId, Active>,
+    /// The run times of jobs that wait for the answer to their submission, by their place.
+    unanswered: FxHashMap<u64, f64>,
+    /// The pending jobs of each queue in the order in which they get resources.
+    waiting: FxHashMap<QueueName, BTreeSet<(Reverse<u32>, JobId)>>,
+    /// Jobs that got resources in the present effects, with their place in their queue.
+    just_allocated: Vec<(JobId, QueueName, u32)>,
+    names: FxHashMap<u32, (Option<Box<str>>, Option<u32>)>,
+    places: usize,
+    starts: u64,
+    events: u64,
+    /// Since when nothing runs, after the last submission.
+    idle_since: Option<f64>,
+    results: Results,
+}
+
+/// The name of a job's queue, if it has one.
+type QueueName = Option<Box<str>>;
+
+/// A job that the executor runs.
+#[derive(Debug, Clone, Copy)]
+struct Running {
+    /// Distinguishes the entries of a job in `ends`.
+    start: u64,
+}
+
+/// What is known of an active job.
+#[derive(Debug, Clone)]
+struct Active {
+    place: usize,
+    run_time: f64,
+    queue: QueueName,
+    priority: Option<u32>,
+}
+
+/// What comes back to plugins.
+#[derive(Default)]
+struct Returned(Mutex<VecDeque<RemoteCall>>);
+
+impl RemoteSink for Returned {
+    fn send(&self, call: RemoteCall) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(call);
+    }
+}
+
+impl Drop for Simulator {
+    fn drop(&mut self) {
+        self.tasks = TestTasks::default();
+        // The calls may own handles that refer to this object.
+        let lost =
+            std::mem::take(&mut *self.remote.0.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(lost);
+    }
+}
+
+impl Simulator {
+    /// Starts a manager.
+    ///
+    /// # Errors
+    /// As a manager: the configuration has a mistake, or a plugin refuses it.
+    pub fn new(setup: Setup) -> Result<Self, StartError> {
+        let Setup { config, config_directory, registry, resources, ticks, start, places } = setup;
+        let start = start.unwrap_or(EPOCH);
+        let now = Timestamp::from_secs(start);
+        let remote: Arc<Returned> = Arc::default();
+        let results = Results { cores: resources.ncores(), start, ..Results::default() };
+        let mut engine = Engine::new(
+            now,
+            crate::engine::Setup {
+                owner: OWNER,
+                resources,
+                config,
+                config_directory,
+                registry,
+                remote: Arc::clone(&remote) as Arc<dyn RemoteSink>,
+                ticks,
+                host_check: HostCheck::default(),
+            },
+        )?;
+        let effects = engine.start(now);
+        let mut simulator = Self {
+            engine,
+            remote,
+            tasks: TestTasks::default(),
+            start,
+            now: 0.0,
+            ends: BinaryHeap::new(),
+            timers: BinaryHeap::new(),
+            plans: VecDeque::new(),
+            running: FxHashMap::default(),
+            active: FxHashMap::default(),
+            unanswered: FxHashMap::default(),
+            waiting: FxHashMap::default(),
+            just_allocated: Vec::new(),
+            names: FxHashMap::default(),
+            places,
+            starts: 0,
+            events: 0,
+            idle_since: None,
+            results,
+        };
+        simulator.settle(effects);
+        Ok(simulator)
+    }
+
+    /// Plans a request of the instance's owner for a time, in seconds from the start of the trace: a failure of
+    /// nodes, a maintenance. Its refusal is among the log lines of the results.
+    pub fn plan(&mut self, at: f64, request: Request) {
+        let after = self.plans.partition_point(|(planned, _)| *planned <= at);
+        self.plans.insert(after, (at, request));
+    }
+
+    /// Lets time pass until the job is submitted, and submits it. A job whose time has passed is submitted now.
+    pub fn submit(&mut self, job: &TraceJob) {
+        self.pass(job.submit);
+        self.now = self.now.max(job.submit);
+        let place = self.results.jobs.len();
+        self.results.jobs.push(Outcome::of(job, self.now));
+        let jobspec = match job.jobspec() {
+            Ok(jobspec) => jobspec,
+            Err(error) => return self.refuse(place, &error.to_string()),
+        };
+        self.names.entry(job.user).or_insert_with(|| (job.user_name.clone(), job.group));
+        let userid = Uid::new(job.user);
+        let cred = Cred { userid, owner: userid == OWNER };
+        let submission = Submission {
+            jobspec,
+            signed: String::from("{}"),
+            urgency: i64::from(job.urgency),
+            flags: 0,
+        };
+        let reply = ReplyTo(place as u64);
+        self.unanswered.insert(reply.0, job.run_time);
+        let request = Request::Submit(Box::new(submission));
+        self.input(Input::Request { reply, cred, request });
+    }
+
+    /// Lets time pass until no job is active.
+    pub fn finish(&mut self) {
+        while self.advance() {}
+    }
+
+    /// Lets time pass until something happens. Returns false when nothing is left to happen: no job is active, or
+    /// those that are pending never start.
+    pub fn advance(&mut self) -> bool {
+        if self.active.is_empty() && self.unanswered.is_empty() && self.plans.is_empty() {
+            return false;
+        }
+        if !self.running.is_empty() {
+            self.idle_since = None;
+        }
+        let Some(at) = self.next_time() else { return false };
+        let idle_since = *self.idle_since.get_or_insert(self.now);
+        if self.running.is_empty() && at > idle_since + PATIENCE {
+            return false;
+        }
+        self.pass(at);
+        true
+    }
+
+    /// The time of second 0 of the trace, in UNIX seconds.
+    pub fn start(&self) -> f64 {
+        self.start
+    }
+
+    /// The virtual time, in seconds from the start of the trace.
+    pub fn now(&self) -> f64 {
+        self.now
+    }
+
+    fn timestamp(&self) -> Timestamp {
+        Timestamp::from_secs(self.start + self.now)
+    }
+
+    /// How many inputs the engine has got.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// How many jobs are pending or running.
+    pub fn active(&self) -> usize {
+        self.active.len()
+    }
+
+    /// The engine, to read from.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// What became of the jobs, as of now.
+    pub fn into_results(mut self) -> Results {
+        let mut results = std::mem::take(&mut self.results);
+        results.end = self.now;
+        results.events = self.events;
+        let owner = Cred { userid: OWNER, owner: true };
+        let mut pending: Vec<JobId> = self.active.keys().copied().collect();
+        pending.sort_unstable();
+        let waits = pending.iter().filter(|id| !self.running.contains_key(id));
+        let reasons = waits.take(3).filter_map(|id| self.engine.why(*id, owner).ok());
+        results.left = reasons.map(|why| why.to_string()).collect();
+        results.plugins = self.engine.plugin_stats(None).unwrap_or_default();
+        results.scheduler = scheduler_names(&self.engine);
+        results
+    }
+
+    fn input(&mut self, input: Input) {
+        let now = self.timestamp();
+        self.events += 1;
+        let effects = self.engine.handle(now, input);
+        self.settle(effects);
+    }
+
+    /// When something happens next.
+    fn next_time(&self) -> Option<f64> {
+        let end = self.ends.peek().map(|Reverse((bits, ..))| f64::from_bits(*bits));
+        let timer = self.timers.peek().map(|Reverse((bits, _))| f64::from_bits(*bits));
+        let plan = self.plans.front().map(|(at, _)| *at);
+        [end, timer, plan].into_iter().flatten().min_by(f64::total_cmp)
+    }
+
+    /// Lets time pass, and everything happen until then.
+    fn pass(&mut self, until: f64) {
+        while let Some(at) = self.next_time().filter(|at| *at <= until) {
+            self.now = self.now.max(at);
+            // A job that ends when its time is up has ended in time.
+            if let Some(Reverse((bits, id, start))) = self.ends.peek().copied()
+                && f64::from_bits(bits) <= at + 1.0 / PER_SECOND
+            {
+                self.ends.pop();
+                if self.running.get(&id).is_some_and(|running| running.start == start) {
+                    self.end(id, 0);
+                }
+            } else if let Some(Reverse((bits, id))) = self.timers.peek().copied()
+                && f64::from_bits(bits) <= at
+            {
+                self.timers.pop();
+                self.input(Input::Timer(id));
+            } else if let Some((_, request)) = self.plans.pop_front() {
+                let cred = Cred { userid: OWNER, owner: true };
+                let reply = ReplyTo(PLANNED);
+                self.input(Input::Request { reply, cred, request });
+            }
+        }
+    }
+
+    /// All tasks of a job have ended.
+    fn end(&mut self, id: JobId, status: i32) {
+        self.running.remove(&id);
+        self.input(Input::Exec(ExecEvent::Finished { id, status }));
+        self.input(Input::Exec(ExecEvent::Released { id }));
+    }
+
+    /// Carries out effects, and handles the resulting inputs until no input is left.
+    fn settle(&mut self, effects: Effects) {
+        let mut inputs = VecDeque::new();
+        self.take(effects, &mut inputs);
+        loop {
+            while let Some(input) = inputs.pop_front() {
+                self.events += 1;
+                let now = self.timestamp();
+                let effects = self.engine.handle(now, input);
+                self.take(effects, &mut inputs);
+            }
+            let polled = self.tasks.poll();
+            let back = self.remote.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            match back {
+                Some(call) => inputs.push_back(Input::Remote(call)),
+                None if !polled => return,
+                None => {}
+            }
+        }
+    }
+
+    fn take(&mut self, effects: Effects, inputs: &mut VecDeque<Input>) {
+        for line in effects.log {
+            if matches!(line.level, Level::Error | Level::Warning) {
+                self.log(line.text);
+            }
+        }
+        // Events of a new job may come before the answer that says which job it is.
+        for effect in &effects.after {
+            if let Effect::Reply { to, result: Ok(answer) } = effect {
+                self.accepted(*to, answer);
+            }
+        }
+        for effect in effects.after {
+            match effect {
+                Effect::Publish { id, log: JobLog::Main, entry, .. } => self.event(id, &entry),
+                Effect::Exec(command) => self.execute(&command, inputs),
+                Effect::Timer { id, at } => match self.due(at) {
+                    None => inputs.push_back(Input::Timer(id)),
+                    Some(at) => self.timers.push(Reverse((at.to_bits(), id))),
+                },
+                Effect::Reply { to, result: Err(error) } => self.refused(to, &error),
+                Effect::LookUp { user } => {
+                    let requester = self.requester(user);
+                    inputs.push_back(Input::Requester { user, requester });
+                }
+                Effect::Spawn(task) => self.tasks.spawn(task),
+                Effect::Blocking { command: BlockingCommand::Run(work), .. } => work.run(),
+                Effect::Process { command: ProcessCommand::Run { mut answer, .. }, .. } => {
+                    self.results.processes += 1;
+                    answer.started();
+                    let status = WaitStatus::from_exit_code(0);
+                    let (stdout, stderr) = (Vec::new(), Vec::new());
+                    answer.send(Ok(ProcessEnd { status, stdout, stderr }));
+                }
+                Effect::Resubmit(job) => {
+                    let of = self.active.get(&job.of).map(|a| (a.place as u64, a.run_time));
+                    let cred = Cred { userid: job.userid, owner: job.userid == OWNER };
+                    let submission = Submission {
+                        jobspec: Jobspec::unvalidated(job.jobspec),
+                        signed: String::from("{}"),
+                        urgency: job.urgency.value().into(),
+                        flags: job.flags.bits(),
+                    };
+                    let reply = ReplyTo(of.map_or(PLANNED, |(place, _)| place));
+                    self.unanswered.extend(of);
+                    let request = Request::Resubmit(Box::new(submission));
+                    inputs.push_back(Input::Request { reply, cred, request });
+                }
+                Effect::Reply { .. }
+                | Effect::Publish { .. }
+                | Effect::Announce { .. }
+                | Effect::Respond { .. }
+                | Effect::Process { .. }
+                | Effect::Blocking { .. } => {}
+            }
+        }
+        self.note_backfill();
+    }
+
+    /// When a timer fires; `None` is at once. Events of one moment have times that increase a little, so that a
+    /// time limit is not a whole number of seconds from the start: this is undone.
+    fn due(&self, at: Timestamp) -> Option<f64> {
+        let at = at.as_secs() - self.start;
+        let rounded = (at * PER_SECOND).round() / PER_SECOND;
+        [rounded, at].into_iter().find(|at| *at > self.now)
+    }
+
+    fn log(&mut self, text: String) {
+        self.results.log_lines += 1;
+        if self.results.log.len() < LOG_LINES {
+            self.results.log.push(format!("{:.0} s: {text}", self.now));
+        }
+    }
+
+    fn requester(&self, user: Uid) -> Requester {
+        let known = self.names.get(&user.as_u32());
+        let name = known.and_then(|(name, _)| name.as_deref()).map(str::to_owned);
+        Requester { name, group: known.and_then(|(_, group)| *group), ..Requester::default() }
+    }
+
+    /// A submission has become a job.
+    fn accepted(&mut self, to: ReplyTo, answer: &Value) {
+        let Some(run_time) = self.unanswered.remove(&to.0) else { return };
+        let id = answer.get("id").and_then(Value::as_u64).map(JobId::new);
+        if let (Some(id), Ok(place)) = (id, usize::try_from(to.0)) {
+            self.active.insert(id, Active { place, run_time, queue: None, priority: None });
+        }
+    }
+
+    /// A submission, or a planned request, was refused.
+    fn refused(&mut self, to: ReplyTo, error: &RequestError) {
+        match (self.unanswered.remove(&to.0), usize::try_from(to.0)) {
+            (Some(_), Ok(place)) => self.refuse(place, &error.text),
+            _ => self.log(format!("a planned change was refused: {error}")),
+        }
+    }
+
+    fn refuse(&mut self, place: usize, text: &str) {
+        if let Some(job) = self.results.jobs.get_mut(place) {
+            job.refused = true;
+        }
+        let refusals = &mut self.results.refusals;
+        if let Some(refusal) = refusals.iter_mut().find(|refusal| refusal.text == text) {
+            refusal.jobs += 1;
+        } else if refusals.len() < LOG_LINES {
+            refusals.push(Refusal { text: text.to_owned(), jobs: 1 });
+        } else {
+            // Texts may name the job, so that each is different.
+            self.results.other_refusals += 1;
+        }
+    }
+
+    /// Notes what an event says about a job.
+    fn event(&mut self, id: JobId, entry: &EventEntry) {
+        let at = self.now;
+        match &*entry.name {
+            "priority" => self.prioritized(id, entry),
+            "alloc" => self.allocated(id, at),
+            "start" => self.outcome(id, |job| job.start = Some(at)),
+            "finish" => {
+                let status = entry.context.as_ref().and_then(|c| c.get("status")?.as_i64());
+                let failed = status.is_some_and(|status| status != 0);
+                self.outcome(id, |job| {
+                    job.end = Some(at);
+                    job.fail_if(failed, JobResult::Failed);
+                });
+            }
+            "exception" => {
+                let Some(raised) = entry.fatal_exception() else { return };
+                let result = match raised.kind {
+                    "timeout" => JobResult::Timeout,
+                    "cancel" => JobResult::Canceled,
+                    _ => JobResult::Failed,
+                };
+                self.outcome(id, |job| job.fail_if(true, result));
+                self.leave_queue(id);
+            }
+            "free" => self.outcome(id, |job| job.freed = Some(at)),
+            "clean" => {
+                self.leave_queue(id);
+                self.outcome(id, |job| {
+                    job.result.get_or_insert(JobResult::Completed);
+                });
+                self.active.remove(&id);
+            }
+            _ => {}
+        }
+    }
+
+    fn outcome(&mut self, id: JobId, change: impl FnOnce(&mut Outcome)) {
+        let place = self.active.get(&id).map(|active| active.place);
+        if let Some(job) = place.and_then(|place| self.results.jobs.get_mut(place)) {
+            change(job);
+        }
+    }
+
+    fn prioritized(&mut self, id: JobId, entry: &EventEntry) {
+        let priority = entry.context.as_ref().and_then(|c| c.get("priority")?.as_u64());
+        let Some(priority) = priority.and_then(|priority| u32::try_from(priority).ok()) else {
+            return;
+        };
+        self.leave_queue(id);
+        let queue = self.engine.job(id).and_then(|job| job.jobspec().queue().map(Box::from));
+        let Some(active) = self.active.get_mut(&id) else { return };
+        // A job of priority 0 is held: later jobs don't pass it.
+        if priority > 0 {
+            active.priority = Some(priority);
+            active.queue = queue;
+            let waiting = self.waiting.entry(active.queue.clone()).or_default();
+            waiting.insert((Reverse(priority), id));
+        }
+        self.outcome(id, |job| job.priority = priority);
+    }
+
+    fn leave_queue(&mut self, id: JobId) {
+        let Some(active) = self.active.get_mut(&id) else { return };
+        if let Some(priority) = active.priority.take()
+            && let Some(waiting) = self.waiting.get_mut(&active.queue)
+        {
+            waiting.remove(&(Reverse(priority), id));
+        }
+    }
+
+    fn allocated(&mut self, id: JobId, at: f64) {
+        if let Some(Active { queue, priority: Some(priority), .. }) = self.active.get(&id) {
+            self.just_allocated.push((id, queue.clone(), *priority));
+        }
+        self.leave_queue(id);
+        let keep = self.results.placed < self.places;
+        let place = |resources: &ResourceSet| keep.then(|| spans(resources));
+        let found = self.engine.job(id).and_then(|job| job.resources());
+        let (cores, place) = found.map_or((None, None), |r| (Some(r.ncores()), place(r)));
+        self.results.placed += usize::from(place.is_some());
+        self.outcome(id, |job| {
+            job.allocated = Some(at);
+            job.cores = cores.map_or(job.cores, |cores| cores as u64);
+            job.place = place.unwrap_or_default();
+        });
+    }
+
+    /// Notes which of the jobs that just got resources are backfilled: when a job of the same queue was before them
+    /// and got none. Jobs of one moment get theirs in any order.
+    fn note_backfill(&mut self) {
+        for (id, queue, priority) in std::mem::take(&mut self.just_allocated) {
+            let first = self.waiting.get(&queue).and_then(|waiting| waiting.first());
+            let passes = first.is_some_and(|first| *first < (Reverse(priority), id));
+            self.outcome(id, |job| job.backfilled = passes);
+        }
+    }
+
+    fn execute(&mut self, command: &ExecCommand, inputs: &mut VecDeque<Input>) {
+        match *command {
+            ExecCommand::Start { id, .. } => {
+                self.starts += 1;
+                let start = self.starts;
+                self.running.insert(id, Running { start });
+                let run_time = self.active.get(&id).map_or(0.0, |active| active.run_time);
+                self.ends.push(Reverse(((self.now + run_time).to_bits(), id, start)));
+                inputs.push_back(Input::Exec(ExecEvent::Started { id }));
+            }
+            ExecCommand::Cancel { id, signum } => {
+                if self.running.remove(&id).is_some() {
+                    let status = WaitStatus::from_signal(signum).as_raw();
+                    inputs.push_back(Input::Exec(ExecEvent::Finished { id, status }));
+                }
+                inputs.push_back(Input::Exec(ExecEvent::Released { id }));
+            }
+            ExecCommand::Ack { .. } | ExecCommand::Signal { .. } => {}
+        }
+    }
+}
+
+/// The answer to a planned request goes here.
+const PLANNED: u64 = u64::MAX;
+
+/// Times of ends and limits, which are sums of other numbers, are compared in milliseconds.
+const PER_SECOND: f64 = 1e3;
+
+/// The schedulers of the queues, each once.
+fn scheduler_names(engine: &Engine) -> Vec<String> {
+    let overview = engine.queue_overview();
+    let queues = overview.get("queues").and_then(Value::as_array).into_iter().flatten();
+    let name = |queue: &Value| queue.get("scheduler").and_then(Value::as_str).map(str::to_owned);
+    let mut names: Vec<String> = queues.filter_map(name).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// A simulation of a trace in memory, for tests of policies. [The module](super) has an example.
+#[derive(Debug, Default)]
+#[must_use]
+pub struct Simulation {
+    registry: RegistryBuilder,
+    loaded: Vec<&'static str>,
+    config: Option<Value>,
+    resources: Option<ResourceSet>,
+}
+
+impl Simulation {
+    /// A manager without plugins, on one host with 4 cores.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Links a plugin and loads it at the start, whatever its `load` says.
+    pub fn plugin<P: Plugin>(mut self) -> Self {
+        self.registry = self.registry.plugin(P::DESCRIPTOR);
+        self.loaded.push(P::DESCRIPTOR.name);
+        self
+    }
+
+    /// Adds a scheduler to those that the configuration can name.
+    pub fn scheduler(mut self, descriptor: &'static SchedulerDescriptor) -> Self {
+        self.registry = self.registry.schedulers([descriptor]);
+        self
+    }
+
+    /// Sets the configuration of the instance. The table of a plugin is `plugins.NAME`.
+    pub fn config(mut self, config: Value) -> Self {
+        self.config = Some(config);
+        self
+    }
+
+    /// One host with so many cores.
+    pub fn cores(self, cores: u32) -> Self {
+        self.nodes(1, cores)
+    }
+
+    /// So many hosts, each with so many cores.
+    ///
+    /// # Panics
+    /// If there are no nodes or no cores.
+    #[track_caller]
+    pub fn nodes(self, nodes: u32, cores: u32) -> Self {
+        match machine(nodes, cores, 0) {
+            Some(resources) => self.resources(resources),
+            None => panic!("Simulation::nodes({nodes}, {cores}): a machine has nodes and cores"),
+        }
+    }
+
+    /// Sets all resources.
+    pub fn resources(mut self, resources: ResourceSet) -> Self {
+        self.resources = Some(resources);
+        self
+    }
+
+    /// Replays a trace.
+    ///
+    /// # Errors
+    /// The reason why the manager can't start, such as an invalid configuration of a plugin.
+    pub fn run(self, trace: &Trace) -> Result<Results, String> {
+        let registry = self.registry.build().map_err(|error| error.to_string())?;
+        let config = self.config.unwrap_or_else(|| json!({}));
+        let loaded = registry.plugins().filter(|plugin| self.loaded.contains(&plugin.name));
+        let config = of_kit(&config, loaded);
+        let resources = self.resources.or_else(|| machine(1, 4, 0)).unwrap_or_default();
+        let mut simulator = Simulator::new(Setup {
+            config,
+            config_directory: None,
+            registry,
+            resources,
+            ticks: Ticks::default(),
+            start: trace.header.start,
+            places: usize::MAX,
+        })
+        .map_err(|error| error.to_string())?;
+        for job in &trace.jobs {
+            simulator.submit(job);
+        }
+        simulator.finish();
+        Ok(simulator.into_results())
+    }
+}
+
+/// A machine of equal hosts `node0` and so on; `None` without nodes or cores.
+pub fn machine(nodes: u32, cores: u32, gpus: u32) -> Option<ResourceSet> {
+    let (last, cores) = (nodes.checked_sub(1)?, Idset::from(0..=cores.checked_sub(1)?));
+    let gpus = gpus.checked_sub(1).map_or_else(Idset::new, |last| Idset::from(0..=last));
+    let hosts: Hostlist = format!("node[0-{last}]").parse().ok()?;
+    Some(ResourceSet::uniform(0, &hosts, Children::new(cores, gpus)))
+}

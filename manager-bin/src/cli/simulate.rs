@@ -1,0 +1,295 @@
+//! `simulate`: replays a trace through the plugins and the scheduler of a configuration, in virtual time.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use jobtap_core::simulation::{Oversized, Rules, TimeLimits};
+
+use super::common::message::{CliError, plural};
+use super::common::session;
+use super::common::usage::Family;
+use crate::daemon::config::Source;
+use crate::simulate::SimulateError;
+use crate::simulate::generate::{HELP, Workload};
+use crate::simulate::machine::Shape;
+use crate::simulate::report;
+use crate::simulate::run::{Experiment, Outcome, Policy, Progress};
+use crate::simulate::scenario::Scenario;
+use crate::simulate::source::Origin;
+use crate::simulate::summary::Summary;
+
+const COMMAND: &str = "simulate";
+
+/// The exit code of a command that SIGINT has ended.
+const INTERRUPTED: u8 = 128 + 2;
+
+/// Options of `simulate`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  jobtap simulate --trace NASA-iPSC-1993-3.1-cln.swf.gz --config site.toml -o report
+  jobtap simulate --trace month.swf --config now.toml --compare new.toml
+  jobtap simulate --generate jobs=100000,seed=7 --nodes 64x32
+
+The plugins are those of this binary, as the configuration loads them. An interrupt (Ctrl-C) ends the
+simulation with the figures so far.")]
+pub(crate) struct SimulateArgs {
+    #[command(flatten)]
+    trace: TraceArgs,
+    /// The configuration: a TOML or JSON file, or a directory of them
+    #[arg(long, short = 'c', value_name = "PATH", alias = "config-path")]
+    config: Vec<PathBuf>,
+    /// A setting of the configuration, as --conf of start
+    #[arg(long, value_name = "KEY=VAL")]
+    conf: Vec<String>,
+    /// Simulate this configuration too, and compare (repeatable)
+    #[arg(long, value_name = "PATH")]
+    compare: Vec<PathBuf>,
+    /// Write report.html and summary.json into this directory
+    #[arg(short = 'o', long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Number users and jobs anew in all output, and leave out texts that may name them
+    #[arg(long)]
+    anonymize: bool,
+    /// Leave out of report.html how long handlers took, so that the same trace gives the same bytes
+    #[arg(long, requires = "output")]
+    reproducible: bool,
+    /// Print summary.json instead of the summary
+    #[arg(long)]
+    json: bool,
+    /// Virtual seconds per second, or max
+    #[arg(long, value_name = "FACTOR", default_value = "max", value_parser = speed)]
+    speed: Speed,
+}
+
+/// Options about the trace and the machine.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct TraceArgs {
+    /// The trace: SWF, sacct --parsable2, or flux jobs --json; plain or compressed with gzip
+    #[arg(long, value_name = "FILE", required_unless_present = "generate")]
+    trace: Option<PathBuf>,
+    #[arg(long, value_name = "KEY=VALUE,..", conflicts_with = "trace", help = "Generate a trace from distributions, see below", long_help = HELP)]
+    generate: Option<Workload>,
+    /// The machine: NODES, NODESxCORES or NODESxCORESxGPUS [default: as the configuration, else the trace says]
+    #[arg(long, value_name = "SHAPE")]
+    nodes: Option<Shape>,
+    /// Time limits: recorded (else the run time), exact, none (unless recorded), or xFACTOR of the run time
+    #[arg(long, value_name = "RULE", default_value = "recorded", value_parser = time_limits)]
+    time_limits: TimeLimits,
+    /// Jobs larger than the machine: skip, clip to the machine, or submit (the manager refuses them)
+    #[arg(long, value_name = "RULE", default_value = "skip", value_parser = oversized)]
+    oversized: Oversized,
+    /// Name a queue of the trace: jobs of queue NUMBER are submitted to queue NAME (repeatable)
+    #[arg(long, value_name = "NUMBER=NAME", value_parser = queue)]
+    queue: Vec<(u64, String)>,
+    /// Add what this TOML file says: failures of nodes, maintenance, bursts of jobs
+    #[arg(long, value_name = "FILE")]
+    what_if: Option<PathBuf>,
+    /// Refuse a trace with broken lines
+    #[arg(long)]
+    strict: bool,
+}
+
+type Speed = Option<f64>;
+
+fn speed(text: &str) -> Result<Speed, String> {
+    match (text, text.parse::<f64>()) {
+        ("max", _) => Ok(None),
+        (_, Ok(factor)) if factor > 0.0 && factor.is_finite() => Ok(Some(factor)),
+        _ => Err("use max, or a number above 0".to_owned()),
+    }
+}
+
+fn time_limits(text: &str) -> Result<TimeLimits, String> {
+    let factor = text.strip_prefix('x').and_then(|factor| factor.parse::<f64>().ok());
+    match (text, factor) {
+        ("recorded", _) => Ok(TimeLimits::Recorded),
+        ("exact", _) => Ok(TimeLimits::Exact),
+        ("none", _) => Ok(TimeLimits::RecordedOrNone),
+        (_, Some(factor)) if factor >= 1.0 && factor.is_finite() => Ok(TimeLimits::Factor(factor)),
+        _ => Err("use recorded, exact, none, or xFACTOR with a factor of at least 1".to_owned()),
+    }
+}
+
+fn oversized(text: &str) -> Result<Oversized, String> {
+    match text {
+        "skip" => Ok(Oversized::Skip),
+        "clip" => Ok(Oversized::Clip),
+        "submit" => Ok(Oversized::Submit),
+        _ => Err("use skip, clip or submit".to_owned()),
+    }
+}
+
+fn queue(text: &str) -> Result<(u64, String), String> {
+    let parts = text.split_once('=').and_then(|(n, name)| Some((n.parse().ok()?, name)));
+    let (number, name) = parts.filter(|(_, name)| !name.is_empty()).ok_or("use NUMBER=NAME")?;
+    Ok((number, name.to_owned()))
+}
+
+impl TraceArgs {
+    /// What is simulated.
+    ///
+    /// # Errors
+    /// The file of `--what-if` can't be used.
+    pub(crate) fn experiment(&self) -> Result<Experiment, CliError> {
+        let origin = match (&self.trace, &self.generate) {
+            (Some(path), _) => Origin::File(path.clone()),
+            (None, workload) => Origin::Generated(Box::new(workload.clone().unwrap_or_default())),
+        };
+        let rules = Rules {
+            oversized: self.oversized,
+            time_limits: self.time_limits,
+            queues: self.queue.clone(),
+            ..Rules::default()
+        };
+        let scenario = self.what_if.as_deref().map(Scenario::read).transpose()?;
+        let (scenario, shape) = (scenario.unwrap_or_default(), self.nodes);
+        Ok(Experiment { origin, rules, strict: self.strict, shape, scenario, speed: None })
+    }
+}
+
+impl From<SimulateError> for CliError {
+    fn from(error: SimulateError) -> Self {
+        Self::failure(error)
+    }
+}
+
+/// Reads a policy from its files and settings.
+pub(crate) fn policy(paths: &[PathBuf], settings: &[String]) -> Result<Policy, CliError> {
+    let source = Source::new(paths, settings.to_vec()).map_err(CliError::failure)?;
+    let config = source.read().map_err(CliError::failure)?;
+    let names: Vec<String> =
+        paths.iter().map(|path| name_of(path)).chain(settings.iter().cloned()).collect();
+    let name = if names.is_empty() { "default".to_owned() } else { names.join(" ") };
+    Ok(Policy { name, config, directory: source.directory() })
+}
+
+fn name_of(path: &Path) -> String {
+    let stem = path.file_stem().unwrap_or(path.as_os_str());
+    stem.to_string_lossy().into_owned()
+}
+
+/// Runs the command.
+pub(crate) fn run(args: SimulateArgs) -> ExitCode {
+    session::run(COMMAND, Family::Script, simulate(args))
+}
+
+async fn simulate(args: SimulateArgs) -> Result<u8, CliError> {
+    let experiment = Experiment { speed: args.speed, ..args.trace.experiment()? };
+    let mut policies = vec![policy(&args.config, &args.conf)?];
+    for other in &args.compare {
+        policies.push(policy(std::slice::from_ref(other), &args.conf)?);
+    }
+    // Before the simulation, which may take long.
+    if let Some(directory) = &args.output {
+        std::fs::create_dir_all(directory)
+            .map_err(|error| CliError::failure(format!("{}: {error}", directory.display())))?;
+    }
+    let mut outcomes = simulated(experiment.clone(), policies).await?;
+    if args.anonymize {
+        outcomes.iter_mut().for_each(Outcome::anonymize);
+    }
+    let summary = Summary::of(experiment.origin.name(), &outcomes);
+    if let Some(directory) = &args.output {
+        write(directory, "summary.json", &summary.to_json())?;
+        let page = report::html(&summary, &outcomes, args.reproducible);
+        write(directory, "report.html", &page)?;
+    }
+    if args.json {
+        session::print(&summary.to_json())?;
+    } else {
+        session::print(&summary.to_text())?;
+        session::print_message(&speed_line(&outcomes));
+    }
+    let interrupted = outcomes.iter().any(|outcome| outcome.interrupted);
+    Ok(if interrupted { INTERRUPTED } else { 0 })
+}
+
+/// Simulates the policies one after the other, on a thread of its own, so that an interrupt is heard.
+pub(crate) async fn simulated(
+    experiment: Experiment,
+    policies: Vec<Policy>,
+) -> Result<Vec<Outcome>, CliError> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    let work = tokio::task::spawn_blocking(move || all(&experiment, &policies, &stopped));
+    tokio::pin!(work);
+    loop {
+        tokio::select! {
+            result = &mut work => {
+                return result.map_err(CliError::failure)?.map_err(CliError::from);
+            }
+            _ = tokio::signal::ctrl_c() => stop.store(true, Ordering::Relaxed),
+        }
+    }
+}
+
+fn all(
+    experiment: &Experiment,
+    policies: &[Policy],
+    stop: &AtomicBool,
+) -> Result<Vec<Outcome>, SimulateError> {
+    let mut outcomes = Vec::new();
+    for policy in policies {
+        let bar = Bar::start(&policy.name);
+        let outcome = experiment.run(policy, stop, |progress| bar.show(progress));
+        bar.0.finish_and_clear();
+        outcomes.push(outcome?);
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    Ok(outcomes)
+}
+
+/// The bar on a terminal; without a terminal it shows nothing.
+struct Bar(ProgressBar);
+
+impl Bar {
+    fn start(policy: &str) -> Self {
+        if !std::io::stderr().is_terminal() {
+            return Self(ProgressBar::hidden());
+        }
+        let bar = ProgressBar::no_length().with_prefix(crate::shown::in_line(policy).into_owned());
+        bar.set_style(Self::style("{prefix} {spinner} {human_pos} jobs {msg} {elapsed}"));
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Self(bar)
+    }
+
+    fn style(template: &str) -> ProgressStyle {
+        ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+    }
+
+    fn show(&self, progress: Progress) {
+        if let Some(expected) = progress.expected.filter(|_| self.0.length().is_none()) {
+            self.0.set_length(expected);
+            self.0.set_style(Self::style(
+                "{prefix} {wide_bar} {human_pos}/{human_len} jobs {msg} {eta}",
+            ));
+        }
+        self.0.set_position(progress.jobs);
+        let seconds = self.0.elapsed().as_secs_f64().max(1e-3);
+        self.0.set_message(format!("{:.0}k events/s", progress.events as f64 / seconds / 1e3));
+    }
+}
+
+/// How fast it was; on standard error, since it differs each time.
+fn speed_line(outcomes: &[Outcome]) -> String {
+    let jobs: u64 = outcomes.iter().map(|outcome| outcome.results.jobs.len() as u64).sum();
+    let events: u64 = outcomes.iter().map(|outcome| outcome.results.events).sum();
+    let seconds: f64 = outcomes.iter().map(|outcome| outcome.elapsed.as_secs_f64()).sum();
+    let each = events as f64 / seconds.max(1e-9);
+    format!("{} and {events} events in {seconds:.2} s ({each:.0} events/s)", plural(jobs, "job"))
+}
+
+/// Writes a file whole.
+fn write(directory: &Path, name: &str, text: &str) -> Result<(), CliError> {
+    let path = directory.join(name);
+    let written = std::fs::write(&path, text);
+    written.map_err(|error| CliError::failure(format!("{}: {error}", path.display())))
+}

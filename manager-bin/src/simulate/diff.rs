@@ -1,0 +1,181 @@
+//! What a change of policy makes worse, by thresholds.
+
+use jobtap_core::simulation::{Group, Metrics};
+use serde::Serialize;
+
+use super::summary::{Summary, duration, percent};
+
+/// What may become worse, and by how much.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(crate) struct Thresholds {
+    /// By how many percent the median wait of a user may grow
+    #[arg(long, value_name = "PERCENT", default_value_t = 20.0, value_parser = share)]
+    user_wait: f64,
+    /// By how many percent the mean wait of all jobs may grow
+    #[arg(long, value_name = "PERCENT", default_value_t = 20.0, value_parser = share)]
+    mean_wait: f64,
+    /// By how many percent the mean bounded slowdown of all jobs may grow
+    #[arg(long, value_name = "PERCENT", default_value_t = 20.0, value_parser = share)]
+    slowdown: f64,
+    /// By how many percentage points the utilisation may fall
+    #[arg(long, value_name = "POINTS", default_value_t = 2.0, value_parser = share)]
+    utilization: f64,
+    /// How many jobs more may not be completed
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    lost: u64,
+    /// Waits that grow by less than this many seconds are not worse
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = share)]
+    floor: f64,
+    /// Users with fewer jobs than this are not looked at
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    min_jobs: u64,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number: &f64| *number >= 0.0 && number.is_finite());
+    number.ok_or_else(|| "use a number that is not negative".to_owned())
+}
+
+/// Something that became worse than allowed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Violation {
+    /// Which figure.
+    pub(crate) figure: &'static str,
+    /// The user, if it is that of one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) user: Option<String>,
+    /// Before.
+    pub(crate) old: f64,
+    /// Now.
+    pub(crate) new: f64,
+    /// The most, or least, that is allowed.
+    pub(crate) allowed: f64,
+}
+
+impl Violation {
+    /// For people.
+    pub(crate) fn text(&self) -> String {
+        let shown: fn(f64) -> String = match self.figure {
+            "median wait" | "mean wait" => duration,
+            "utilisation" => percent,
+            "jobs not completed" => |count| format!("{count}"),
+            _ => |value| format!("{value:.2}"),
+        };
+        let user = self.user.as_ref().map_or_else(String::new, |user| format!(" of user {user}"));
+        let (old, new, allowed) = (shown(self.old), shown(self.new), shown(self.allowed));
+        format!("{}{user}: {old} before, {new} now, {allowed} allowed", self.figure)
+    }
+}
+
+impl Thresholds {
+    /// What became worse than allowed from one policy to another.
+    pub(crate) fn violations(&self, old: &Metrics, new: &Metrics) -> Vec<Violation> {
+        let mut found = Vec::new();
+        let mut check = |figure, user: Option<&str>, old: f64, new: f64, allowed: f64| {
+            if new > allowed {
+                let user = user.map(str::to_owned);
+                found.push(Violation { figure, user, old, new, allowed });
+            }
+        };
+        let more = |old: f64, percent: f64| old * (1.0 + percent / 100.0);
+        let wait = |old: f64, percent: f64| more(old, percent).max(old + self.floor);
+        let not_completed = |of: &Metrics| (of.submitted - of.completed.min(of.submitted)) as f64;
+        let lost = not_completed(old);
+        check("jobs not completed", None, lost, not_completed(new), lost + self.lost as f64);
+        check("mean wait", None, old.wait.mean, new.wait.mean, wait(old.wait.mean, self.mean_wait));
+        let slowdown = old.slowdown.mean;
+        check(
+            "mean bounded slowdown",
+            None,
+            slowdown,
+            new.slowdown.mean,
+            more(slowdown, self.slowdown),
+        );
+        for user in old.users.iter().filter(|user| user.jobs >= self.min_jobs) {
+            let same = |other: &&Group| other.name == user.name && other.jobs > 0;
+            let Some(now) = new.users.iter().find(same) else { continue };
+            let (old, new) = (user.wait.median, now.wait.median);
+            check("median wait", Some(&user.name), old, new, wait(old, self.user_wait));
+        }
+        let least = old.utilization - self.utilization / 100.0;
+        if new.utilization < least {
+            let (old, new) = (old.utilization, new.utilization);
+            found.push(Violation { figure: "utilisation", user: None, old, new, allowed: least });
+        }
+        found
+    }
+}
+
+/// The result of a comparison, for machines.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Difference<'a> {
+    /// Whether everything is within the thresholds.
+    pub(crate) passed: bool,
+    /// What is not.
+    pub(crate) violations: &'a [Violation],
+    /// All figures of both policies.
+    pub(crate) summary: &'a Summary,
+}
+
+#[cfg(test)]
+mod tests {
+    use jobtap_core::simulation::Distribution;
+
+    use super::*;
+
+    const DEFAULT: Thresholds = Thresholds {
+        user_wait: 20.0,
+        mean_wait: 20.0,
+        slowdown: 20.0,
+        utilization: 2.0,
+        lost: 0,
+        floor: 60.0,
+        min_jobs: 10,
+    };
+
+    fn metrics(wait: f64, slowdown: f64, users: &[(&str, u64, f64)]) -> Metrics {
+        let user = |&(name, jobs, median): &(&str, u64, f64)| Group {
+            name: name.to_owned(),
+            jobs,
+            wait: Distribution { median, ..Distribution::default() },
+            ..Group::default()
+        };
+        Metrics {
+            submitted: 100,
+            completed: 100,
+            utilization: 0.8,
+            wait: Distribution { mean: wait, ..Distribution::default() },
+            slowdown: Distribution { mean: slowdown, ..Distribution::default() },
+            users: users.iter().map(user).collect(),
+            ..Metrics::default()
+        }
+    }
+
+    fn texts(old: &Metrics, new: &Metrics) -> Vec<String> {
+        DEFAULT.violations(old, new).iter().map(Violation::text).collect()
+    }
+
+    #[test]
+    fn what_is_worse_than_allowed_is_named() {
+        let old = metrics(1000.0, 5.0, &[("1", 50, 1000.0), ("2", 50, 1000.0)]);
+        let new = metrics(1300.0, 5.9, &[("1", 50, 1190.0), ("2", 50, 2000.0)]);
+        let new = Metrics { utilization: 0.77, completed: 99, ..new };
+        assert_eq!(
+            texts(&old, &new),
+            [
+                "jobs not completed: 0 before, 1 now, 0 allowed",
+                "mean wait: 16.7m before, 21.7m now, 20.0m allowed",
+                "median wait of user 2: 16.7m before, 33.3m now, 20.0m allowed",
+                "utilisation: 80.00 % before, 77.00 % now, 78.00 % allowed",
+            ]
+        );
+        assert_eq!(texts(&old, &old), [""; 0]);
+    }
+
+    #[test]
+    fn short_waits_and_users_with_few_jobs_may_change() {
+        let old = metrics(10.0, 1.0, &[("1", 50, 5.0), ("2", 3, 100.0)]);
+        let new = metrics(60.0, 1.0, &[("1", 50, 64.0), ("2", 3, 9000.0)]);
+        assert_eq!(texts(&old, &new), [""; 0]);
+    }
+}

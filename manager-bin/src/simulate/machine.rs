@@ -1,0 +1,115 @@
+//! The machine of a simulation: as `--nodes` says, else as the configuration says, else as the trace says.
+
+use jobtap_core::resource::ResourceSet;
+use jobtap_core::simulation::{self, Header};
+use serde_json::Value;
+
+use super::SimulateError;
+use crate::daemon::resources;
+
+/// Equal nodes: `NODES`, `NODESxCORES` or `NODESxCORESxGPUS`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Shape {
+    nodes: u32,
+    cores: u32,
+    gpus: u32,
+}
+
+impl std::str::FromStr for Shape {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!(
+                "'{text}' is no machine: use NODES, NODESxCORES or NODESxCORESxGPUS, as 128x32x4"
+            )
+        };
+        let numbers: Option<Vec<u32>> = text.split('x').map(|part| part.parse().ok()).collect();
+        let (nodes, cores, gpus) = match numbers.as_deref() {
+            Some([nodes]) => (*nodes, 1, 0),
+            Some([nodes, cores]) => (*nodes, *cores, 0),
+            Some([nodes, cores, gpus]) => (*nodes, *cores, *gpus),
+            _ => return Err(wrong()),
+        };
+        if nodes == 0 || cores == 0 || nodes > MOST || cores > MOST || gpus > MOST {
+            return Err(wrong());
+        }
+        Ok(Self { nodes, cores, gpus })
+    }
+}
+
+/// More nodes or cores than any machine has, so that a slip doesn't take all memory.
+const MOST: u32 = 1 << 22;
+
+/// The resources of a simulation.
+///
+/// # Errors
+/// The table `[resource]` has a mistake, or nothing says how large the machine is.
+pub(crate) fn resources(
+    shape: Option<Shape>,
+    config: &Value,
+    header: &Header,
+) -> Result<ResourceSet, SimulateError> {
+    let made = |shape: Shape| simulation::machine(shape.nodes, shape.cores, shape.gpus);
+    if let Some(shape) = shape {
+        return made(shape).ok_or(SimulateError::Machine);
+    }
+    let configured = resources::configured_set(config);
+    if let Some(set) = configured.map_err(|error| SimulateError::Option(error.to_string()))? {
+        return Ok(set);
+    }
+    of_header(header).and_then(made).ok_or(SimulateError::Machine)
+}
+
+/// The machine of a trace. Its processors are cores, spread over its nodes.
+fn of_header(header: &Header) -> Option<Shape> {
+    let nodes = header.nodes.or(header.processors).filter(|nodes| *nodes > 0)?;
+    let processors = header.processors.unwrap_or(nodes);
+    // A trace whose nodes don't have equally many processors is replayed on as many nodes of one core.
+    let shape = match processors.checked_rem(nodes) {
+        Some(0) => Shape { nodes, cores: processors / nodes, gpus: 0 },
+        _ => Shape { nodes: processors, cores: 1, gpus: 0 },
+    };
+    (shape.cores > 0).then_some(shape)
+}
+
+/// A machine in a few words.
+pub(crate) fn described(resources: &ResourceSet) -> String {
+    let (nodes, cores, gpus) = (resources.nnodes(), resources.ncores(), resources.ngpus());
+    let mut text = format!("{nodes} node{}, {cores} cores", if nodes == 1 { "" } else { "s" });
+    if gpus > 0 {
+        text.push_str(&format!(", {gpus} gpus"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(text: &str) -> Result<Shape, String> {
+        text.parse()
+    }
+
+    #[test]
+    fn shapes_are_nodes_cores_and_gpus() {
+        let of = |nodes, cores, gpus| Ok(Shape { nodes, cores, gpus });
+        assert_eq!(shape("128"), of(128, 1, 0));
+        assert_eq!(shape("16x32"), of(16, 32, 0));
+        assert_eq!(shape("16x32x4"), of(16, 32, 4));
+        for wrong in ["", "0", "4x0", "x", "1x2x3x4", "-3", "5000000000", "9999999"] {
+            assert!(shape(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_header_of_a_trace_says_how_large_the_machine_is() {
+        let of = |nodes, processors| of_header(&Header { nodes, processors, ..Header::default() });
+        assert_eq!(of(Some(128), None), shape("128").ok());
+        assert_eq!(of(None, Some(64)), shape("64").ok());
+        assert_eq!(of(Some(16), Some(64)), shape("16x4").ok());
+        assert_eq!(of(Some(3), Some(64)), shape("64").ok());
+        assert_eq!(of(None, None), None);
+        assert_eq!(of(Some(64), Some(0)), None);
+    }
+}

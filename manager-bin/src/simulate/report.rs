@@ -1,0 +1,336 @@
+//! `report.html`: one file that needs no network, with charts of what became of each policy.
+
+use std::fmt::Write as _;
+
+use jobtap_core::host::HandlerStats;
+use jobtap_core::simulation::{Distribution, Group, Metrics, Outcome as Job, SLOWDOWN_BOUND};
+use serde_json::{Value, json};
+
+use super::chart::{Axis, Chart, colour, cumulative, escaped, ranges, short};
+use super::run::Outcome;
+use super::series::Series;
+use super::source::remarks;
+use super::summary::{PolicySummary, Summary};
+
+/// How many groups a chart shows: those with the most core seconds.
+const GROUPS: usize = 24;
+
+/// The report. `reproducible` leaves out what differs each time: the time that handlers took.
+pub(crate) fn html(summary: &Summary, outcomes: &[Outcome], reproducible: bool) -> String {
+    let mut page = String::new();
+    let _ = write!(
+        page,
+        "<!doctype html><html lang=en><meta charset=utf-8>\
+         <meta name=viewport content=\"width=device-width, initial-scale=1\">\
+         <title>{0}</title><style>{1}</style><h1>{0}</h1>",
+        escaped(&summary.trace),
+        include_str!("report.css")
+    );
+    heading(&mut page, summary);
+    comparison(&mut page, summary);
+    over_time(&mut page, summary);
+    distributions(&mut page, outcomes);
+    by_group(&mut page, summary);
+    for (index, (policy, outcome)) in summary.policies.iter().zip(outcomes).enumerate() {
+        gantt(&mut page, index, policy, outcome);
+    }
+    for (policy, outcome) in summary.policies.iter().zip(outcomes) {
+        plugins(&mut page, policy, &outcome.results.plugins, reproducible);
+    }
+    definitions(&mut page);
+    let script = include_str!("report.js");
+    let _ = writeln!(page, "<div id=tip></div><script>{script}</script></html>");
+    page
+}
+
+fn heading(page: &mut String, summary: &Summary) {
+    page.push_str("<p>");
+    for (index, policy) in summary.policies.iter().enumerate() {
+        let _ = write!(
+            page,
+            "<span class=key style=\"background:{}\"></span><b>{}</b> {}, scheduler {}{}<br>",
+            colour(index),
+            escaped(&policy.policy),
+            escaped(&policy.machine),
+            escaped(&policy.schedulers.join(", ")),
+            if policy.interrupted { " (interrupted: figures so far)" } else { "" }
+        );
+    }
+    page.push_str("</p>");
+    let lines: Vec<String> = summary.policies.first().map(|p| remarks(&p.read)).unwrap_or_default();
+    if !lines.is_empty() {
+        let _ = write!(page, "<p class=remarks>{}</p>", escaped(&lines.join("\n")));
+    }
+}
+
+fn comparison(page: &mut String, summary: &Summary) {
+    page.push_str("<h2>Figures</h2><table><thead><tr><th></th>");
+    for policy in &summary.policies {
+        let _ = write!(page, "<th>{}</th>", escaped(&policy.policy));
+    }
+    page.push_str("</tr></thead>");
+    for (name, value) in super::summary::FIGURES {
+        let _ = write!(page, "<tr><td>{name}</td>");
+        for policy in &summary.policies {
+            let _ = write!(page, "<td>{}</td>", escaped(&value(&policy.metrics)));
+        }
+        page.push_str("</tr>");
+    }
+    page.push_str("</table>");
+}
+
+fn over_time(page: &mut String, summary: &Summary) {
+    let series = || summary.policies.iter().map(|policy| &policy.series);
+    let end = |of: &Series| of.from + of.step * of.utilization.len() as f64;
+    let last = series().map(end).fold(0.0, f64::max);
+    let time = (
+        Axis::Linear(last / 86_400.0),
+        "days from the start of the trace",
+        plain as fn(f64) -> String,
+    );
+    let points = |of: &Series, values: &[f64]| -> Vec<(f64, f64)> {
+        let (from, step) = (of.from, of.step);
+        let at = move |index: usize| (from + (index as f64 + 0.5) * step) / 86_400.0;
+        values.iter().enumerate().map(|(index, value)| (at(index), *value)).collect()
+    };
+    let mut chart = Chart::new(time, (Axis::Linear(1.0), "allocated cores", percent_axis));
+    for (index, (policy, of)) in summary.policies.iter().zip(series()).enumerate() {
+        chart.line(index, &policy.policy, points(of, &of.utilization));
+    }
+    figure(page, "Utilisation", "The share of the cores that were allocated.", &chart.finish());
+    let most = series().flat_map(|of| of.pending.iter().copied()).fold(1.0, f64::max);
+    let mut chart = Chart::new(time, (Axis::Linear(most), "pending jobs", plain));
+    for (index, (policy, of)) in summary.policies.iter().zip(series()).enumerate() {
+        chart.line(index, &policy.policy, points(of, &of.pending));
+    }
+    figure(
+        page,
+        "Queue length",
+        "Jobs that were submitted and had no resources yet.",
+        &chart.finish(),
+    );
+}
+
+fn distributions(page: &mut String, outcomes: &[Outcome]) {
+    let values = |of: fn(&Job) -> Option<f64>| -> Vec<Vec<f64>> {
+        let each = |outcome: &Outcome| outcome.results.jobs.iter().filter_map(of).collect();
+        outcomes.iter().map(each).collect()
+    };
+    let mut draw =
+        |title: &str, text: &str, label: &str, values: Vec<Vec<f64>>, (axis, shown): Scale| {
+            let most = values.iter().flatten().copied().fold(10.0, f64::max);
+            let x = (axis(most), label, shown);
+            let mut chart = Chart::new(x, (Axis::Linear(1.0), "share of the jobs", percent_axis));
+            for (index, (outcome, values)) in outcomes.iter().zip(values).enumerate() {
+                chart.line(index, &outcome.policy, cumulative(values));
+            }
+            figure(page, title, text, &chart.finish());
+        };
+    let text = "The share of the jobs that waited no longer than this. Jobs that waited less than a second are at the left edge.";
+    draw("Wait", text, "wait", values(Job::wait), (Axis::Time, short));
+    let text = "The share of the jobs with at most this bounded slowdown.";
+    draw(
+        "Bounded slowdown",
+        text,
+        "bounded slowdown",
+        values(slowdown),
+        (|most| Axis::Log(1.0, most), plain),
+    );
+}
+
+/// An axis to a greatest value, and the texts at its lines.
+type Scale = (fn(f64) -> Axis, fn(f64) -> String);
+
+fn slowdown(job: &Job) -> Option<f64> {
+    Some((job.turnaround()? / job.run_time()?.max(SLOWDOWN_BOUND)).max(1.0))
+}
+
+fn by_group(page: &mut String, summary: &Summary) {
+    type Groups = fn(&Metrics) -> &Vec<Group>;
+    let kinds: [(&str, Groups); 3] =
+        [("user", |m| &m.users), ("size in cores", |m| &m.sizes), ("queue", |m| &m.queues)];
+    for (kind, groups) in kinds {
+        let Some(first) = summary.policies.first().map(|policy| groups(&policy.metrics)) else {
+            return;
+        };
+        if first.len() < 2 {
+            continue;
+        }
+        let mut largest: Vec<&Group> = first.iter().collect();
+        largest.sort_by(|a, b| b.core_seconds.total_cmp(&a.core_seconds));
+        largest.truncate(GROUPS);
+        if kind != "user" {
+            largest.sort_by_key(|group| first.iter().position(|other| other.name == group.name));
+        }
+        let rows = |of: fn(&Group) -> Distribution| -> Vec<(String, Vec<Distribution>)> {
+            let row = |group: &&Group| {
+                let same = |policy: &PolicySummary| {
+                    let found =
+                        groups(&policy.metrics).iter().find(|other| other.name == group.name);
+                    found.map(of).unwrap_or_default()
+                };
+                (group.name.clone(), summary.policies.iter().map(same).collect())
+            };
+            largest.iter().map(row).collect()
+        };
+        let most = if first.len() > GROUPS {
+            format!(" The {GROUPS} with the most core hours.")
+        } else {
+            String::new()
+        };
+        let wait = ranges(&rows(|group| group.wait), Axis::Time, short);
+        figure(page, &format!("Wait by {kind}"), &most, &wait);
+        let slowdown = ranges(&rows(|group| group.slowdown), |most| Axis::Log(1.0, most), plain);
+        figure(page, &format!("Bounded slowdown by {kind}"), &most, &slowdown);
+    }
+}
+
+/// The Gantt chart of one policy.
+fn gantt(page: &mut String, index: usize, policy: &PolicySummary, outcome: &Outcome) {
+    let results = &outcome.results;
+    let each = outcome
+        .resources
+        .iter()
+        .map(|rank| rank.children().cores().last().map_or(0, |last| last + 1));
+    let per_node = each.max().unwrap_or(1).max(1);
+    let mut users: Vec<u32> = Vec::new();
+    let mut bars: Vec<Value> = Vec::new();
+    let (mut from, mut to, mut jobs) = (f64::INFINITY, 0.0f64, 0u64);
+    for job in &results.jobs {
+        let (Some(start), false) = (job.allocated, job.place.is_empty()) else { continue };
+        let end = job.freed.unwrap_or(results.end);
+        jobs += 1;
+        (from, to) = (from.min(start), to.max(end));
+        let user = users.iter().position(|user| *user == job.user).unwrap_or_else(|| {
+            users.push(job.user);
+            users.len() - 1
+        });
+        let wait = job.wait().unwrap_or(0.0);
+        for span in &job.place {
+            let mut bar = |row: u32, rows: u32| {
+                bars.push(json!([
+                    start,
+                    end - start,
+                    row,
+                    rows,
+                    user,
+                    job.number,
+                    job.cores,
+                    wait
+                ]));
+            };
+            let first = span.rank.saturating_mul(per_node);
+            if span.cores == per_node {
+                bar(first, span.nodes.saturating_mul(per_node));
+            } else {
+                for node in 0..span.nodes {
+                    bar(first + node * per_node + span.core, span.cores);
+                }
+            }
+        }
+    }
+    if bars.is_empty() {
+        return;
+    }
+    let names: Vec<String> = users.iter().map(|user| format!("user {user}")).collect();
+    let data = json!({
+        "from": from, "to": to, "cores": outcome.resources.nnodes() as u64 * u64::from(per_node),
+        "users": names, "bars": bars,
+    });
+    // The text stands in a script element.
+    let data = data.to_string().replace("</", "<\\/");
+    let which = if jobs < policy.metrics.submitted {
+        format!("The first {jobs} jobs that started. ")
+    } else {
+        String::new()
+    };
+    let _ = write!(
+        page,
+        "<h2>Gantt chart: {}</h2><p>{which}Time goes to the right, the cores of the machine downwards; each user has a colour. \
+         The wheel zooms in time, with Shift in cores; drag to move, double click for everything.</p>\
+         <script type=\"application/json\" id=gantt{index}>{data}</script><canvas data-of=gantt{index}></canvas>",
+        escaped(&policy.policy)
+    );
+}
+
+fn plugins(
+    page: &mut String,
+    policy: &PolicySummary,
+    handlers: &[(String, Vec<HandlerStats>)],
+    reproducible: bool,
+) {
+    let _ = write!(
+        page,
+        "<h2>Plugins: {}</h2><table><thead><tr><th>plugin</th><th>calls</th><th>priorities</th>\
+         <th>refusals and errors</th><th>panics</th>{}</tr></thead>",
+        escaped(&policy.policy),
+        if reproducible { "" } else { "<th>time (one call in 64 is timed)</th>" }
+    );
+    for (plugin, (_, handlers)) in policy.plugins.iter().zip(handlers) {
+        if plugin.calls == 0 {
+            continue;
+        }
+        let asked = ["job.state.priority", "job.priority.get"];
+        let priorities: u64 = asked.iter().filter_map(|topic| plugin.topics.get(*topic)).sum();
+        let _ = write!(
+            page,
+            "<tr><td>{}</td><td>{}</td><td>{priorities}</td><td>{}</td><td>{}</td>",
+            escaped(&plugin.name),
+            plugin.calls,
+            plugin.errors,
+            plugin.panics
+        );
+        if !reproducible {
+            let seconds: f64 = handlers.iter().map(time_of).sum();
+            let _ = write!(page, "<td>{:.1} ms</td>", seconds * 1e3);
+        }
+        page.push_str("</tr>");
+    }
+    page.push_str("</table>");
+    let mut lines: Vec<String> = Vec::new();
+    lines.extend(policy.refusals.iter().map(|r| format!("{} jobs refused: {}", r.jobs, r.text)));
+    lines.extend(policy.left.iter().map(|why| format!("never started: {why}")));
+    lines.extend(policy.log.iter().cloned());
+    if !lines.is_empty() {
+        let _ = write!(page, "<p class=remarks>{}</p>", escaped(&lines.join("\n")));
+    }
+}
+
+/// About how long the calls of a handler took, in seconds.
+fn time_of(handler: &HandlerStats) -> f64 {
+    let (mut timed, mut nanoseconds) = (0.0, 0.0);
+    for (below, calls) in handler.histogram() {
+        timed += f64::from(calls);
+        // A bucket goes from half its upper bound to the bound.
+        nanoseconds += 0.75 * below as f64 * f64::from(calls);
+    }
+    if timed > 0.0 { nanoseconds / timed * handler.calls as f64 / 1e9 } else { 0.0 }
+}
+
+fn definitions(page: &mut String) {
+    page.push_str(
+        "<h2>Definitions</h2><p>Wait: from submission to start. Turnaround: from submission to end. Bounded slowdown: \
+         turnaround / max(run time, 10 s), at least 1 (Feitelson et al. 1997). Utilisation: core seconds allocated / \
+         (cores × time from the first submission to the last end). Fairness: Jain's index (Jain, Chiu, Hawe 1984) over the \
+         users' mean bounded slowdown; 1 when all fare alike. Backfill rate: the share of jobs that got resources while a \
+         job of their queue was before them.</p>",
+    );
+}
+
+fn figure(page: &mut String, title: &str, text: &str, svg: &str) {
+    let _ = write!(
+        page,
+        "<h2>{}</h2><figure><figcaption>{}</figcaption>{svg}</figure>",
+        escaped(title),
+        escaped(text)
+    );
+}
+
+fn plain(value: f64) -> String {
+    let rounded = (value * 100.0).round() / 100.0;
+    rounded.to_string()
+}
+
+fn percent_axis(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}

@@ -1,0 +1,190 @@
+//! What-if: failures of nodes, maintenance and bursts of jobs that are added to a trace, from a TOML file.
+
+use std::collections::VecDeque;
+use std::path::Path;
+
+use jobtap_core::engine::{NodeRequest, Request};
+use jobtap_core::job::Fsd;
+use jobtap_core::simulation::TraceJob;
+use serde::Deserialize;
+
+use super::SimulateError;
+
+/// The file.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Scenario {
+    #[serde(default)]
+    node_failure: Vec<NodeFailure>,
+    #[serde(default)]
+    maintenance: Vec<Maintenance>,
+    #[serde(default)]
+    burst: Vec<Burst>,
+}
+
+/// Nodes that fail. Their jobs end.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NodeFailure {
+    /// Ranks or hosts.
+    nodes: String,
+    /// When, from the start of the trace.
+    at: Fsd,
+    /// For how long; without it they never come back.
+    r#for: Option<Fsd>,
+}
+
+/// Nodes that are reserved for a maintenance.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Maintenance {
+    nodes: String,
+    /// When it begins, from the start of the trace.
+    at: Fsd,
+    r#for: Fsd,
+    /// How long before it is known to the scheduler; without it, from the start of the trace.
+    notice: Option<Fsd>,
+}
+
+/// Jobs that a user submits in a row.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Burst {
+    user: u32,
+    at: Fsd,
+    jobs: u64,
+    /// The time from one submission to the next; 0 by default.
+    every: Option<Fsd>,
+    cores: u64,
+    run: Fsd,
+    /// The time limit; the run time by default.
+    limit: Option<Fsd>,
+    queue: Option<String>,
+}
+
+/// The most jobs of one burst, so that a slip doesn't take all memory.
+const MOST_JOBS: u64 = 10_000_000;
+
+/// Jobs of bursts have numbers from here on, which no trace has.
+const FIRST_NUMBER: u64 = 1 << 40;
+
+impl Scenario {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// It can't be read, or has a mistake.
+    pub(crate) fn read(path: &Path) -> Result<Self, SimulateError> {
+        let wrong = |error: &dyn std::fmt::Display| {
+            SimulateError::Option(format!("--what-if={}: {error}", path.display()))
+        };
+        let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
+        let scenario: Self = toml::from_str(&text).map_err(|error| wrong(&error))?;
+        match scenario.burst.iter().find(|burst| burst.jobs > MOST_JOBS || burst.cores == 0) {
+            Some(burst) if burst.cores == 0 => Err(wrong(&"a burst needs cores")),
+            Some(_) => Err(wrong(&format!("a burst has at most {MOST_JOBS} jobs"))),
+            None => Ok(scenario),
+        }
+    }
+
+    /// Requests with their times in seconds from the start of the trace, which is at `start` in UNIX seconds.
+    pub(crate) fn requests(&self, start: f64) -> Vec<(f64, Request)> {
+        let mut requests = Vec::new();
+        let reason = || Some("what-if".to_owned());
+        for failure in &self.node_failure {
+            let (targets, at) = (failure.nodes.clone(), failure.at.as_secs());
+            let offline = NodeRequest::Offline { targets: targets.clone(), reason: reason() };
+            requests.push((at, Request::Nodes(offline)));
+            if let Some(duration) = failure.r#for {
+                let back = at + duration.as_secs();
+                let online = NodeRequest::Online { targets: targets.clone() };
+                requests.push((back, Request::Nodes(online)));
+                let undrain = NodeRequest::Undrain { targets, reason: reason(), force: true };
+                requests.push((back, Request::Nodes(undrain)));
+            }
+        }
+        for maintenance in &self.maintenance {
+            let at = maintenance.at.as_secs();
+            let notice = maintenance.notice.map_or(at, |notice| notice.as_secs());
+            let add = NodeRequest::AddMaintenance {
+                targets: maintenance.nodes.clone(),
+                from: Some(start + at),
+                to: Some(start + at + maintenance.r#for.as_secs()),
+                reason: "what-if".to_owned(),
+            };
+            requests.push(((at - notice).max(0.0), Request::Nodes(add)));
+        }
+        requests
+    }
+
+    /// The jobs of the bursts in the order of their submission.
+    pub(crate) fn jobs(&self) -> VecDeque<TraceJob> {
+        let mut jobs: Vec<TraceJob> = Vec::new();
+        for burst in &self.burst {
+            let every = burst.every.map_or(0.0, |every| every.as_secs());
+            for n in 0..burst.jobs {
+                let limit = burst.limit.unwrap_or(burst.run).as_secs().max(1.0);
+                jobs.push(TraceJob {
+                    submit: burst.at.as_secs() + every * n as f64,
+                    cores: burst.cores,
+                    time_limit: Some(limit),
+                    user: burst.user,
+                    queue: burst.queue.as_deref().map(Box::from),
+                    ..TraceJob::new(FIRST_NUMBER + jobs.len() as u64, burst.run.as_secs())
+                });
+            }
+        }
+        jobs.sort_by(|a, b| a.submit.total_cmp(&b.submit));
+        jobs.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Scenario, String> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        Scenario::read(file.path()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_failed_node_comes_back() {
+        let scenario =
+            read("[[node-failure]]\nnodes = \"3-5\"\nat = \"2h\"\nfor = \"30m\"").unwrap();
+        let times: Vec<f64> = scenario.requests(0.0).into_iter().map(|(at, _)| at).collect();
+        assert_eq!(times, [7200.0, 9000.0, 9000.0]);
+    }
+
+    #[test]
+    fn a_maintenance_is_known_before_it_begins() {
+        let text = "[[maintenance]]\nnodes = \"0\"\nat = \"10h\"\nfor = \"1h\"\nnotice = \"2h\"";
+        let requests = read(text).unwrap().requests(1e9);
+        let [(at, Request::Nodes(NodeRequest::AddMaintenance { from, to, .. }))] = &*requests
+        else {
+            panic!("{requests:?}");
+        };
+        assert_eq!((*at, *from, *to), (28_800.0, Some(1e9 + 36_000.0), Some(1e9 + 39_600.0)));
+    }
+
+    #[test]
+    fn bursts_are_in_the_order_of_their_times() {
+        let burst = |user: u32, at: &str, every: &str| {
+            format!(
+                "[[burst]]\nuser = {user}\nat = \"{at}\"\njobs = 2\nevery = \"{every}\"\ncores = 4\nrun = \"10m\"\n"
+            )
+        };
+        let jobs = read(&(burst(7, "10s", "20s") + &burst(8, "15s", "1s"))).unwrap().jobs();
+        let order: Vec<_> = jobs.iter().map(|job| (job.user, job.submit)).collect();
+        assert_eq!(order, [(7, 10.0), (8, 15.0), (8, 16.0), (7, 30.0)]);
+        assert_eq!((jobs[0].run_time, jobs[0].time_limit), (600.0, Some(600.0)));
+    }
+
+    #[test]
+    fn a_file_with_a_mistake_is_refused_with_its_place() {
+        let error = read("[[node-failure]]\nnode = \"3\"").unwrap_err();
+        assert!(error.contains("--what-if=") && error.contains("unknown field `node`"), "{error}");
+        let error = read("[[burst]]\nuser=1\nat=\"1s\"\njobs=3\ncores=0\nrun=\"1s\"").unwrap_err();
+        assert!(error.contains("a burst needs cores"), "{error}");
+    }
+}

@@ -1,0 +1,317 @@
+//! Traces from files, compressed or not, and from the generator. A file is read as the simulation goes on, so that
+//! its size doesn't matter.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use flate2::read::MultiGzDecoder;
+use jobtap_core::simulation::{Counts, Header, Reader, Rules, TraceJob};
+
+use super::SimulateError;
+use super::accounting::Format;
+use super::generate::{Generator, Workload};
+
+/// The longest line that is read. A longer one is broken.
+const LONGEST_LINE: u64 = 1 << 16;
+
+/// Where the jobs of a simulation come from.
+#[derive(Debug, Clone)]
+pub(crate) enum Origin {
+    /// A file: SWF, or a list of accounting.
+    File(PathBuf),
+    /// The generator.
+    Generated(Box<Workload>),
+}
+
+impl Origin {
+    /// The name in reports.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::File(path) => {
+                let name = path.file_name().unwrap_or(path.as_os_str());
+                name.to_string_lossy().into_owned()
+            }
+            Self::Generated(workload) => format!("generated: {workload}"),
+        }
+    }
+}
+
+/// A trace that is being read.
+pub(crate) struct Source {
+    name: String,
+    strict: bool,
+    reader: Reader,
+    input: Input,
+    ended: bool,
+}
+
+enum Input {
+    Lines(Box<dyn BufRead>),
+    /// Those of a list that was read whole, in the order of submission.
+    Listed(std::vec::IntoIter<TraceJob>),
+    Generator(Box<Generator>),
+}
+
+impl Source {
+    /// Opens a trace. With `strict`, a broken line is an error.
+    ///
+    /// # Errors
+    /// The file can't be read.
+    pub(crate) fn open(origin: &Origin, rules: Rules, strict: bool) -> Result<Self, SimulateError> {
+        let name = origin.name();
+        let mut reader = Reader::new(rules);
+        let input = match origin {
+            Origin::File(path) => {
+                let name = path.display().to_string();
+                let mut input = open(path).map_err(|reason| read_error(&name, reason))?;
+                let begin = input.fill_buf().map_err(|reason| read_error(&name, reason))?;
+                match Format::of(begin) {
+                    None => Input::Lines(input),
+                    Some(format) => Input::Listed(listed(&name, format, input, &mut reader)?),
+                }
+            }
+            Origin::Generated(workload) => Input::Generator(Box::new(workload.start())),
+        };
+        if let (true, Some(broken)) = (strict, reader.counts.first_broken.first()) {
+            return Err(SimulateError::Option(format!("{name}: {broken}")));
+        }
+        Ok(Self { name, strict, reader, input, ended: false })
+    }
+
+    /// Reads the comments at the beginning, which say how large the machine is.
+    ///
+    /// # Errors
+    /// The file can't be read.
+    pub(crate) fn header(&mut self) -> Result<&Header, SimulateError> {
+        while let Input::Lines(input) = &mut self.input {
+            let begin = input.fill_buf().map_err(|reason| read_error(&self.name, reason))?;
+            match begin.first() {
+                Some(b';' | b'\n' | b'\r') => self.line()?,
+                _ => break,
+            }
+        }
+        Ok(&self.reader.header)
+    }
+
+    /// Sets the cores of the machine, by which jobs are known to be too large.
+    pub(crate) fn set_capacity(&mut self, cores: u64) {
+        self.reader.set_capacity(cores);
+    }
+
+    /// What was read, left out and changed so far.
+    pub(crate) fn counts(&self) -> &Counts {
+        &self.reader.counts
+    }
+
+    /// How many jobs there are, if it is known.
+    pub(crate) fn expected(&self) -> Option<u64> {
+        match &self.input {
+            Input::Lines(_) => self.reader.header.jobs,
+            Input::Listed(jobs) => Some(self.reader.counts.jobs + jobs.len() as u64),
+            Input::Generator(generator) => Some(generator.jobs()),
+        }
+    }
+
+    /// The next job in the order of submission.
+    ///
+    /// # Errors
+    /// The file can't be read further, or a line is broken and the reader is strict.
+    pub(crate) fn next(&mut self) -> Result<Option<TraceJob>, SimulateError> {
+        loop {
+            if let Some(job) = self.reader.next(self.ended) {
+                return Ok(Some(job));
+            }
+            if self.ended {
+                return Ok(None);
+            }
+            match &mut self.input {
+                Input::Lines(_) => self.line()?,
+                Input::Listed(jobs) => match jobs.next() {
+                    Some(job) => self.reader.job(job),
+                    None => self.ended = true,
+                },
+                Input::Generator(generator) => match generator.next() {
+                    Some(job) => self.reader.job(job),
+                    None => self.ended = true,
+                },
+            }
+        }
+    }
+
+    /// Reads one line.
+    fn line(&mut self) -> Result<(), SimulateError> {
+        let Input::Lines(input) = &mut self.input else { return Ok(()) };
+        let mut bytes = Vec::new();
+        let mut limited = input.by_ref().take(LONGEST_LINE);
+        let read = limited.read_until(b'\n', &mut bytes);
+        if read.map_err(|reason| read_error(&self.name, reason))? == 0 {
+            self.ended = true;
+            return Ok(());
+        }
+        let refused = if bytes.len() as u64 == LONGEST_LINE && bytes.last() != Some(&b'\n') {
+            skip_line(input).map_err(|reason| read_error(&self.name, reason))?;
+            self.reader.counts.lines += 1;
+            let text = format!("longer than {LONGEST_LINE} bytes");
+            self.reader.broken(&text);
+            Some(text)
+        } else {
+            let line = String::from_utf8_lossy(&bytes);
+            self.reader.swf_line(&line).err().map(|error| error.to_string())
+        };
+        match refused {
+            Some(reason) if self.strict => {
+                let (name, line) = (self.name.clone(), self.reader.counts.lines);
+                Err(SimulateError::Broken { name, line, reason })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Reads a list of another format than SWF whole, and puts it in order.
+fn listed(
+    name: &str,
+    format: Format,
+    mut input: Box<dyn BufRead>,
+    reader: &mut Reader,
+) -> Result<std::vec::IntoIter<TraceJob>, SimulateError> {
+    let mut bytes = Vec::new();
+    input.read_to_end(&mut bytes).map_err(|reason| read_error(name, reason))?;
+    let text = String::from_utf8_lossy(&bytes);
+    let wrong = |reason| SimulateError::Option(format!("{name}: {reason}"));
+    let mut list = format.read(&text).map_err(wrong)?;
+    let counts = &mut reader.counts;
+    counts.never_ran = list.never_ran;
+    counts.notes = list.notes;
+    for (line, reason) in list.broken {
+        reader.counts.lines = line;
+        reader.broken(&reason);
+    }
+    reader.counts.lines = text.lines().count() as u64;
+    list.jobs.sort_by(|a, b| a.submit.total_cmp(&b.submit));
+    let known = list.jobs.iter().map(|job| job.submit).find(|submit| *submit >= 0.0);
+    let start = known.unwrap_or(0.0);
+    for job in &mut list.jobs {
+        job.submit = if job.submit < 0.0 { -1.0 } else { job.submit - start };
+    }
+    reader.header.start = Some(start).filter(|start| *start > 0.0);
+    Ok(list.jobs.into_iter())
+}
+
+fn read_error(name: &str, reason: std::io::Error) -> SimulateError {
+    SimulateError::Read { name: name.to_owned(), reason }
+}
+
+/// Skips the rest of a line.
+fn skip_line(input: &mut dyn BufRead) -> std::io::Result<()> {
+    loop {
+        let buffer = input.fill_buf()?;
+        let end = buffer.iter().position(|byte| *byte == b'\n');
+        let (length, done) =
+            (end.map_or(buffer.len(), |end| end + 1), end.is_some() || buffer.is_empty());
+        input.consume(length);
+        if done {
+            return Ok(());
+        }
+    }
+}
+
+/// Opens a file, which may be compressed with gzip.
+fn open(path: &Path) -> std::io::Result<Box<dyn BufRead>> {
+    let mut input = BufReader::with_capacity(1 << 16, File::open(path)?);
+    let compressed = input.fill_buf()?.starts_with(&[0x1f, 0x8b]);
+    Ok(if compressed {
+        Box::new(BufReader::with_capacity(1 << 16, MultiGzDecoder::new(input)))
+    } else {
+        Box::new(input)
+    })
+}
+
+/// What was left out and changed, a line each for people; nothing for a clean trace.
+pub(crate) fn remarks(counts: &Counts) -> Vec<String> {
+    let rows = [
+        (counts.broken, "broken lines were left out"),
+        (counts.no_submit, "jobs without a submit time were left out"),
+        (counts.no_run_time, "jobs without a run time were left out"),
+        (counts.no_processors, "jobs without a number of processors were left out"),
+        (counts.never_ran, "jobs that were cancelled before they started were left out"),
+        (counts.parts, "parts of jobs with checkpoints were left out"),
+        (counts.oversized, "jobs are larger than the machine (--oversized)"),
+        (counts.no_time_limit, "jobs have no recorded time limit (--time-limits)"),
+        (counts.no_user, "jobs have no known user"),
+        (counts.preceding, "jobs followed another one; their recorded submit times are kept"),
+        (
+            counts.reordered,
+            "jobs were not in the order of their submit times, and were put in order",
+        ),
+        (counts.late, "jobs came too late in the trace to be put in order"),
+    ];
+    let mut lines: Vec<String> = rows
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, text)| format!("{count} {text}"))
+        .collect();
+    lines.extend(counts.notes.iter().cloned());
+    lines.extend(counts.first_broken.iter().map(|line| format!("  {line}")));
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    const TRACE: &str = "; MaxProcs: 8\n; MaxJobs: 2\n\n1 0 -1 5 1 -1 -1 -1 -1 -1 1 1 1 -1 0 -1 -1 -1\nrubbish\n2 3 -1 5 1 -1 -1 -1 -1 -1 1 1 1 -1 0 -1 -1 -1\n";
+
+    fn file(name: &str, bytes: &[u8]) -> (tempfile::TempDir, Origin) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        (directory, Origin::File(path))
+    }
+
+    fn numbers(source: &mut Source) -> Vec<u64> {
+        std::iter::from_fn(|| source.next().unwrap()).map(|job| job.number).collect()
+    }
+
+    #[test]
+    fn a_compressed_trace_is_read_as_a_plain_one() {
+        let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gz.write_all(TRACE.as_bytes()).unwrap();
+        for bytes in [TRACE.as_bytes().to_vec(), gz.finish().unwrap()] {
+            let (_directory, origin) = file("trace.swf", &bytes);
+            let mut source = Source::open(&origin, Rules::default(), false).unwrap();
+            assert_eq!(source.header().unwrap().processors, Some(8));
+            assert_eq!(source.expected(), Some(2));
+            assert_eq!(numbers(&mut source), [1, 2]);
+            assert_eq!((source.counts().broken, source.counts().lines), (1, 6));
+        }
+    }
+
+    #[test]
+    fn a_strict_reader_names_the_broken_line() {
+        let (_directory, origin) = file("trace.swf", TRACE.as_bytes());
+        let mut source = Source::open(&origin, Rules::default(), true).unwrap();
+        let error = source.next().unwrap_err().to_string();
+        assert_eq!(error, "trace.swf: line 5: 1 instead of 18 fields");
+    }
+
+    #[test]
+    fn an_endless_line_is_one_broken_line() {
+        let long = format!("1 {}\n{TRACE}", "0".repeat(200_000));
+        let (_directory, origin) = file("trace.swf", long.as_bytes());
+        let mut source = Source::open(&origin, Rules::default(), false).unwrap();
+        assert_eq!(numbers(&mut source), [1, 2]);
+        assert_eq!(source.counts().first_broken[0], "line 1: longer than 65536 bytes");
+    }
+
+    #[test]
+    fn a_trace_without_comments_keeps_its_first_job() {
+        let (_directory, origin) = file("trace.swf", TRACE.split_at(28).1.as_bytes());
+        let mut source = Source::open(&origin, Rules::default(), false).unwrap();
+        assert_eq!(source.header().unwrap(), &Header::default());
+        assert_eq!(numbers(&mut source), [1, 2]);
+    }
+}

@@ -1,0 +1,312 @@
+//! The figures of a simulation, as JSON and for a terminal. They don't depend on how fast the simulation was, so
+//! that the same trace gives the same bytes.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use jobtap_core::host::HandlerStats;
+use jobtap_core::simulation::{Counts, Distribution, Group, Metrics, Refusal};
+use serde::{Deserialize, Serialize};
+
+use super::machine;
+use super::run::Outcome;
+use super::series::{Series, sparkline};
+use super::source::remarks;
+use crate::cli::{Column, Side, table};
+
+/// `summary.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Summary {
+    /// The name of the trace.
+    pub(crate) trace: String,
+    /// Each policy on this trace, in the order of the command line.
+    pub(crate) policies: Vec<PolicySummary>,
+}
+
+/// What became of one policy.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct PolicySummary {
+    /// Its name.
+    pub(crate) policy: String,
+    /// The machine in words.
+    pub(crate) machine: String,
+    /// The cores of the machine.
+    pub(crate) cores: usize,
+    /// The schedulers of the queues.
+    pub(crate) schedulers: Vec<String>,
+    /// The simulation was interrupted: the figures are those so far.
+    pub(crate) interrupted: bool,
+    /// What was read, left out and changed.
+    pub(crate) read: Counts,
+    /// The figures.
+    pub(crate) metrics: Metrics,
+    /// Utilisation and queue length over time.
+    pub(crate) series: Series,
+    /// What the plugins did.
+    pub(crate) plugins: Vec<PluginSummary>,
+    /// Why submissions were refused.
+    pub(crate) refusals: Vec<Refusal>,
+    /// What jobs wait for that never started.
+    pub(crate) left: Vec<String>,
+    /// The first warnings of the manager.
+    pub(crate) log: Vec<String>,
+    /// How many there were.
+    pub(crate) log_lines: u64,
+    /// Processes of plugins, which were not run.
+    pub(crate) processes: u64,
+}
+
+/// What a plugin did.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct PluginSummary {
+    /// Its name.
+    pub(crate) name: String,
+    /// Calls of its handlers.
+    pub(crate) calls: u64,
+    /// Calls that returned an error; for a gate, refusals.
+    pub(crate) errors: u64,
+    /// Calls that panicked.
+    pub(crate) panics: u64,
+    /// Calls by topic.
+    pub(crate) topics: BTreeMap<String, u64>,
+}
+
+impl Summary {
+    /// The summary of these outcomes.
+    pub(crate) fn of(trace: String, outcomes: &[Outcome]) -> Self {
+        Self { trace, policies: outcomes.iter().map(PolicySummary::of).collect() }
+    }
+
+    /// As `summary.json`.
+    pub(crate) fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
+        text.push('\n');
+        text
+    }
+
+    /// For a terminal.
+    pub(crate) fn to_text(&self) -> String {
+        let mut text = format!("trace   {}\n", self.trace);
+        for (index, policy) in self.policies.iter().enumerate() {
+            if index > 0 {
+                text.push('\n');
+            }
+            policy.write_text(&mut text);
+        }
+        if self.policies.len() > 1 {
+            text.push('\n');
+            text.push_str(&self.comparison());
+        }
+        text
+    }
+
+    /// The policies side by side.
+    pub(crate) fn comparison(&self) -> String {
+        let mut columns = vec![Column("", Side::Left)];
+        columns.extend(self.policies.iter().map(|_| Column("", Side::Right)));
+        let mut rows = vec![self.row("", |policy| policy.policy.clone())];
+        for (name, value) in FIGURES {
+            rows.push(self.row(name, |policy| value(&policy.metrics)));
+        }
+        // The heading is a row, since its names are known only now.
+        table(&columns, rows.into_iter()).trim_start_matches('\n').to_owned()
+    }
+
+    fn row(&self, name: &str, of: impl Fn(&PolicySummary) -> String) -> Vec<String> {
+        std::iter::once(name.to_owned()).chain(self.policies.iter().map(of)).collect()
+    }
+}
+
+pub(super) type Figure = (&'static str, fn(&Metrics) -> String);
+
+/// The figures of a comparison.
+pub(super) const FIGURES: [Figure; 12] = [
+    ("completed", |metrics| metrics.completed.to_string()),
+    ("timeouts", |metrics| metrics.timeout.to_string()),
+    ("refused", |metrics| metrics.refused.to_string()),
+    ("mean wait", |metrics| duration(metrics.wait.mean)),
+    ("median wait", |metrics| duration(metrics.wait.median)),
+    ("p99 wait", |metrics| duration(metrics.wait.p99)),
+    ("mean turnaround", |metrics| duration(metrics.turnaround.mean)),
+    ("mean bounded slowdown", |metrics| ratio(metrics.slowdown.mean)),
+    ("utilisation", |metrics| percent(metrics.utilization)),
+    ("backfill rate", |metrics| percent(metrics.backfill_rate)),
+    ("fairness (Jain)", |metrics| format!("{:.3}", metrics.fairness)),
+    ("makespan", |metrics| duration(metrics.makespan)),
+];
+
+impl PolicySummary {
+    fn of(outcome: &Outcome) -> Self {
+        let results = &outcome.results;
+        Self {
+            policy: outcome.policy.clone(),
+            machine: machine::described(&outcome.resources),
+            cores: results.cores,
+            schedulers: results.scheduler.clone(),
+            interrupted: outcome.interrupted,
+            read: outcome.counts.clone(),
+            metrics: results.metrics(),
+            series: Series::of(results),
+            plugins: results.plugins.iter().map(PluginSummary::of).collect(),
+            refusals: results.refusals.clone(),
+            left: results.left.clone(),
+            log: results.log.clone(),
+            log_lines: results.log_lines,
+            processes: results.processes,
+        }
+    }
+
+    fn write_text(&self, text: &mut String) {
+        let metrics = &self.metrics;
+        let interrupted = if self.interrupted { " (interrupted: figures so far)" } else { "" };
+        let _ = writeln!(text, "policy  {}{interrupted}", self.policy);
+        let schedulers = self.schedulers.join(", ");
+        let _ = writeln!(text, "machine {}; scheduler {schedulers}", self.machine);
+        let called = self.plugins.iter().filter(|plugin| plugin.calls > 0);
+        let called: Vec<&str> = called.map(|plugin| plugin.name.as_str()).collect();
+        let _ = writeln!(text, "plugins {}", called.join(", "));
+        let _ = writeln!(text, "jobs    {}", jobs(metrics));
+        text.push('\n');
+        let columns = [
+            Column("", Side::Left),
+            Column("MEAN", Side::Right),
+            Column("MEDIAN", Side::Right),
+            Column("P90", Side::Right),
+            Column("P99", Side::Right),
+            Column("MAX", Side::Right),
+        ];
+        let row = |name: &str, of: &Distribution, shown: fn(f64) -> String| {
+            let values = [of.mean, of.median, of.p90, of.p99, of.max].map(shown);
+            std::iter::once(name.to_owned()).chain(values).collect()
+        };
+        let rows: [Vec<String>; 3] = [
+            row("wait", &metrics.wait, duration),
+            row("turnaround", &metrics.turnaround, duration),
+            row("bounded slowdown", &metrics.slowdown, ratio),
+        ];
+        text.push_str(&table(&columns, rows.into_iter()));
+        text.push('\n');
+        let line = sparkline(&self.series.utilization, Some(1.0), WIDTH);
+        let _ = writeln!(text, "utilisation {:>7}  {line}", percent(metrics.utilization));
+        let longest = self.series.pending.iter().copied().fold(0.0, f64::max);
+        let line = sparkline(&self.series.pending, None, WIDTH);
+        let _ = writeln!(text, "queue   max {longest:>7.0}  {line}");
+        let _ = writeln!(
+            text,
+            "backfilled  {:>7}  fairness over {} users {:.3}  makespan {}",
+            percent(metrics.backfill_rate),
+            metrics.users.len(),
+            metrics.fairness,
+            duration(metrics.makespan)
+        );
+        self.write_users(text);
+        self.write_remarks(text);
+    }
+
+    fn write_users(&self, text: &mut String) {
+        let mut users: Vec<&Group> = self.metrics.users.iter().collect();
+        if users.len() < 2 {
+            return;
+        }
+        users.sort_by(|a, b| b.slowdown.mean.total_cmp(&a.slowdown.mean));
+        let columns = [
+            Column("USER", Side::Left),
+            Column("JOBS", Side::Right),
+            Column("CORE HOURS", Side::Right),
+            Column("MEAN WAIT", Side::Right),
+            Column("MEDIAN WAIT", Side::Right),
+            Column("SLOWDOWN", Side::Right),
+        ];
+        let row = |user: &&Group| {
+            vec![
+                user.name.clone(),
+                user.jobs.to_string(),
+                format!("{:.1}", user.core_seconds / 3600.0),
+                duration(user.wait.mean),
+                duration(user.wait.median),
+                ratio(user.slowdown.mean),
+            ]
+        };
+        let _ = writeln!(text, "\nusers with the greatest mean bounded slowdown:");
+        text.push_str(&table(&columns, users.iter().take(SHOWN).map(row)));
+    }
+
+    fn write_remarks(&self, text: &mut String) {
+        let mut lines = remarks(&self.read);
+        let refusals = self.refusals.iter().take(SHOWN);
+        lines.extend(
+            refusals.map(|refusal| format!("{} jobs refused: {}", refusal.jobs, refusal.text)),
+        );
+        lines.extend(self.left.iter().map(|why| format!("never started: {why}")));
+        if self.processes > 0 {
+            lines.push(format!(
+                "{} processes of plugins were taken to succeed at once",
+                self.processes
+            ));
+        }
+        if self.log_lines > 0 {
+            lines.push(format!("{} warnings of the manager, first:", self.log_lines));
+            lines.extend(self.log.iter().take(3).map(|line| format!("  {line}")));
+        }
+        if !lines.is_empty() {
+            let _ = writeln!(text, "\n{}", lines.join("\n"));
+        }
+    }
+}
+
+/// How many users and refusals are shown.
+const SHOWN: usize = 5;
+
+/// The width of a sparkline.
+const WIDTH: usize = 60;
+
+/// What became of the jobs, in words.
+fn jobs(metrics: &Metrics) -> String {
+    let parts = [
+        (metrics.completed, "completed"),
+        (metrics.timeout, "reached their time limit"),
+        (metrics.failed, "failed"),
+        (metrics.canceled, "cancelled"),
+        (metrics.refused, "refused"),
+        (metrics.running, "running"),
+        (metrics.pending, "pending"),
+    ];
+    let known = parts.iter().filter(|(count, _)| *count > 0);
+    let known: Vec<String> = known.map(|(count, what)| format!("{count} {what}")).collect();
+    format!("{} submitted: {}", metrics.submitted, known.join(", "))
+}
+
+impl PluginSummary {
+    fn of((name, handlers): &(String, Vec<HandlerStats>)) -> Self {
+        let mut topics = BTreeMap::new();
+        for handler in handlers {
+            *topics.entry(handler.topic.clone()).or_default() += handler.calls;
+        }
+        Self {
+            name: name.clone(),
+            calls: handlers.iter().map(|handler| handler.calls).sum(),
+            errors: handlers.iter().map(|handler| handler.errors).sum(),
+            panics: handlers.iter().map(|handler| handler.panics).sum(),
+            topics,
+        }
+    }
+}
+
+/// A time for people: `17s`, `3.5m`, `2.1h`, `9.0d`.
+pub(crate) fn duration(seconds: f64) -> String {
+    match seconds {
+        s if s < 99.95 => format!("{s:.1}s"),
+        s if s < 5970.0 => format!("{:.1}m", s / 60.0),
+        s if s < 48.0 * 3600.0 => format!("{:.1}h", s / 3600.0),
+        s => format!("{:.1}d", s / 86_400.0),
+    }
+}
+
+fn ratio(value: f64) -> String {
+    format!("{value:.2}")
+}
+
+/// A share as a percentage.
+pub(crate) fn percent(share: f64) -> String {
+    format!("{:.2} %", share * 100.0)
+}

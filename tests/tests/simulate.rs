@@ -1,0 +1,134 @@
+//! `simulate` and `policy diff`, from the command line to the files.
+#![allow(clippy::unwrap_used)]
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use jobtap_tests::{clean, jobtap, run};
+use serde_json::Value;
+
+/// A directory with a trace, and configurations with two schedulers.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        let place = Self(tempfile::tempdir().unwrap());
+        let jobs = ["0 -1 100 3", "1 -1 50 4", "2 -1 30 1", "3 -1 200 1", "4 -1 60 1"];
+        let line = |(number, job): (usize, &&str)| {
+            let run_time = job.split(' ').nth(2).unwrap();
+            format!("{number} {job} -1 -1 -1 {run_time} -1 1 {number} 1 -1 -1 -1 -1 -1\n")
+        };
+        let trace: String = (1..).zip(&jobs).map(line).collect();
+        place.write("trace.swf", &format!("; MaxProcs: 4\n{trace}rubbish\n"));
+        place.write("easy.toml", "[policy.scheduler]\nqueue-policy = \"easy\"\n");
+        place.write("fifo.toml", "[policy.scheduler]\nqueue-policy = \"fifo\"\n");
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::File::create(self.path(name)).unwrap().write_all(text.as_bytes()).unwrap();
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    fn run(&self, words: &str) -> jobtap_tests::Output {
+        let mut command = clean(jobtap());
+        command.current_dir(self.0.path()).args(words.split(' '));
+        run(&mut command)
+    }
+}
+
+#[test]
+fn two_schedulers_are_compared_on_one_trace() {
+    let place = Place::new();
+    let words =
+        "simulate --trace trace.swf --config easy.toml --compare fifo.toml -o out --reproducible";
+    let shown = place.run(words).ok();
+    assert!(
+        shown.contains("1 broken lines were left out") && shown.contains("line 7: 1 instead"),
+        "{shown}"
+    );
+    let summary: Value = serde_json::from_str(&place.read("out/summary.json")).unwrap();
+    let waits = |policy: usize| {
+        summary.pointer(&format!("/policies/{policy}/metrics/wait/max")).unwrap().clone()
+    };
+    // As computed by hand in jobtap-core/tests/simulation.rs.
+    assert_eq!((waits(0), waits(1)), (147.0.into(), 148.0.into()));
+    let report = place.read("out/report.html");
+    for wanted in ["<svg", "<canvas", "Gantt chart: easy", "Gantt chart: fifo", "trace.swf"] {
+        assert!(report.contains(wanted), "no {wanted:?}");
+    }
+    for foreign in ["http://", "https://", "src=", "@import"] {
+        assert!(!report.contains(foreign), "{foreign:?} in the report");
+    }
+    let first = (place.read("out/summary.json"), report);
+    place.run(words).ok();
+    assert!(first == (place.read("out/summary.json"), place.read("out/report.html")));
+}
+
+#[test]
+fn a_change_that_is_worse_than_allowed_has_exit_code_1() {
+    let place = Place::new();
+    let diff = |old: &str, new: &str, more: &str| {
+        place.run(&format!(
+            "policy diff {old} {new} --trace trace.swf --min-jobs 1 --floor 10{more}"
+        ))
+    };
+    diff("fifo.toml", "easy.toml", "").ok();
+    let worse = diff("easy.toml", "fifo.toml", "");
+    assert_eq!(worse.code, 1, "{worse:?}");
+    assert!(
+        worse.stdout.contains("worse than allowed: median wait of user 3: 0.0s before"),
+        "{worse:?}"
+    );
+    let json = diff("easy.toml", "fifo.toml", " --json");
+    let json: Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(json.get("passed"), Some(&Value::Bool(false)));
+    assert_eq!(diff("easy.toml", "missing.toml", "").code, 2);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_summary() {
+    let place = Place::new();
+    let words = |seed: u32| format!("simulate --generate jobs=300,seed={seed} --nodes 4x8 --json");
+    let first = place.run(&words(1)).ok();
+    assert_eq!(first, place.run(&words(1)).ok());
+    assert_ne!(first, place.run(&words(2)).ok());
+}
+
+#[test]
+fn a_broken_trace_is_refused_when_asked_for() {
+    let place = Place::new();
+    let strict = place.run("simulate --trace trace.swf --strict");
+    assert!(strict.stderr.contains("trace.swf: line 7: 1 instead of 18 fields"), "{strict:?}");
+    place.write("empty.swf", "; MaxProcs: 4\n1 0 -1 -1 4 -1 -1 -1 -1 -1 1 1 1 -1 -1 -1 -1 -1\n");
+    let empty = place.run("simulate --trace empty.swf");
+    assert!(
+        empty.stderr.contains("no job can be replayed: 1 jobs without a run time"),
+        "{empty:?}"
+    );
+    place.write("bare.swf", "1 0 -1 5 4 -1 -1 -1 -1 -1 1 1 1 -1 -1 -1 -1 -1\n");
+    let unknown = place.run("simulate --trace bare.swf");
+    assert!(unknown.stderr.contains("use --nodes"), "{unknown:?}");
+}
+
+#[test]
+fn a_what_if_file_changes_the_outcome() {
+    let place = Place::new();
+    place.write("failure.toml", "[[node-failure]]\nnodes = \"0-3\"\nat = \"50s\"\n");
+    let text = place.run("simulate --trace trace.swf --what-if failure.toml --json").ok();
+    let summary: Value = serde_json::from_str(&text).unwrap();
+    let count =
+        |name: &str| summary.pointer(&format!("/policies/0/metrics/{name}")).unwrap().clone();
+    // The job on three nodes and a short one were running; those that waited never start.
+    assert_eq!(
+        (count("completed"), count("failed"), count("pending")),
+        (1.into(), 2.into(), 2.into())
+    );
+}
