@@ -4,6 +4,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
 
+use jobtap_tests::leftovers::processes_with;
 use jobtap_tests::{Manager, Process, clean, jobtap, run, spawn, temporary};
 
 fn sorted(text: &str) -> Vec<&str> {
@@ -77,6 +78,19 @@ fn in_terminal(m: &Manager, words: &str) -> Process {
     spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()))
 }
 
+/// The process id of the client that is attached to an allocation of this manager.
+fn client_of(m: &Manager) -> String {
+    let uri = m.command([""; 0]);
+    let uri = uri.get_envs().find(|(name, _)| *name == "JOBTAP_URI").and_then(|(_, value)| value);
+    let uri = format!("JOBTAP_URI={}", uri.unwrap().to_str().unwrap());
+    let of = |pid: u32| {
+        let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        words.split(|byte| *byte == 0).nth(1) == Some(b"alloc")
+    };
+    let pid = processes_with(&uri).into_iter().find(|pid| of(*pid));
+    pid.unwrap().to_string()
+}
+
 #[test]
 #[allow(clippy::print_stdout)]
 fn an_allocation_in_a_terminal_is_an_interactive_shell() {
@@ -102,6 +116,11 @@ fn an_allocation_in_a_terminal_is_an_interactive_shell() {
     keys.write_all(b"stty size; jobtap resource info\r").unwrap();
     let seen = until("1 Node, 1 Core");
     assert!(seen.contains("40 100"), "{seen}");
+    // The job's terminal follows the size of this one: stty(1) in the client's terminal changes it.
+    let client = format!("/proc/{}/fd/0", client_of(&m));
+    run(Command::new("stty").args(["-F", &client, "rows", "33"]));
+    keys.write_all(b"until stty size | grep '^33 '; do sleep 0.1; done\r").unwrap();
+    until("33 100");
     // Ctrl-C goes to the command in the shell, and not to the client.
     keys.write_all(b"sleep 600\r").unwrap();
     until("sleep 600");

@@ -3,8 +3,9 @@
 
 use std::io::Write;
 use std::path::PathBuf;
+use std::process::Stdio;
 
-use jobtap_tests::{clean, jobtap, run};
+use jobtap_tests::{Manager, clean, jobtap, run, send, spawn, until};
 use serde_json::Value;
 
 /// A directory with a trace, and configurations with two schedulers.
@@ -131,4 +132,45 @@ fn a_what_if_file_changes_the_outcome() {
         (count("completed"), count("failed"), count("pending")),
         (1.into(), 2.into(), 2.into())
     );
+}
+
+#[test]
+fn an_interrupt_gives_the_figures_so_far() {
+    let place = Place::new();
+    let mut command = clean(jobtap());
+    command.args("simulate --json --nodes 4x16 --speed 600 --generate jobs=100000".split(' '));
+    command.stdout(Stdio::piped()).stderr(Stdio::null()).current_dir(place.0.path());
+    let simulation = spawn(&mut command);
+    // A signal that comes before the handler is installed would kill it.
+    until("SIGINT is handled", || handles_interrupts(simulation.id()));
+    send("INT", simulation.id());
+    let output = simulation.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(summary.pointer("/policies/0/interrupted"), Some(&Value::Bool(true)));
+    let submitted = summary.pointer("/policies/0/metrics/submitted").and_then(Value::as_u64);
+    assert!(submitted.is_some_and(|jobs| jobs < 100_000), "{submitted:?}");
+}
+
+/// Whether a process has a handler for SIGINT.
+fn handles_interrupts(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+    u64::from_str_radix(caught.trim(), 16).unwrap() & 0b10 != 0
+}
+
+#[test]
+fn the_dump_of_a_manager_is_a_trace() {
+    let place = Place::new();
+    let manager = Manager::start(jobtap());
+    let ids = [1, 2].map(|n| manager.submit(&format!("-n1 -t {n}m true")));
+    ids.iter().for_each(|id| manager.wait(id, "clean"));
+    let file = place.path("own.tar");
+    manager.jobtap(&format!("dump {}", file.display())).ok();
+    let text = place.run("simulate --trace own.tar --nodes 1x4 --json --anonymize").ok();
+    let summary: Value = serde_json::from_str(&text).unwrap();
+    let metrics =
+        |name: &str| summary.pointer(&format!("/policies/0/metrics/{name}")).unwrap().clone();
+    assert_eq!(metrics("completed"), 2);
+    assert_eq!(metrics("users/0/name"), "1");
 }

@@ -225,6 +225,10 @@ impl Executor for LocalExecutor {
         self.request(ShepherdRequest::Stdin { id, rank, data: encode_data(&data), eof });
     }
 
+    fn resize(&self, id: JobId, rows: u16, columns: u16) {
+        self.request(ShepherdRequest::Resize { id, rows, columns });
+    }
+
     fn tasks(&self, id: JobId) {
         self.request(ShepherdRequest::Tasks { id });
     }

@@ -205,6 +205,9 @@ pub trait Executor: Send {
     /// `input.stdin.type` is `service`): to the task `rank`, or to all. With `eof` the input ends there.
     fn stdin(&self, id: JobId, rank: Option<u32>, data: Vec<u8>, eof: bool);
 
+    /// Sets the size of the terminals of a job's tasks (shell option `pty`).
+    fn resize(&self, id: JobId, rows: u16, columns: u16);
+
     /// Requests the processes of a job's tasks; [`Report::Tasks`] is the response.
     fn tasks(&self, id: JobId);
 

@@ -14,7 +14,7 @@ use jobtap_core::job::JobId;
 use super::{HeldJob, KillPolicy, StartJob, TaskProcess};
 
 /// Version of the protocol. It is raised when an older peer could misread a message.
-pub(crate) const VERSION: u32 = 3;
+pub(crate) const VERSION: u32 = 4;
 
 /// A message from the manager.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,6 +35,8 @@ pub(crate) enum ShepherdRequest {
     },
     /// Input for a job's tasks.
     Stdin { id: JobId, rank: Option<u32>, data: String, eof: bool },
+    /// The size of the terminals of a job's tasks.
+    Resize { id: JobId, rows: u16, columns: u16 },
     /// List the processes of a job's tasks; the response is [`ShepherdMessage::Tasks`].
     Tasks { id: JobId },
     /// Acknowledge that the job's end is durable.
@@ -127,6 +129,8 @@ mod tests {
                     ShepherdRequest::Cancel { id, signum: 15, kill }
                 }
             ),
+            (any_id(), any::<u16>(), any::<u16>())
+                .prop_map(|(id, rows, columns)| ShepherdRequest::Resize { id, rows, columns }),
             any_id().prop_map(|id| ShepherdRequest::Tasks { id }),
             any_id().prop_map(|id| ShepherdRequest::Ack { id }),
             Just(ShepherdRequest::List),

@@ -1,12 +1,17 @@
-//! Traces from accounting: `sacct --parsable2`, and `flux jobs --json` or `jobtap jobs --json`.
+//! Traces from accounting: `sacct --parsable2`, `flux jobs --json` or `jobtap jobs --json`, and what `jobtap dump` or
+//! `flux dump` has written, with the eventlog of each job.
 //!
 //! Such lists aren't in the order of submission, so they are read as a whole. Their times are UNIX times; second 0 of
 //! the trace is the first submission.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
+use jobtap_core::eventlog::decode_log;
+use jobtap_core::jobspec::Jobspec;
+use jobtap_core::resource::ResourceSet;
 use jobtap_core::simulation::TraceJob;
 use serde::Deserialize;
 
@@ -17,7 +22,7 @@ pub(super) struct Listed {
     pub(super) jobs: Vec<TraceJob>,
     /// Jobs that never started.
     pub(super) never_ran: u64,
-    /// Broken lines, by number, each with its reason.
+    /// Broken lines, or jobs of a dump, by number, each with its reason.
     pub(super) broken: Vec<(u64, String)>,
     /// What is not replayed as it was, a sentence each.
     pub(super) notes: Vec<String>,
@@ -30,11 +35,16 @@ pub(super) enum Format {
     Sacct,
     /// `flux jobs --json`.
     Json,
+    /// The archive of `jobtap dump` or `flux dump`.
+    Dump,
 }
 
 impl Format {
     /// The format of a text that begins like this; `None` is SWF.
     pub(super) fn of(begin: &[u8]) -> Option<Self> {
+        if begin.get(257..262) == Some(b"ustar") {
+            return Some(Self::Dump);
+        }
         let text = begin.trim_ascii_start();
         let first_line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
         let heading = first_line.windows(5).any(|word| word.eq_ignore_ascii_case(b"JobID"));
@@ -49,10 +59,11 @@ impl Format {
     ///
     /// # Errors
     /// Why it is no such list.
-    pub(super) fn read(self, text: &str) -> Result<Listed, String> {
+    pub(super) fn read(self, bytes: &[u8]) -> Result<Listed, String> {
         match self {
-            Self::Sacct => sacct(text),
-            Self::Json => json(text),
+            Self::Sacct => sacct(&String::from_utf8_lossy(bytes)),
+            Self::Json => json(&String::from_utf8_lossy(bytes)),
+            Self::Dump => dump(bytes),
         }
     }
 }
@@ -265,7 +276,8 @@ fn json(text: &str) -> Result<Listed, String> {
         }
         let run_time = start.zip(end).map_or(-1.0, |(start, end)| end - start);
         active += u64::from(job.state.is_some_and(|state| state != "INACTIVE"));
-        dependent += u64::from(job.dependencies.is_some());
+        let depends = job.dependencies.as_ref().and_then(serde_json::Value::as_array);
+        dependent += u64::from(depends.is_some_and(|depends| !depends.is_empty()));
         cores_of_tasks += u64::from(job.ncores.is_none());
         let cores = job.ncores.or(job.ntasks).unwrap_or(0);
         let named = job.username.as_deref().map(|name| names.number(name));
@@ -296,6 +308,89 @@ fn json(text: &str) -> Result<Listed, String> {
     Ok(listed)
 }
 
+/// What an archive has of a job.
+#[derive(Debug, Default)]
+struct Stored {
+    eventlog: Option<String>,
+    jobspec: Option<String>,
+    resources: Option<String>,
+}
+
+fn dump(bytes: &[u8]) -> Result<Listed, String> {
+    let mut archive = tar::Archive::new(bytes);
+    // The directories are in the order of the ids.
+    let mut stored: BTreeMap<String, Stored> = BTreeMap::new();
+    for entry in archive.entries().map_err(|error| error.to_string())? {
+        let mut entry = entry.map_err(|error| error.to_string())?;
+        let path = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+        let path = path.strip_prefix("./").unwrap_or(&path);
+        let Some((directory, key)) =
+            path.strip_prefix("job/").and_then(|path| path.rsplit_once('/'))
+        else {
+            continue;
+        };
+        // What is deeper belongs to the job's own directory `guest`.
+        if directory.matches('/').count() != 3 || !["eventlog", "jobspec", "R"].contains(&key) {
+            continue;
+        }
+        let mut text = String::new();
+        entry.read_to_string(&mut text).map_err(|error| format!("{path}: {error}"))?;
+        let job = stored.entry(directory.to_owned()).or_default();
+        match key {
+            "eventlog" => job.eventlog = Some(text),
+            "jobspec" => job.jobspec = Some(text),
+            _ => job.resources = Some(text),
+        }
+    }
+    let mut listed = Listed::default();
+    for ((directory, job), number) in stored.into_iter().zip(1u64..) {
+        match traced(number, &job) {
+            Ok(Some(job)) => listed.jobs.push(job),
+            Ok(None) => listed.never_ran += 1,
+            Err(reason) => listed.broken.push((number, format!("job/{directory}: {reason}"))),
+        }
+    }
+    Ok(listed)
+}
+
+/// The job of a trace; `None` when it ended before it started.
+fn traced(number: u64, stored: &Stored) -> Result<Option<TraceJob>, String> {
+    let log = stored.eventlog.as_deref().ok_or("it has no eventlog")?;
+    let log = decode_log(log).map_err(|error| error.to_string())?;
+    let jobspec = stored.jobspec.clone().ok_or("it has no jobspec")?;
+    let jobspec = Jobspec::stored(jobspec).map_err(|error| error.to_string())?;
+    let find = |name: &str| log.iter().find(|entry| entry.name == name);
+    let at = |name| find(name).map(|entry| entry.timestamp.as_secs());
+    let submit = find("submit").ok_or("its eventlog has no submit")?;
+    let number_of =
+        |key: &str| submit.context.as_ref().and_then(|context| context.get(key)?.as_u64());
+    let end = at("finish").or_else(|| at("clean"));
+    if at("start").is_none() && end.is_some() {
+        return Ok(None);
+    }
+    let allocated: Option<ResourceSet> =
+        stored.resources.as_ref().and_then(|text| text.parse().ok());
+    let counts = jobspec.counts();
+    let (cores, nodes) = match &allocated {
+        Some(resources) => (resources.ncores() as u64, resources.nnodes() as u64),
+        None => (counts.ncores(), counts.nnodes),
+    };
+    let bank = jobspec.attribute("bank").and_then(serde_json::Value::as_str);
+    Ok(Some(TraceJob {
+        submit: submit.timestamp.as_secs(),
+        run_time: at("start").zip(end).map_or(-1.0, |(start, end)| end - start),
+        cores,
+        nodes: nodes.min(cores),
+        time_limit: Some(jobspec.duration()).filter(|limit| *limit > 0.0),
+        user: number_of("userid").and_then(|user| u32::try_from(user).ok()).unwrap_or(0),
+        urgency: number_of("urgency").and_then(|n| u8::try_from(n).ok()).unwrap_or(16).min(31),
+        queue: jobspec.queue().map(Box::from),
+        name: Some(jobspec.display_name().into()),
+        bank: bank.map(Box::from),
+        ..TraceJob::new(number, 0.0)
+    }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -312,7 +407,7 @@ JobIDRaw|User|UID|Account|Partition|Submit|Start|End|TimelimitRaw|NNodes|AllocCP
     #[test]
     fn jobs_of_sacct_are_mapped() {
         assert_eq!(Format::of(SACCT.as_bytes()), Some(Format::Sacct));
-        let listed = Format::Sacct.read(SACCT).unwrap();
+        let listed = Format::Sacct.read(SACCT.as_bytes()).unwrap();
         let job = &listed.jobs[0];
         assert_eq!((job.number, job.user, job.cores, job.nodes), (101, 1001, 8, 2));
         assert_eq!((job.submit, job.run_time, job.time_limit), (1.7e9, 100.0, Some(300.0)));
@@ -331,7 +426,7 @@ JobIDRaw|User|UID|Account|Partition|Submit|Start|End|TimelimitRaw|NNodes|AllocCP
 
     #[test]
     fn a_list_without_a_needed_column_is_refused() {
-        let error = Format::Sacct.read("JobID|Start|End|NCPUS\n").unwrap_err();
+        let error = Format::Sacct.read(b"JobID|Start|End|NCPUS\n").unwrap_err();
         assert_eq!(error, "there is no column submit");
     }
 
@@ -354,7 +449,7 @@ JobIDRaw|User|UID|Account|Partition|Submit|Start|End|TimelimitRaw|NNodes|AllocCP
             {"id": 8, "userid": 1001, "t_submit": 90.0, "t_inactive": 95.0, "ntasks": 1, "state": "INACTIVE"},
             {"id": 9, "userid": 1001, "t_submit": 95.0, "ntasks": 3, "state": "RUN"}]}"#;
         assert_eq!(Format::of(text.as_bytes()), Some(Format::Json));
-        let listed = Format::Json.read(text).unwrap();
+        let listed = Format::Json.read(text.as_bytes()).unwrap();
         let job = &listed.jobs[0];
         assert_eq!((job.submit, job.run_time, job.cores, job.nodes), (100.5, 20.0, 8, 2));
         assert_eq!(
@@ -364,7 +459,40 @@ JobIDRaw|User|UID|Account|Partition|Submit|Start|End|TimelimitRaw|NNodes|AllocCP
         assert_eq!((listed.never_ran, listed.jobs.len()), (1, 2));
         assert_eq!((listed.jobs[1].cores, listed.jobs[1].run_time), (3, -1.0));
         assert_eq!(listed.notes.len(), 2);
-        assert!(Format::Json.read("{\"a\": 1}").unwrap_err().contains("no output of flux jobs"));
+        assert!(Format::Json.read(b"{\"a\": 1}").unwrap_err().contains("no output of flux jobs"));
+    }
+
+    #[test]
+    fn jobs_of_a_dump_are_mapped() {
+        use jobtap_core::jobspec::JobspecBuilder;
+
+        let mut archive = tar::Builder::new(Vec::new());
+        let mut add = |path: &str, text: &str| {
+            let mut header = tar::Header::new_ustar();
+            header.set_size(text.len() as u64);
+            header.set_mode(0o600);
+            archive.append_data(&mut header, path, text.as_bytes()).unwrap();
+        };
+        let jobspec =
+            JobspecBuilder::new(["app"]).ntasks(4).duration(600.0).queue("batch").to_value();
+        let submit = r#"{"timestamp":100.5,"name":"submit","context":{"userid":1001,"urgency":20,"flags":0}}"#;
+        let start = r#"{"timestamp":110.5,"name":"start"}"#;
+        let finish = r#"{"timestamp":130.5,"name":"finish","context":{"status":0}}"#;
+        add("job/0000/0000/9000/0000/jobspec", &jobspec.to_string());
+        add("job/0000/0000/9000/0000/eventlog", &format!("{submit}\n{start}\n{finish}\n"));
+        add("job/0000/0000/9000/0000/guest/exec/eventlog", "not read");
+        add("job/0000/0000/9100/0000/eventlog", &format!("{submit}\n"));
+        add("resource/eventlog", "not read");
+        let bytes = archive.into_inner().unwrap();
+        assert_eq!(Format::of(&bytes), Some(Format::Dump));
+        let listed = Format::Dump.read(&bytes).unwrap();
+        let job = &listed.jobs[0];
+        assert_eq!((job.submit, job.run_time, job.cores, job.user), (100.5, 20.0, 4, 1001));
+        assert_eq!(
+            (job.urgency, job.time_limit, job.queue.as_deref()),
+            (20, Some(600.0), Some("batch"))
+        );
+        assert_eq!(listed.broken, [(2, "job/0000/0000/9100/0000: it has no jobspec".to_owned())]);
     }
 
     #[test]

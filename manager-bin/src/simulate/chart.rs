@@ -4,8 +4,6 @@ use std::fmt::Write as _;
 
 use jobtap_core::simulation::Distribution;
 
-use super::summary::duration;
-
 /// The colours of policies, told apart also by people who don't tell red from green.
 pub(super) const COLOURS: [&str; 6] =
     ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
@@ -252,9 +250,15 @@ pub(super) fn ranges(
     chart.finish()
 }
 
-/// A time on an axis.
+/// A time on an axis, and in the description of a range.
 pub(super) fn short(seconds: f64) -> String {
-    duration(seconds).replace(".0", "")
+    let (value, unit) = match seconds {
+        s if s < 60.0 => (s, "s"),
+        s if s < 3600.0 => (s / 60.0, "min"),
+        s if s < 172_800.0 => (s / 3600.0, "h"),
+        s => (s / 86_400.0, "d"),
+    };
+    format!("{} {unit}", (value * 10.0).round() / 10.0)
 }
 
 #[cfg(test)]
@@ -264,6 +268,12 @@ mod tests {
     #[test]
     fn texts_cannot_leave_their_place() {
         assert_eq!(escaped("<b a=\"1\">&\u{7}"), "&lt;b a=&quot;1&quot;&gt;&amp;\u{fffd}");
+    }
+
+    #[test]
+    fn times_are_in_the_units_of_people() {
+        let texts = [1.0, 60.0, 600.0, 3600.0, 90_000.0, 172_800.0].map(short);
+        assert_eq!(texts, ["1 s", "1 min", "10 min", "1 h", "25 h", "2 d"]);
     }
 
     #[test]

@@ -178,9 +178,8 @@ fn listed(
 ) -> Result<std::vec::IntoIter<TraceJob>, SimulateError> {
     let mut bytes = Vec::new();
     input.read_to_end(&mut bytes).map_err(|reason| read_error(name, reason))?;
-    let text = String::from_utf8_lossy(&bytes);
     let wrong = |reason| SimulateError::Option(format!("{name}: {reason}"));
-    let mut list = format.read(&text).map_err(wrong)?;
+    let mut list = format.read(&bytes).map_err(wrong)?;
     let counts = &mut reader.counts;
     counts.never_ran = list.never_ran;
     counts.notes = list.notes;
@@ -188,7 +187,7 @@ fn listed(
         reader.counts.lines = line;
         reader.broken(&reason);
     }
-    reader.counts.lines = text.lines().count() as u64;
+    reader.counts.lines = bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
     list.jobs.sort_by(|a, b| a.submit.total_cmp(&b.submit));
     let known = list.jobs.iter().map(|job| job.submit).find(|submit| *submit >= 0.0);
     let start = known.unwrap_or(0.0);

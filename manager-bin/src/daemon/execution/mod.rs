@@ -60,6 +60,7 @@ enum JobMessage {
     Cancel { signum: i32 },
     Ack,
     Input { rank: Option<u32>, data: Vec<u8>, eof: bool },
+    Resize { rows: u16, columns: u16 },
     Tasks,
 }
 
@@ -105,6 +106,12 @@ impl Execution {
     /// Passes input to a job's tasks.
     pub(super) fn stdin(&self, id: JobId, rank: Option<u32>, data: Vec<u8>, eof: bool) {
         let what = JobMessage::Input { rank, data, eof };
+        let _ = self.messages.send(Message::Job { id, what });
+    }
+
+    /// Sets the size of the terminals of a job's tasks.
+    pub(super) fn resize(&self, id: JobId, rows: u16, columns: u16) {
+        let what = JobMessage::Resize { rows, columns };
         let _ = self.messages.send(Message::Job { id, what });
     }
 
@@ -218,6 +225,7 @@ fn carry_out(context: &mut ExecutionContext, waiting: &mut Waiting, id: JobId, w
         JobMessage::Cancel { signum } => context.executor.cancel(id, signum),
         JobMessage::Ack => context.executor.ack(id),
         JobMessage::Input { rank, data, eof } => context.executor.stdin(id, rank, data, eof),
+        JobMessage::Resize { rows, columns } => context.executor.resize(id, rows, columns),
         JobMessage::Tasks => context.executor.tasks(id),
     }
 }

@@ -8,7 +8,7 @@ use super::{Context, Handle, PendingResponse, written};
 use crate::rpc::RpcError;
 use crate::rpc::errno::ETIMEDOUT;
 use crate::rpc::services::Done;
-use crate::rpc::services::job_exec::{Override, Proctable, Stdin, Tasks};
+use crate::rpc::services::job_exec::{Override, Proctable, Resize, Stdin, Tasks};
 
 /// How long to wait for the executor's report. An executor that ends meanwhile sends none.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -29,6 +29,15 @@ impl Handle for Override {
     fn handle(self, _: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let Self { jobid, event, status } = self;
         Ok(PendingResponse::Request(Request::Override { id: jobid, event, status }))
+    }
+}
+
+impl Handle for Resize {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
+        let Self { id, rows, columns } = self;
+        context.parts.records.main_log_for(id, context.cred)?;
+        context.parts.execution.resize(id, rows, columns);
+        PendingResponse::now::<Self>(&Done {})
     }
 }
 

@@ -20,6 +20,7 @@ use super::jobdir::JobDir;
 use super::options::ExitOptions;
 use super::placement::place;
 use super::pmi::Pmi;
+use super::pty::Terminal;
 use super::rlimits::TaskLimits;
 use super::taskio::JobIo;
 use crate::clock::now;
@@ -104,6 +105,8 @@ pub(super) struct Job {
     pub(super) open_streams: usize,
     /// Work to stop when the job ends.
     pub(super) pumps: Vec<AbortHandle>,
+    /// The terminals of its tasks.
+    pub(super) terminals: Vec<Terminal>,
     pub(super) input: Option<JobInput>,
     pub(super) dir: Option<JobDir>,
     pub(super) cancel: Option<Cancel>,
@@ -138,6 +141,7 @@ impl Job {
             running: Vec::new(),
             open_streams: 0,
             pumps: Vec::new(),
+            terminals: Vec::new(),
             input: None,
             dir: None,
             cancel: None,

@@ -334,7 +334,9 @@ fn start_pumps(
     job: &mut Job,
     inbox: &UnboundedSender<Message>,
 ) -> Result<(), String> {
-    job.pumps.extend(spawned.pmi.into_iter().chain(spawned.terminal));
+    job.pumps.extend(spawned.pmi);
+    job.pumps.extend(spawned.terminal.as_ref().map(|terminal| terminal.copying.clone()));
+    job.terminals.extend(spawned.terminal);
     for stream in spawned.captures {
         let pump = capture::start(job.id, stream, inbox)
             .map_err(|error| format!("task {rank}: cannot capture output: {}", plain(&error)))?;

@@ -258,6 +258,12 @@ impl Shepherd {
                 self.cancel(id, signal, kill);
             }
             ShepherdRequest::Stdin { id, rank, data, eof } => self.add_input(id, rank, &data, eof),
+            ShepherdRequest::Resize { id, rows, columns } => {
+                for terminal in self.jobs.get(&id).iter().flat_map(|job| &job.terminals) {
+                    // An error is ignored: the terminal keeps its size.
+                    let _ = terminal.resize(rows, columns);
+                }
+            }
             ShepherdRequest::Tasks { id } => self.send_tasks(id),
             ShepherdRequest::Ack { id } => match self.jobs.get_mut(&id) {
                 Some(job) => {

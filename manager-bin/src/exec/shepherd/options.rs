@@ -116,8 +116,8 @@ impl ExitOptions {
 /// are invalid. Several tasks have a socket each for PMI besides, where there is room for it.
 pub(crate) fn files_per_task(options: &Value) -> Option<u64> {
     let sockets = u64::from(pmi::is_requested(options).ok()? == Some(true));
-    // The shepherd's side of a terminal, and the pipes that join it.
-    let terminal = if PtyOptions::parse(options).ok()?.is_some() { 3 } else { 0 };
+    // The shepherd's side of a terminal, three times, and the pipes that join it.
+    let terminal = if PtyOptions::parse(options).ok()?.is_some() { 5 } else { 0 };
     let options = IoOptions::parse(options).ok()?;
     let of_stream = |stream| {
         let StreamOptions { path, label, .. } = options.stream(stream);

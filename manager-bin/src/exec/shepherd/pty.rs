@@ -5,7 +5,7 @@
 //! by its end-of-file character.
 
 use std::io::{self, PipeReader, PipeWriter};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -64,6 +64,24 @@ impl PtyOptions {
     }
 }
 
+/// A terminal whose task runs.
+pub(super) struct Terminal {
+    shepherd: OwnedFd,
+    /// The work to copy between it and the pipes.
+    pub(super) copying: AbortHandle,
+}
+
+impl Terminal {
+    /// Sets its size. The system tells the processes in it.
+    pub(super) fn resize(&self, rows: u16, columns: u16) -> io::Result<()> {
+        set_size(&self.shepherd, (rows, columns))
+    }
+}
+
+fn set_size(terminal: impl AsFd, (ws_row, ws_col): (u16, u16)) -> io::Result<()> {
+    Ok(tcsetwinsize(terminal, Winsize { ws_row, ws_col, ws_xpixel: 0, ws_ypixel: 0 })?)
+}
+
 /// A terminal: the task's side, and the shepherd's.
 pub(super) struct Pty {
     pub(super) task: OwnedFd,
@@ -83,8 +101,7 @@ impl Pty {
         if let Some(user) = actor.other() {
             rustix::fs::fchown(&task, Some(user.uid()), None)?;
         }
-        let (ws_row, ws_col) = options.size;
-        tcsetwinsize(&task, Winsize { ws_row, ws_col, ws_xpixel: 0, ws_ypixel: 0 })?;
+        set_size(&task, options.size)?;
         Ok(Self { task, shepherd })
     }
 
@@ -94,11 +111,11 @@ impl Pty {
         shepherd: OwnedFd,
         input: Option<PipeReader>,
         output: PipeWriter,
-    ) -> io::Result<AbortHandle> {
+    ) -> io::Result<Terminal> {
         rustix::io::ioctl_fionbio(&shepherd, true)?;
         // A terminal is read and written as a pipe is.
         let mut printed = Receiver::from_owned_fd_unchecked(shepherd.try_clone()?)?;
-        let mut typed = Sender::from_owned_fd_unchecked(shepherd)?;
+        let mut typed = Sender::from_owned_fd_unchecked(shepherd.try_clone()?)?;
         let mut output = Sender::from_owned_fd(OwnedFd::from(output))?;
         let input = input.map(|pipe| Receiver::from_owned_fd(OwnedFd::from(pipe))).transpose()?;
         let copying = tokio::spawn(async move {
@@ -113,7 +130,7 @@ impl Pty {
                 () = typing => {}
             }
         });
-        Ok(copying.abort_handle())
+        Ok(Terminal { shepherd, copying: copying.abort_handle() })
     }
 
     /// The two sides.

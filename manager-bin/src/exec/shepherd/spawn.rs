@@ -19,6 +19,7 @@ use super::affinity::Affinity;
 use super::before_exec::BeforeExec;
 use super::placement::place;
 use super::pmi::{self, Pmi};
+use super::pty::Terminal;
 use super::rlimits::TaskLimits;
 use super::system_error::plain;
 use super::taskio::{Capture, JobIo, TaskFiles, TaskIo};
@@ -46,8 +47,8 @@ pub(super) struct Spawned {
     pub(super) input: Option<PipeWriter>,
     /// The work to serve the task's PMI socket.
     pub(super) pmi: Option<AbortHandle>,
-    /// The work to copy between the task's terminal and its pipes.
-    pub(super) terminal: Option<AbortHandle>,
+    /// The task's terminal.
+    pub(super) terminal: Option<Terminal>,
 }
 
 /// Starts the tasks of one job.

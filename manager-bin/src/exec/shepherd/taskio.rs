@@ -14,12 +14,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jobtap_core::job::Encoding;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use tokio::task::AbortHandle;
 
 use super::actor::Actor;
 use super::options::{Input, IoOptions, Stream};
 use super::output::OutputLog;
-use super::pty::{Pty, PtyOptions};
+use super::pty::{Pty, PtyOptions, Terminal};
 use super::system_error::plain;
 use super::template::{is_per_task, render};
 use crate::exec::StartJob;
@@ -61,7 +60,7 @@ pub(super) struct TaskIo {
     pub(super) captures: Vec<Capture>,
     pub(super) input: Option<PipeWriter>,
     /// The task's terminal, if it has one, and the work to copy between it and the pipes.
-    pub(super) terminal: Option<(OwnedFd, AbortHandle)>,
+    pub(super) terminal: Option<(OwnedFd, Terminal)>,
 }
 
 /// The files that one task writes to. A stream without a file goes to the job's output log.

@@ -51,6 +51,17 @@ pub struct Stdin {
     pub rank: Option<u32>,
 }
 
+/// Sets the size of the terminals of a job's tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resize {
+    /// The job.
+    pub id: JobId,
+    /// The lines.
+    pub rows: u16,
+    /// The characters in a line.
+    pub columns: u16,
+}
+
 fn encoded<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&BASE64_STANDARD.encode(bytes))
 }

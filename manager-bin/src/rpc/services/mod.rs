@@ -132,6 +132,7 @@ services! { each_service:
 
     "job-exec.proctable":          job_exec::Proctable => job_exec::Tasks, Anyone, Short, job = id;
     "job-exec.override":           job_exec::Override => Done, Anyone, Short, job = jobid;
+    "job-exec.resize":             job_exec::Resize => Done, Anyone, Short, job = id;
     "job-exec.stdin":              job_exec::Stdin => Done, Anyone, Short, job = id;
 
     "kvs.lookup":                  kvs::Lookup => kvs::Found, Anyone, Long;

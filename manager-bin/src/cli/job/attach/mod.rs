@@ -27,6 +27,7 @@ use crate::cli::common::message::CliError;
 use crate::cli::common::session;
 use crate::client::{Client, RpcError};
 use crate::rpc::errno::{ENOENT, EPERM};
+use crate::rpc::services::job_exec::Resize;
 use crate::rpc::services::job_info::Lookup;
 use crate::rpc::services::job_manager::{Kill, Raise};
 
@@ -425,6 +426,7 @@ impl Attached {
     async fn signal(&mut self, signal: i32) -> Result<Flow, CliError> {
         self.status.clear();
         match self.ctrl_c.react(signal, Instant::now()) {
+            Reaction::Resize => self.resize().await,
             Reaction::Warn => {
                 print_message("one more ctrl-C within 2s to cancel or ctrl-Z to detach");
             }
@@ -451,6 +453,14 @@ impl Attached {
             }
         }
         Ok(Flow::Continue)
+    }
+
+    /// Gives the job's terminals the size of this one, if keys are passed on to them.
+    async fn resize(&self) {
+        if let (Some(_), Some((rows, columns))) = (&self.raw, terminal::size()) {
+            // Refused: the job has ended.
+            let _ = self.client.call(Resize { id: self.target.id, rows, columns }).await;
+        }
     }
 
     async fn cancel(&self) {

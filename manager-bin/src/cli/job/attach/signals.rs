@@ -10,6 +10,8 @@ const WINDOW: Duration = Duration::from_secs(2);
 
 pub(super) const SIGINT: i32 = 2;
 pub(super) const SIGTSTP: i32 = 20;
+/// The size of the terminal has changed.
+const SIGWINCH: i32 = 28;
 
 /// Signals that are forwarded to the job.
 const FORWARDED: [SignalKind; 5] = [
@@ -29,7 +31,7 @@ pub(super) fn catch(read_only: bool) -> std::io::Result<UnboundedReceiver<i32>> 
         tokio::spawn(async move { sender.closed().await });
         return Ok(receiver);
     }
-    let own = [SignalKind::interrupt(), SignalKind::from_raw(SIGTSTP)];
+    let own = [SIGINT, SIGTSTP, SIGWINCH].map(SignalKind::from_raw);
     for kind in own.into_iter().chain(FORWARDED) {
         let mut signals = signal(kind)?;
         let sender = sender.clone();
@@ -60,6 +62,8 @@ pub(super) enum Reaction {
     Detach,
     /// Stop this process, as Ctrl-Z does.
     Suspend,
+    /// Give the job's terminals the size of this one, if keys are passed on to them.
+    Resize,
     /// Send the signal to the job.
     Forward(i32),
 }
@@ -92,6 +96,7 @@ impl CtrlC {
             }
             (SIGTSTP, _) if again => Reaction::Detach,
             (SIGTSTP, _) => Reaction::Suspend,
+            (SIGWINCH, _) => Reaction::Resize,
             (other, _) => Reaction::Forward(other),
         }
     }

@@ -33,6 +33,12 @@ impl Drop for Raw {
     }
 }
 
+/// The size of this terminal, in lines and characters.
+pub(super) fn size() -> Option<(u16, u16)> {
+    let size = tcgetwinsize(io::stdin()).ok()?;
+    Some((size.ws_row, size.ws_col))
+}
+
 /// Whether the job has a terminal that a user types into, and this client has one to do so.
 pub(super) fn is_interactive(jobspec: &Value) -> bool {
     let asked = jobspec.pointer(&format!("/{}/interactive", PTY.replace('.', "/")));
@@ -60,9 +66,9 @@ pub(in crate::cli) fn offer(jobspec: &mut Value, wanted: bool) -> Result<bool, C
     if !is_interactive(jobspec) {
         return Ok(false);
     }
-    if let Ok(size) = tcgetwinsize(io::stdin()) {
-        set(jobspec, "rows", json!(size.ws_row))?;
-        set(jobspec, "columns", json!(size.ws_col))?;
+    if let Some((rows, columns)) = size() {
+        set(jobspec, "rows", json!(rows))?;
+        set(jobspec, "columns", json!(columns))?;
     }
     Ok(true)
 }
