@@ -1,7 +1,7 @@
 #!/bin/sh
 # A tour of jobtap in one instance. From the root of the checkout:
 #
-#     cargo run --release -- start examples/quickstart.sh
+#     cargo run -- start examples/quickstart.sh
 #
 # The manager is examples/site-manager: the builtins, and examples/deadline, an example of a plugin of a
 # site. The plugin decides which job starts first.

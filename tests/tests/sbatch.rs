@@ -51,6 +51,23 @@ fn wait_exits_with_the_exit_code_of_the_script() {
     assert_eq!(failed.code, 7, "{failed:?}");
 }
 
+/// The command, for which an interrupt has its usual effect. A shell that runs the tests in the background has them
+/// ignore it, and each process that they start.
+fn interruptible(command: &Command) -> Command {
+    let mut wrapped = Command::new("env");
+    wrapped.arg("--default-signal=INT").arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => wrapped.env(name, value),
+            None => wrapped.env_remove(name),
+        };
+    }
+    if let Some(directory) = command.get_current_dir() {
+        wrapped.current_dir(directory);
+    }
+    wrapped
+}
+
 /// Interrupts a process as Ctrl-C does, and returns the signal that has ended it, or its exit code.
 fn interrupt(mut process: Process) -> (Option<i32>, Option<i32>) {
     run(Command::new("kill").args(["-INT", &process.id().to_string()])).ok();
@@ -64,8 +81,8 @@ fn the_job_goes_on_when_wait_is_interrupted() {
     let dir = temporary();
     let file = dir.path().join("said");
     let mut command = m.command(["sbatch", "--parsable", "--wait", "-o", "out", "--wrap"]);
-    let command = in_dir(&mut command, dir.path()).stdout(fs::File::create(&file).unwrap());
-    let waiting = spawn(command.arg("sleep 2; echo done"));
+    let mut command = interruptible(in_dir(&mut command, dir.path()).arg("sleep 2; echo done"));
+    let waiting = spawn(command.stdout(fs::File::create(&file).unwrap()));
     until("the job is submitted", || fs::read_to_string(&file).unwrap().ends_with('\n'));
     let id = fs::read_to_string(&file).unwrap().trim().to_owned();
     m.wait(&id, "start");

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::JobspecError;
 use super::error::type_name;
+use super::members::Members;
 
 /// The amounts of resources that a jobspec of version 1 asks for (RFC 25), derived like in Flux.
 ///
@@ -55,7 +56,7 @@ impl Counts {
     pub fn of(jobspec: &Value) -> Result<Self, JobspecError> {
         let mut counts = Self::default();
         let resources = jobspec
-            .get("resources")
+            .member("resources")
             .ok_or_else(|| failed("at top level: Object item not found: resources"))?;
         walk(resources, 0, 1, &mut counts)?;
         if counts.nslots == 0 {
@@ -76,8 +77,8 @@ impl Counts {
 
     fn tasks_of(&self, jobspec: &Value) -> Result<u64, JobspecError> {
         if let Some(per) = jobspec.pointer("/attributes/system/shell/options/per-resource") {
-            let count = per.get("count").map_or(Some(1), Value::as_u64).unwrap_or(1);
-            match per.get("type").and_then(Value::as_str) {
+            let count = per.member("count").map_or(Some(1), Value::as_u64).unwrap_or(1);
+            match per.member("type").and_then(Value::as_str) {
                 Some("node") if self.nnodes > 0 => return times(self.nnodes, count),
                 Some("core") => return times(self.ncores(), count),
                 _ => {}
@@ -98,11 +99,11 @@ fn walk(
     let vertices =
         vertices.as_array().ok_or_else(|| failed(format!("level {level}: must be an array")))?;
     for vertex in vertices {
-        let kind = match member(vertex, "type", level)? {
+        let kind = match required(vertex, "type", level)? {
             Value::String(kind) => kind.as_str(),
             other => return Err(unexpected(level, "string", other)),
         };
-        let count = match member(vertex, "count", level)? {
+        let count = match required(vertex, "count", level)? {
             Value::Number(number) if !number.is_f64() => match number.as_u64() {
                 Some(count) if count > 0 || kind == "gpu" => count,
                 _ => return Err(failed(format!("Invalid count {number} for type '{kind}'"))),
@@ -113,25 +114,25 @@ fn walk(
         match kind {
             "node" => {
                 counts.nnodes = below;
-                counts.exclusive |= vertex.get("exclusive") == Some(&Value::Bool(true));
+                counts.exclusive |= vertex.member("exclusive") == Some(&Value::Bool(true));
             }
             "slot" => counts.nslots = count,
             "core" => counts.slot_size = count,
             "gpu" => counts.slot_gpus = count,
             _ => {}
         }
-        if let Some(with) = vertex.get("with") {
+        if let Some(with) = vertex.member("with") {
             walk(with, level + 1, below, counts)?;
         }
     }
     Ok(())
 }
 
-fn member<'v>(vertex: &'v Value, key: &str, level: usize) -> Result<&'v Value, JobspecError> {
+fn required<'v>(vertex: &'v Value, key: &str, level: usize) -> Result<&'v Value, JobspecError> {
     if !vertex.is_object() {
         return Err(unexpected(level, "object", vertex));
     }
-    vertex.get(key).ok_or_else(|| failed(format!("level {level}: Object item not found: {key}")))
+    vertex.member(key).ok_or_else(|| failed(format!("level {level}: Object item not found: {key}")))
 }
 
 fn unexpected(level: usize, wanted: &str, got: &Value) -> JobspecError {

@@ -27,16 +27,46 @@ pub(super) struct WithEnvironment {
 /// # Errors
 /// The text isn't JSON.
 pub(super) fn split(text: &str) -> serde_json::Result<(Value, Option<WithEnvironment>)> {
-    let mut left_out = false;
-    let mut parser = serde_json::Deserializer::from_str(text);
-    let parsed = Level { path: &PATH, left_out: &mut left_out }.deserialize(&mut parser);
-    match parsed.and_then(|value| parser.end().map(|()| value)) {
-        Ok(value) if left_out => {
-            Ok((value, Some(WithEnvironment { text: text.into(), document: OnceLock::new() })))
-        }
-        Ok(value) => Ok((value, None)),
+    match serde_json::from_str::<Split>(text) {
+        Ok(split) => Ok(split.of(text)),
         // A variable isn't a text, which the validation refuses, or the document isn't JSON: this gives the error.
         Err(_) => Ok((serde_json::from_str(text)?, None)),
+    }
+}
+
+/// As [`split`], for a document at the beginning of a text. The third value is what follows the document.
+///
+/// # Errors
+/// The text doesn't begin with JSON, or the environment is malformed.
+pub(super) fn split_first(
+    text: &str,
+) -> serde_json::Result<(Value, Option<WithEnvironment>, &str)> {
+    let mut parser = serde_json::Deserializer::from_str(text).into_iter::<Split>();
+    let split = parser.next().unwrap_or_else(|| Err(Error::custom("no document")))?;
+    let (document, rest) = text.split_at_checked(parser.byte_offset()).unwrap_or((text, ""));
+    let (value, environment) = split.of(document);
+    Ok((value, environment, rest))
+}
+
+/// A document without its environment.
+struct Split {
+    value: Value,
+    /// Whether it had one.
+    left_out: bool,
+}
+
+impl Split {
+    fn of(self, text: &str) -> (Value, Option<WithEnvironment>) {
+        let whole = || WithEnvironment { text: text.into(), document: OnceLock::new() };
+        (self.value, self.left_out.then(whole))
+    }
+}
+
+impl<'de> Deserialize<'de> for Split {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut left_out = false;
+        let level = Level { path: &PATH, left_out: &mut left_out };
+        Ok(Self { value: level.deserialize(deserializer)?, left_out })
     }
 }
 

@@ -10,6 +10,7 @@ mod counts;
 mod dependency;
 mod environment;
 mod error;
+mod members;
 pub mod path;
 mod shape;
 mod spec;

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::JobspecError;
 use super::error::type_name;
+use super::members::Members;
 
 /// The value at a path with periods; `None` if a component is missing or isn't an object.
 ///
@@ -17,7 +18,7 @@ use super::error::type_name;
 /// ```
 #[must_use]
 pub fn get<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
-    path.split('.').try_fold(value, |value, component| value.as_object()?.get(component))
+    path.split('.').try_fold(value, |value, component| value.member(component))
 }
 
 /// Sets the value at a path with periods. Missing objects on the path are created. An existing value is

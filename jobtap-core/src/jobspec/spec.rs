@@ -6,6 +6,7 @@
 //! it is used.
 
 use super::environment::{self, WithEnvironment};
+use super::members::Members;
 use super::validate::validate;
 use super::{Counts, Dependency, JobspecError, path};
 use crate::job::Signal;
@@ -80,6 +81,31 @@ impl Jobspec {
     pub fn parse(text: &str) -> Result<Self, JobspecError> {
         let (value, environment) =
             environment::split(text).map_err(|error| JobspecError::Json(error.to_string()))?;
+        Self::submitted(value, environment)
+    }
+
+    /// Reads and validates a jobspec at the beginning of a text, and returns what follows it. For messages that
+    /// contain a jobspec: one pass over the text finds the end of the jobspec and reads it.
+    ///
+    /// ```
+    /// use jobtap_core::jobspec::{Jobspec, JobspecBuilder};
+    ///
+    /// let message = format!("{},16", JobspecBuilder::new(["hostname"]).to_value());
+    /// let (jobspec, rest) = Jobspec::parse_first(&message)?;
+    /// assert_eq!(jobspec.display_name(), "hostname");
+    /// assert_eq!(rest, ",16");
+    /// # Ok::<(), jobtap_core::jobspec::JobspecError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse). Of a malformed environment the message names only the offset in the text.
+    pub fn parse_first(text: &str) -> Result<(Self, &str), JobspecError> {
+        let (value, environment, rest) = environment::split_first(text)
+            .map_err(|error| JobspecError::Json(error.to_string()))?;
+        Ok((Self::submitted(value, environment)?, rest))
+    }
+
+    fn submitted(value: Value, environment: Option<WithEnvironment>) -> Result<Self, JobspecError> {
         let counts = validate(&value)?;
         let environment = environment.map(Box::new);
         let document = Document { environment, ..Document::new(value, counts, true) };
@@ -211,7 +237,7 @@ impl Jobspec {
     fn system(&self, key: &str) -> Option<&Value> {
         match self.document.on_loan() {
             Some(lent) => lent.part(&format!("attributes.system.{key}")),
-            None => self.document.parsed().get("attributes")?.get("system")?.get(key),
+            None => self.document.parsed().member("attributes")?.member("system")?.member(key),
         }
     }
 
@@ -498,7 +524,7 @@ struct Facts {
 
 impl Facts {
     fn of(value: &Value, counts: Counts) -> Self {
-        let system = |key: &str| value.get("attributes")?.get("system")?.get(key);
+        let system = |key: &str| value.member("attributes")?.member("system")?.member(key);
         let duration = path::get(value, "attributes.system.duration");
         Self {
             counts,
@@ -506,10 +532,10 @@ impl Facts {
             queue: system("queue").and_then(Value::as_str).map(Into::into),
             constraints: system("constraints").cloned().map(Box::new),
             warning: system("shell")
-                .and_then(|shell| warning(shell.get("options")?.get("signal")?))
+                .and_then(|shell| warning(shell.member("options")?.member("signal")?))
                 .map(Box::new),
             simulation: system("exec")
-                .and_then(|exec| exec.get("test"))
+                .and_then(|exec| exec.member("test"))
                 .and_then(|test| Some(serde_json::to_string(test).ok()?.into())),
         }
     }
@@ -518,8 +544,8 @@ impl Facts {
 /// The signal of the shell option `signal`, and how many seconds before the job's end it is sent.
 fn warning(option: &Value) -> Option<(Signal, f64)> {
     let option = option.as_object()?;
-    let signum = option.get("signum").map_or(Some(SIGUSR1), Value::as_i64)?;
-    let before = option.get("timeleft").map_or(Some(WARNING), Value::as_f64)?;
+    let signum = option.member("signum").map_or(Some(SIGUSR1), Value::as_i64)?;
+    let before = option.member("timeleft").map_or(Some(WARNING), Value::as_f64)?;
     let signal = Signal::from_number(signum)?.sendable().ok()?;
     (before >= 0.0).then_some((signal, before))
 }

@@ -3,6 +3,7 @@
 //! keep their own attributes there.
 
 use super::error::Place;
+use super::members::Members;
 use super::{Counts, JobspecError};
 use crate::job::Signal;
 use crate::resource::{Constraint, ConstraintError, ConstraintFault};
@@ -65,7 +66,7 @@ fn required<'v, const N: usize>(
     if let Some(missing) = keys.iter().find(|key| !object.contains_key(**key)) {
         return Err(at.error(format!("Missing key ({missing})")));
     }
-    Ok(keys.map(|key| object.get(key).unwrap_or(&Value::Null)))
+    Ok(keys.map(|key| object.member(key).unwrap_or(&Value::Null)))
 }
 
 const NO_CORE: &str = "a slot holds one core entry and at most one gpu entry";
@@ -131,12 +132,12 @@ fn check_slot<'v>(slot: &'v Value, at: &Place<'_>) -> Result<&'v str, JobspecErr
     if cores != 1 || gpus > 1 {
         return Err(at.refuse(NO_CORE));
     }
-    Ok(slot.get("label").and_then(Value::as_str).unwrap_or_default())
+    Ok(slot.member("label").and_then(Value::as_str).unwrap_or_default())
 }
 
 /// Version 1 allows numbers as counts only.
 fn check_vertex_count(vertex: &Value, at: &Place<'_>) -> Result<(), JobspecError> {
-    let got = match vertex.get("count") {
+    let got = match vertex.member("count") {
         Some(Value::String(_)) => "str",
         Some(Value::Object(_)) => "dict",
         _ => return Ok(()),
@@ -150,12 +151,12 @@ fn check_vertex(vertex: &Value, at: &Place<'_>) -> Result<(), JobspecError> {
     let Value::Object(vertex) = vertex else {
         return Err(at.error("resource must be a mapping"));
     };
-    let kind = match vertex.get("type") {
+    let kind = match vertex.member("type") {
         None => return Err(at.error("type is a required key for resources")),
         Some(Value::String(kind)) => kind.as_str(),
         Some(_) => return Err(at.error("type must be a string")),
     };
-    match vertex.get("count") {
+    match vertex.member("count") {
         None => return Err(at.error("count is a required key for resources")),
         Some(Value::Number(count)) if !count.is_f64() => {
             let count = count.as_i64().unwrap_or(i64::MAX);
@@ -173,7 +174,7 @@ fn check_vertex(vertex: &Value, at: &Place<'_>) -> Result<(), JobspecError> {
     if kind == "slot" && !vertex.contains_key("label") {
         return Err(at.error("slots must have labels"));
     }
-    match vertex.get("with") {
+    match vertex.member("with") {
         None => Ok(()),
         Some(Value::Array(with)) => {
             let at = at.key("with");
@@ -184,11 +185,11 @@ fn check_vertex(vertex: &Value, at: &Place<'_>) -> Result<(), JobspecError> {
 }
 
 fn check_vertex_members(vertex: &Map<String, Value>, at: &Place<'_>) -> Result<(), JobspecError> {
-    if vertex.get("exclusive").is_some_and(|value| !value.is_boolean()) {
+    if vertex.member("exclusive").is_some_and(|value| !value.is_boolean()) {
         return Err(at.error("exclusive must be a boolean"));
     }
     for key in ["id", "unit", "label"] {
-        if vertex.get(key).is_some_and(|value| !value.is_string()) {
+        if vertex.member(key).is_some_and(|value| !value.is_string()) {
             return Err(at.error(format!("{key} must be a string")));
         }
     }
@@ -196,11 +197,11 @@ fn check_vertex_members(vertex: &Map<String, Value>, at: &Place<'_>) -> Result<(
 }
 
 fn kind(vertex: &Value) -> &str {
-    vertex.get("type").and_then(Value::as_str).unwrap_or_default()
+    vertex.member("type").and_then(Value::as_str).unwrap_or_default()
 }
 
 fn children(vertex: &Value) -> &[Value] {
-    vertex.get("with").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    vertex.member("with").and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 /// Checks the `tasks` section against the label of the one slot, and returns the task.
@@ -259,7 +260,8 @@ fn check_total(
     counts: Counts,
     at: &Place<'_>,
 ) -> Result<(), JobspecError> {
-    let total = task.get("count").and_then(|count| count.get("total")).and_then(Value::as_u64);
+    let total =
+        task.member("count").and_then(|count| count.member("total")).and_then(Value::as_u64);
     match total {
         Some(total) if total < counts.nnodes => Err(at.index(0).refuse(format!(
             "count total must not be less than the number of nodes ({})",
@@ -270,18 +272,18 @@ fn check_total(
 }
 
 fn check_attributes(attributes: &Map<String, Value>, at: &Place<'_>) -> Result<(), JobspecError> {
-    if attributes.get("user").is_some_and(|user| !user.is_object()) {
+    if attributes.member("user").is_some_and(|user| !user.is_object()) {
         return Err(at.key("user").must("a mapping"));
     }
     let at = at.key("system");
-    let system = match attributes.get("system") {
+    let system = match attributes.member("system") {
         None => return Err(required_key(&at)),
         Some(Value::Object(system)) => system,
         Some(_) => return Err(at.must("a mapping")),
     };
     check_duration(system, &at)?;
     for key in ["queue", "cwd", "bank", "project"] {
-        if system.get(key).is_some_and(|value| !value.is_string()) {
+        if system.member(key).is_some_and(|value| !value.is_string()) {
             return Err(at.key(key).must("a string"));
         }
     }
@@ -291,10 +293,10 @@ fn check_attributes(attributes: &Map<String, Value>, at: &Place<'_>) -> Result<(
     check_member_types(system, "job", &at, "a string", Value::is_string)?;
     check_member_types(system, "files", &at, "anything", |_| true)?;
     check_shell(system, &at)?;
-    if let Some(dependencies) = system.get("dependencies") {
+    if let Some(dependencies) = system.member("dependencies") {
         check_dependencies(dependencies, &at.key("dependencies"))?;
     }
-    match system.get("constraints") {
+    match system.member("constraints") {
         Some(constraints) => check_constraint(constraints, &at.key("constraints")),
         None => Ok(()),
     }
@@ -302,7 +304,7 @@ fn check_attributes(attributes: &Map<String, Value>, at: &Place<'_>) -> Result<(
 
 fn check_duration(system: &Map<String, Value>, at: &Place<'_>) -> Result<(), JobspecError> {
     let at_duration = at.key("duration");
-    let duration = system.get("duration").ok_or_else(|| required_key(&at_duration))?;
+    let duration = system.member("duration").ok_or_else(|| required_key(&at_duration))?;
     let duration = duration.as_f64().ok_or_else(|| at_duration.must("a number"))?;
     if duration < 0.0 {
         return Err(at_duration.error("duration must not be negative"));
@@ -310,7 +312,7 @@ fn check_duration(system: &Map<String, Value>, at: &Place<'_>) -> Result<(), Job
     if !duration.is_finite() {
         return Err(at_duration.error("duration must be a normal, finite value"));
     }
-    match system.get("preemptible-after") {
+    match system.member("preemptible-after") {
         Some(after) if after.as_f64().is_none_or(|after| after < 0.0) => {
             Err(at.key("preemptible-after").must("a number >= 0"))
         }
@@ -327,7 +329,7 @@ fn check_member_types(
     good: impl Fn(&Value) -> bool,
 ) -> Result<(), JobspecError> {
     let at = at.key(key);
-    match system.get(key) {
+    match system.member(key) {
         None => Ok(()),
         Some(Value::Object(members)) => match members.iter().find(|(_, value)| !good(value)) {
             Some((name, _)) => Err(at.key(name).must(be)),
@@ -338,12 +340,12 @@ fn check_member_types(
 }
 
 fn check_shell(system: &Map<String, Value>, at: &Place<'_>) -> Result<(), JobspecError> {
-    let Some(shell) = system.get("shell") else {
+    let Some(shell) = system.member("shell") else {
         return Ok(());
     };
     let at = at.key("shell");
     match shell {
-        Value::Object(shell) => match shell.get("options") {
+        Value::Object(shell) => match shell.member("options") {
             None => Ok(()),
             Some(Value::Object(options)) => check_warning(options, &at.key("options")),
             Some(_) => Err(at.key("options").must("a mapping")),
@@ -355,7 +357,7 @@ fn check_shell(system: &Map<String, Value>, at: &Place<'_>) -> Result<(), Jobspe
 /// Checks the signal that warns a job of its end, since a signal that can't be sent would be noticed
 /// only at the end of the job.
 fn check_warning(options: &Map<String, Value>, at: &Place<'_>) -> Result<(), JobspecError> {
-    let signum = options.get("signal").and_then(|option| option.get("signum"));
+    let signum = options.member("signal").and_then(|option| option.member("signum"));
     let unknown = |number: i64| Signal::from_number(number).is_none_or(Signal::is_real_time);
     if signum.and_then(Value::as_i64).is_some_and(unknown) {
         return Err(at.key("signal").key("signum").must("a signal from 1 to 31"));

@@ -16,8 +16,8 @@ use serde_json::Value;
 
 use super::BenchError;
 use crate::daemon::resources::TestSize;
-use crate::daemon::{now, resources, store_ops, token};
-use crate::store::{Op, Store};
+use crate::daemon::{now, resources, store_ops};
+use crate::store::{Op, Store, request::unsigned};
 
 /// Changes that are committed together.
 pub(super) const GROUP: usize = 4096;
@@ -177,7 +177,7 @@ pub(super) fn request(request: Request) -> Input {
 
 /// The submission of a job.
 pub(super) fn submission(jobspec: Jobspec) -> Input {
-    let signed = token(&jobspec.value().to_string(), owner());
+    let signed = unsigned(owner().as_u32(), &jobspec.value().to_string());
     request(Request::Submit(Box::new(Submission { jobspec, signed, urgency: 16, flags: 0 })))
 }
 

@@ -5,18 +5,23 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jobtap_core::host::Registry;
+use serde_json::Value;
 
 use super::connection::Submissions;
 use super::cpu;
 use super::figures::Found;
 use super::offline::{GROUP, Offline};
 use super::process::{Manager, ManagerSetup};
-use super::{BenchError, CORES, jobspec, one_host};
+use super::{BenchError, CORES, cluster, jobspec};
 use crate::daemon::store_ops;
 use crate::store::{EmbeddedStore, Op, Store, coalesce};
 
 /// The time of simulated execution in seconds.
 const RUN_DURATION: f64 = 0.001;
+
+/// So many hosts that the manager is measured, and not how many jobs may run at a time: each job holds its core for
+/// its run and two commits.
+const HOSTS: u32 = 16;
 
 /// How many jobs' changes are made before the clock of the store runs.
 const TOGETHER: u64 = 1000;
@@ -24,10 +29,14 @@ const TOGETHER: u64 = 1000;
 /// Threads that take less than this share of the manager's time are listed together.
 const SMALL: f64 = 0.02;
 
+fn hosts() -> Value {
+    cluster(&format!("host[1-{HOSTS}]"))
+}
+
 /// Sends jobs through a fresh manager.
 pub(super) fn measure(jobs: u64) -> Result<Found, BenchError> {
     let mut found = Found::default();
-    let setup = ManagerSetup { config: one_host(), inactive: 0, pending: 0 };
+    let setup = ManagerSetup { config: hosts(), inactive: 0, pending: 0 };
     let manager = Manager::start(&setup)?;
     let mut client = manager.connect()?;
     let submissions = Submissions::simulated(RUN_DURATION)?;
@@ -87,7 +96,7 @@ struct StoreTime {
 fn store_alone(jobs: u64) -> Result<StoreTime, BenchError> {
     let directory = tempfile::tempdir()?;
     let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(&directory.path().join("store"))?);
-    let mut manager = Offline::new(one_host(), Registry::linked()?)?;
+    let mut manager = Offline::new(hosts(), Registry::linked()?)?;
     let mut time = StoreTime { elapsed: Duration::ZERO, cpu: Duration::ZERO };
     let mut waiting: Vec<Op> = Vec::new();
     let mut commit = |ops: Vec<Op>| {
@@ -103,7 +112,7 @@ fn store_alone(jobs: u64) -> Result<StoreTime, BenchError> {
         let effects = manager.submit(jobspec(RUN_DURATION, 1, number)?)?;
         effects.writes.into_iter().try_for_each(|write| store_ops(write, &mut waiting))?;
         if number.is_multiple_of(TOGETHER) || number == jobs {
-            let seconds = RUN_DURATION * (2 + TOGETHER / u64::from(CORES)) as f64;
+            let seconds = RUN_DURATION * (2 + TOGETHER / u64::from(CORES * HOSTS)) as f64;
             manager.pass(seconds, |effects| {
                 for write in effects.writes {
                     store_ops(write, &mut waiting)?;

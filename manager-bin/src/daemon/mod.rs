@@ -1,5 +1,5 @@
-//! The manager as a process: the engine on its thread, and around it the store, the executor, the timers
-//! and the socket.
+//! The manager as a process: the engine on its thread, and around it the store, the executor and the
+//! socket.
 //!
 //! | folder | what it does |
 //! |---|---|
@@ -42,7 +42,6 @@ pub use failure::Failure;
 pub use lifecycle::{Daemon, Options, StartError, statedir};
 pub use services::audit::AuditError;
 pub(crate) use services::audit::KEY as AUDIT_LOG;
-pub(crate) use services::ingest::wrap as token;
 pub(crate) use writes::push_ops as store_ops;
 
 use crate::store::SpaceCheck;

@@ -22,7 +22,7 @@ use crate::rpc::services::ingest::Submit;
 /// # Errors
 /// As the manager responds to the line.
 pub(crate) fn decode(line: &[u8], cred: Cred) -> Result<Submission, RpcError> {
-    let request = request_lines::decode(line).map_err(|refused| refused.error)?;
+    let request = request_lines::decode(line.to_vec()).map_err(|refused| refused.error)?;
     let request = Submit::decode(Submit::TOPIC, &request.payload)?;
     ingest::submission(request, cred, size::DEFAULT)
 }

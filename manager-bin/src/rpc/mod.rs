@@ -2,11 +2,13 @@
 //!
 //! A message is one JSON object on one line of a Unix stream socket (`message`). Topics and payloads are
 //! those of Flux; only the transport is our own. `services` is the table of all services with the types of
-//! their requests and responses, `service` says what a row has, and `payload` decodes requests.
+//! their requests and responses, `service` says what a row has, and `payload` decodes requests that were
+//! `received`.
 
 pub mod errno;
 pub mod message;
 pub mod payload;
+pub(crate) mod received;
 pub mod service;
 pub mod services;
 pub mod uri;

@@ -14,8 +14,8 @@ use super::{Op, Store, StoreError};
 pub struct Batch {
     /// The changes; empty for a response that only has to wait for the batches before it.
     pub ops: Vec<Op>,
-    /// Runs on the committing thread once the changes are durable. It should be short, since the next
-    /// group waits for it.
+    /// Runs once the changes are durable, on the thread that has committed them. It should be short, since
+    /// the next group waits for it.
     pub then: Box<dyn FnOnce() + Send>,
 }
 
@@ -28,13 +28,19 @@ pub struct Committer {
 }
 
 struct Shared {
+    store: Arc<dyn Store>,
     queue: Mutex<Queue>,
     wake: Condvar,
+    on_fatal: Mutex<Option<OnFatal>>,
 }
+
+type OnFatal = Box<dyn FnOnce(StoreError) + Send>;
 
 #[derive(Default)]
 struct Queue {
     pending: Vec<Batch>,
+    /// A group is being committed.
+    committing: bool,
     closing: bool,
     failed: bool,
 }
@@ -43,8 +49,8 @@ impl Committer {
     /// Starts the committing thread.
     ///
     /// After the first commit that fails no `then` runs any more, later batches are dropped, and
-    /// `on_fatal` is called once with the cause, on the committing thread. The same holds when a `then`
-    /// panics.
+    /// `on_fatal` is called once with the cause, on the thread that has committed. The same holds when a
+    /// `then` panics.
     ///
     /// # Errors
     /// Fails if the thread can't be started.
@@ -52,11 +58,14 @@ impl Committer {
         store: Arc<dyn Store>,
         on_fatal: impl FnOnce(StoreError) + Send + 'static,
     ) -> Result<Self, StoreError> {
-        let shared = Arc::new(Shared { queue: Mutex::default(), wake: Condvar::new() });
+        let on_fatal: OnFatal = Box::new(on_fatal);
+        let on_fatal = Mutex::new(Some(on_fatal));
+        let shared = Shared { store, queue: Mutex::default(), wake: Condvar::new(), on_fatal };
+        let shared = Arc::new(shared);
         let for_thread = Arc::clone(&shared);
         let thread = thread::Builder::new()
             .name("committer".to_owned())
-            .spawn(move || run(&for_thread, store.as_ref(), on_fatal))
+            .spawn(move || run(&for_thread))
             .map_err(|err| StoreError::Committer { detail: err.to_string() })?;
         Ok(Self { shared, thread: Some(thread) })
     }
@@ -74,6 +83,19 @@ impl Committer {
         queue.pending.push(batch);
         drop(queue);
         self.shared.wake.notify_one();
+    }
+
+    /// Commits a batch on the calling thread if no other one is pending or being committed, and queues it
+    /// otherwise. For a caller that has nothing else to do: it saves two switches between threads.
+    pub fn commit_or_submit(&self, batch: Batch) {
+        let mut queue = self.shared.queue();
+        if queue.failed || queue.committing || !queue.pending.is_empty() {
+            drop(queue);
+            return self.submit(batch);
+        }
+        queue.committing = true;
+        drop(queue);
+        self.shared.commit(vec![batch]);
     }
 
     /// Commits and acknowledges the pending batches, then ends the thread.
@@ -101,32 +123,48 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for pending batches and takes them; `None` when the committer is closed and none is left.
+    /// Waits for pending batches and takes them, to be committed; `None` when the committer has failed, or is
+    /// closed and none is left.
     fn next_group(&self) -> Option<Vec<Batch>> {
         let mut queue = self.queue();
-        while queue.pending.is_empty() {
-            if queue.closing {
+        while queue.pending.is_empty() || queue.committing {
+            if queue.failed || (queue.closing && !queue.committing) {
                 return None;
             }
             queue = self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
+        queue.committing = true;
         Some(mem::take(&mut queue.pending))
     }
 
-    fn fail(&self) -> Vec<Batch> {
+    /// Commits a group and acknowledges it.
+    fn commit(&self, group: Vec<Batch>) {
+        let committed = commit_group(self.store.as_ref(), group);
         let mut queue = self.queue();
+        queue.committing = false;
+        let Err(cause) = committed else {
+            let waits = !queue.pending.is_empty() || queue.closing;
+            drop(queue);
+            if waits {
+                self.wake.notify_one();
+            }
+            return;
+        };
         queue.failed = true;
-        mem::take(&mut queue.pending)
+        let dropped = mem::take(&mut queue.pending);
+        drop(queue);
+        self.wake.notify_one();
+        drop(dropped);
+        let on_fatal = self.on_fatal.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(on_fatal) = on_fatal {
+            on_fatal(cause);
+        }
     }
 }
 
-fn run(shared: &Shared, store: &dyn Store, on_fatal: impl FnOnce(StoreError)) {
+fn run(shared: &Shared) {
     while let Some(group) = shared.next_group() {
-        if let Err(cause) = commit_group(store, group) {
-            drop(shared.fail());
-            on_fatal(cause);
-            return;
-        }
+        shared.commit(group);
     }
 }
 
@@ -217,6 +255,57 @@ mod tests {
         fixture.finish();
         let expected: Vec<_> = (0..100).map(|number| (number, true)).collect();
         assert_eq!(seen.iter().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_batch_is_committed_by_its_thread_only_while_no_other_waits() {
+        let fixture = Fixture::new();
+        let (tell, threads) = mpsc::channel();
+        let batch = |number| {
+            let tell = tell.clone();
+            let then = Box::new(move || tell.send((number, thread::current().id())).unwrap());
+            Batch { ops: append(1, number), then }
+        };
+        let this = thread::current().id();
+        fixture.committer.commit_or_submit(batch(0));
+        assert_eq!(threads.try_recv(), Ok((0, this)));
+        let hold = fixture.store.block_commit();
+        fixture.committer.submit(batch(1));
+        hold.wait_for_commit();
+        fixture.committer.commit_or_submit(batch(2));
+        assert!(threads.try_recv().is_err());
+        hold.release();
+        for number in [1, 2] {
+            let (acknowledged, thread) = threads.recv().unwrap();
+            assert_eq!(acknowledged, number);
+            assert_ne!(thread, this);
+        }
+        // What is submitted while this thread commits waits for it.
+        let hold = fixture.store.block_commit();
+        thread::scope(|scope| {
+            let committer = &fixture.committer;
+            let first = batch(3);
+            let caller = scope.spawn(|| committer.commit_or_submit(first));
+            hold.wait_for_commit();
+            committer.submit(batch(4));
+            hold.release();
+            caller.join().unwrap();
+        });
+        let order = [threads.recv().unwrap().0, threads.recv().unwrap().0];
+        assert_eq!(order, [3, 4]);
+        fixture.finish();
+    }
+
+    #[test]
+    fn a_failed_commit_of_the_calling_thread_ends_all_commits() {
+        let fixture = Fixture::new();
+        fixture.store.fail_from_now();
+        let note = fixture.note.clone();
+        let then = Box::new(move || note.send(0).unwrap());
+        fixture.committer.commit_or_submit(Batch { ops: append(1, 0), then });
+        fixture.submit(1, append(1, 1));
+        let (_, done, fatal) = fixture.finish();
+        assert_eq!((done, fatal.len()), (Vec::new(), 1));
     }
 
     #[test]

@@ -27,7 +27,7 @@ use super::layout::{self, Effects, JobScan, Listing, LogEnds, Rows};
 use super::lock::{self, Lock};
 use super::rows::{self, Row};
 use super::space::{self, Space};
-use super::{Key, Memory, OnDamage, Op, Store, StoreError, StoreSettings, StoredJob};
+use super::{Key, Memory, OnDamage, Op, Store, StoreError, StoreSettings, StoredJob, request};
 use crate::open_files::OpenFiles;
 pub use fsck::{Damage, check};
 use keyspaces::{Backlog, Keyspaces};
@@ -35,7 +35,10 @@ pub use repair::{Repaired, repair};
 pub use tail::Cut;
 
 /// The version of the layout that this build writes.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
+/// The earlier version that this build reads and goes on with: all of it is part of the present one, which also
+/// has the short form of `J`, see [`request`].
+const EARLIER: u32 = 2;
 
 const MIB: u64 = 1024 * 1024;
 /// The most bytes of write-ahead logs, which a restart after a crash has to read.
@@ -102,7 +105,7 @@ impl EmbeddedStore {
         } else {
             (Engine::create(dir, memory)?, None)
         };
-        engine.check_format()?;
+        engine.adopt_format()?;
         let last = engine.last_commit()?;
         if let Some(acked) = acked
             && last < acked
@@ -184,9 +187,15 @@ impl Engine {
         Ok(Self { dir: dir.to_owned(), rows, db, memory })
     }
 
-    fn check_format(&self) -> Result<(), StoreError> {
+    /// Refuses a store of another format, and makes one of the earlier format one of this.
+    fn adopt_format(&self) -> Result<(), StoreError> {
         match self.row(rows::FORMAT)? {
             Some(found) if found == FORMAT.to_string().as_bytes() => Ok(()),
+            Some(found) if found == EARLIER.to_string().as_bytes() => {
+                let format = FORMAT.to_string().into_bytes();
+                let number = self.last_commit()?.saturating_add(1);
+                self.write(Effects::from([(rows::FORMAT.into(), Some(format))]), number)
+            }
             Some(found) => Err(StoreError::Format {
                 path: self.dir.clone(),
                 found: String::from_utf8_lossy(&found).into_owned(),
@@ -331,7 +340,8 @@ impl Store for EmbeddedStore {
     }
 
     fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
-        self.engine.row(&rows::of_value(key))
+        let stored = self.engine.row(&rows::of_value(key))?;
+        Ok(stored.map(|stored| request::shown(key.name(), stored)))
     }
 
     fn read_log(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {

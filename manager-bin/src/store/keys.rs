@@ -30,7 +30,7 @@ pub struct Key {
 }
 
 /// The names that most keys of jobs have, which are not allocated.
-const FREQUENT: [&str; 5] = [Key::EVENTLOG, "guest.exec.eventlog", Key::J, Key::JOBSPEC, Key::R];
+const FREQUENT: [&str; 5] = [Key::EVENTLOG, Key::EXEC_EVENTLOG, Key::J, Key::JOBSPEC, Key::R];
 
 /// The reason why a text is not a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -57,6 +57,8 @@ impl Key {
     pub const JOBSPEC: &'static str = "jobspec";
     /// Name of the main eventlog below a job.
     pub const EVENTLOG: &'static str = "eventlog";
+    /// Name of the execution's eventlog below a job.
+    pub const EXEC_EVENTLOG: &'static str = "guest.exec.eventlog";
     /// Name of the resource set below a job.
     pub const R: &'static str = "R";
 

@@ -2,13 +2,12 @@
 //! by all stores that are such a map, so that they behave alike.
 
 use std::collections::BTreeMap;
-use std::collections::hash_map::Entry;
 use std::ops::{Bound, ControlFlow};
 
 use rustc_hash::FxHashMap;
 
 use super::rows::{self, Row};
-use super::{Key, KeyError, Op, StoreError, StoredEntry, StoredJob};
+use super::{Key, KeyError, Op, StoreError, StoredEntry, StoredJob, request};
 
 /// The changes of a commit by row: the value to set, or `None` to remove the row.
 pub(super) type Effects = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
@@ -21,12 +20,14 @@ pub(super) trait Rows {
     fn contains(&self, name: &[u8]) -> Result<bool, StoreError>;
 }
 
-/// Caches the last sequence number of recent logs, so that an append can skip the existence check, whose
-/// cost grows with the number of tables. Logs that existed when the store was opened are not in the cache.
+/// Caches the last sequence number of the eventlogs of recent jobs, so that an append can skip the existence
+/// check, whose cost grows with the number of tables. Logs that existed when the store was opened are not in the
+/// cache.
 #[derive(Default)]
 pub(super) struct LogEnds {
-    /// The last sequence number of each log.
-    logs: FxHashMap<Key, u64>,
+    /// The number of the next record of each of [`CACHED`], or [`UNKNOWN`]. In 32 bits, since a job may be here for
+    /// days beside a hundred thousand others.
+    jobs: FxHashMap<u64, [u32; CACHED.len()]>,
     /// The highest id of a job that has a record.
     newest: Option<u64>,
     /// The highest job id whose logs may be missing from the cache; `None` if the cache has the logs of
@@ -34,47 +35,67 @@ pub(super) struct LogEnds {
     evicted: Option<u64>,
 }
 
-/// The most logs in the cache. Rarely are more logs written to at the same time.
-const CACHED_LOGS: usize = 1 << 15;
+/// The logs in the cache.
+const CACHED: [&str; 2] = [Key::EVENTLOG, Key::EXEC_EVENTLOG];
+
+/// In place of a number: records of this log are looked up. Higher than any number that a log reaches.
+const UNKNOWN: u32 = u32::MAX;
+
+/// The most jobs in the cache, of which most are pending.
+const CACHED_JOBS: usize = 1 << 17;
 
 impl LogEnds {
     /// The cache for a store in which no job has a higher id than `newest`.
     pub(super) fn after(newest: Option<u64>) -> Self {
-        Self { logs: FxHashMap::default(), newest, evicted: newest }
+        Self { jobs: FxHashMap::default(), newest, evicted: newest }
     }
 
     /// Whether a record is known to follow all records of its log.
     fn is_new(&self, key: &Key, seq: u64) -> bool {
-        match self.logs.get(key) {
-            Some(last) => *last < seq,
-            None => self.covers(key),
+        let Some((id, log)) = cached(key) else { return false };
+        match self.jobs.get(&id).and_then(|logs| logs.get(log)) {
+            Some(next) => *next != UNKNOWN && u64::from(*next) <= seq,
+            None => self.covers(id),
         }
     }
 
-    /// Whether the log of `key` would be in the cache if it existed.
-    fn covers(&self, key: &Key) -> bool {
-        key.job_id().is_some_and(|id| self.evicted.is_none_or(|evicted| evicted < id))
+    /// Whether the logs of a job would be in the cache if they existed.
+    fn covers(&self, id: u64) -> bool {
+        self.evicted.is_none_or(|evicted| evicted < id)
     }
 
     /// Records that a record was added to a log.
     fn note(&mut self, key: &Key, seq: u64) {
-        if self.logs.len() >= CACHED_LOGS {
-            self.logs.clear();
+        let Some((id, log)) = cached(key) else { return };
+        if self.jobs.len() >= CACHED_JOBS {
+            self.jobs.clear();
             self.evicted = self.newest;
         }
-        self.newest = self.newest.max(key.job_id());
-        // A log that is not covered may have higher records than this one, so it is not cached.
-        let begins = seq == 0 || self.covers(key);
-        match self.logs.entry(key.clone()) {
-            Entry::Occupied(mut last) => {
-                last.insert(seq.max(*last.get()));
-            }
-            Entry::Vacant(entry) if begins => {
-                entry.insert(seq);
-            }
-            Entry::Vacant(_) => {}
+        self.newest = self.newest.max(Some(id));
+        let covered = self.covers(id);
+        // A log that is not covered may have higher records than this one, unless this one is its first.
+        if !covered && seq != 0 && !self.jobs.contains_key(&id) {
+            return;
         }
+        let logs = self.jobs.entry(id).or_insert([if covered { 0 } else { UNKNOWN }; CACHED.len()]);
+        let Some(end) = logs.get_mut(log) else { return };
+        let next = u32::try_from(seq).map_or(UNKNOWN, |seq| seq.saturating_add(1));
+        *end = match (*end, seq) {
+            (UNKNOWN, 0) => next,
+            (end, _) => end.max(next),
+        };
     }
+
+    /// Records that all logs of a job were removed.
+    fn removed(&mut self, id: u64) {
+        self.jobs.remove(&id);
+    }
+}
+
+/// The job of a log that may be in the cache, and which of its logs it is.
+fn cached(key: &Key) -> Option<(u64, usize)> {
+    let log = CACHED.iter().position(|name| *name == key.name())?;
+    Some((key.job_id()?, log))
 }
 
 /// Computes the changes that `ops`, one after the other, make to the rows. Each row is in the result once,
@@ -96,7 +117,10 @@ pub(super) fn resolve(
                 effects.insert(rows::of_value(&key), None);
                 remove_all(stored, &mut effects, &rows::of_log(&key))?;
             }
-            Op::RemoveJob(id) => remove_all(stored, &mut effects, &rows::of_job(id))?,
+            Op::RemoveJob(id) => {
+                remove_all(stored, &mut effects, &rows::of_job(id))?;
+                ends.removed(id);
+            }
         }
     }
     Ok(effects)
@@ -201,7 +225,7 @@ fn add_row(job: &mut StoredJob, row: Row<'_>, value: &[u8]) {
         }
         _ => job.entries.push(StoredEntry {
             name: row.name.to_owned(),
-            value: value.to_vec(),
+            value: request::shown(row.name, value.to_vec()),
             next_seq,
         }),
     }
@@ -300,16 +324,36 @@ mod tests {
     }
 
     #[test]
+    fn the_logs_of_a_job_have_numbers_of_their_own() {
+        let mut ends = LogEnds::after(None);
+        let exec = |seq| {
+            let key = Key::guest(1, "exec.eventlog").unwrap();
+            vec![Op::Append { key, seq, value: b"x\n".to_vec() }]
+        };
+        resolve(&Everything, &mut ends, vec![append_op(1, 5, "x\n")]).unwrap();
+        resolve(&Everything, &mut ends, exec(0)).unwrap();
+        assert!(resolve(&Everything, &mut ends, exec(0)).is_err());
+        resolve(&Everything, &mut ends, vec![append_op(1, 6, "x\n")]).unwrap();
+        // Too high for the cache.
+        resolve(&Nothing, &mut ends, exec(u64::from(u32::MAX))).unwrap();
+        assert!(resolve(&Everything, &mut ends, exec(u64::MAX)).is_err());
+        // Others are not in the cache.
+        let key = Key::guest(1, "other.eventlog").unwrap();
+        let other = vec![Op::Append { key, seq: 9, value: b"x\n".to_vec() }];
+        assert!(resolve(&Everything, &mut ends, other).is_err());
+    }
+
+    #[test]
     fn an_evicted_log_is_looked_up() {
         let mut ends = LogEnds::after(None);
-        for id in 0..=CACHED_LOGS as u64 {
+        for id in 0..=CACHED_JOBS as u64 {
             resolve(&Nothing, &mut ends, vec![append_op(id, 0, "x\n")]).unwrap();
         }
-        for id in [0, CACHED_LOGS as u64] {
+        for id in [0, CACHED_JOBS as u64] {
             assert!(resolve(&Everything, &mut ends, vec![append_op(id, 0, "x\n")]).is_err());
         }
         assert!(resolve(&Everything, &mut ends, vec![append_op(0, 1, "x\n")]).is_err());
-        let newest = CACHED_LOGS as u64 + 1;
+        let newest = CACHED_JOBS as u64 + 1;
         resolve(&Everything, &mut ends, vec![append_op(newest, 0, "x\n")]).unwrap();
     }
 

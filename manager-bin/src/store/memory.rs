@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, mpsc};
 
 use super::layout::{self, JobScan, Listing, LogEnds, Rows};
-use super::{Key, Op, Space, Store, StoreError, StoredJob, rows};
+use super::{Key, Op, Space, Store, StoreError, StoredJob, request, rows};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -108,7 +108,8 @@ impl Store for MemoryStore {
 
     fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
         let map = self.rows.lock().unwrap();
-        Ok(map.get(&rows::of_value(key)).cloned())
+        let stored = map.get(&rows::of_value(key)).cloned();
+        Ok(stored.map(|stored| request::shown(key.name(), stored)))
     }
 
     fn read_log(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {

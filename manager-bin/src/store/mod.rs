@@ -14,6 +14,7 @@ mod layout;
 mod lock;
 #[cfg(test)]
 pub(crate) mod memory;
+pub(crate) mod request;
 mod rows;
 mod settings;
 mod space;

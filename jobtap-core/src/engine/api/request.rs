@@ -177,7 +177,7 @@ pub enum Request {
 pub struct Submission {
     /// The jobspec, environment included.
     pub jobspec: Jobspec,
-    /// The signed request as it was received, stored as `J` (RFC 16).
+    /// The signed request as it was received, or another text of which the store makes it; stored as `J` (RFC 16).
     pub signed: String,
     /// 0..31, checked by the engine.
     pub urgency: i64,

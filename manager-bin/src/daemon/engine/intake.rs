@@ -4,14 +4,17 @@
 //! users, then over the connections of each user. So a client that sends thousands of requests delays
 //! another one by one request, not by thousands, and a user with many connections has no more turns
 //! than a user with one. Messages of the manager itself, such as the ends of jobs, have every second turn,
-//! however many clients there are.
+//! however many clients there are. A timer that is due is such a message.
 
 use std::collections::VecDeque;
 use std::hash::Hash;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use jobtap_core::job::Uid;
+use jobtap_core::engine::TimerId;
+use jobtap_core::job::{Timestamp, Uid};
 use rustc_hash::FxHashMap;
+
+use super::timers::Timers;
 
 /// The queue that a message is put on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +38,7 @@ pub(in crate::daemon) struct Intake<T> {
 
 struct Waiting<T> {
     own: VecDeque<T>,
+    timers: Timers,
     clients: RoundRobin<Uid, RoundRobin<u64, VecDeque<T>>>,
     /// Whether it is the turn of the manager's own queue.
     own_next: bool,
@@ -47,6 +51,7 @@ impl<T> Default for Intake<T> {
     fn default() -> Self {
         let waiting = Waiting {
             own: VecDeque::new(),
+            timers: Timers::default(),
             clients: RoundRobin::default(),
             own_next: true,
             asleep: false,
@@ -75,21 +80,43 @@ impl<T> Intake<T> {
         true
     }
 
-    /// Takes the next message, and waits until there is one.
-    pub(in crate::daemon) fn take(&self) -> T {
+    /// Puts a timer at the end of the manager's own queue at this time, or soon if the time is past.
+    pub(in crate::daemon) fn set_timer(&self, id: TimerId, at: Timestamp) {
+        let mut waiting = self.lock();
+        // The engine's thread sleeps until the first timer: only an earlier one has to wake it.
+        if !waiting.closed && waiting.timers.set(id, at) && std::mem::take(&mut waiting.asleep) {
+            self.arrived.notify_one();
+        }
+    }
+
+    /// Takes the next message, and waits until there is one. `of_timer` makes the message of a timer.
+    pub(in crate::daemon) fn take(
+        &self,
+        now: impl Fn() -> Timestamp,
+        of_timer: impl Fn(TimerId) -> T,
+    ) -> T {
         let mut waiting = self.lock();
         loop {
+            waiting.move_due_timers(&now, &of_timer);
             if let Some(what) = waiting.next() {
                 return what;
             }
             waiting.asleep = true;
-            waiting = self.arrived.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+            let sleep = waiting.timers.sleep(now());
+            let woken = self.arrived.wait_timeout(waiting, sleep);
+            waiting = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
     /// Takes the next message, if there is one.
     pub(in crate::daemon) fn try_take(&self) -> Option<T> {
         self.lock().next()
+    }
+
+    /// Whether no message waits.
+    pub(in crate::daemon) fn is_empty(&self) -> bool {
+        let waiting = self.lock();
+        waiting.own.is_empty() && waiting.clients.is_empty()
     }
 
     /// Drops the messages of a connection that has ended, since no response can be sent there.
@@ -106,6 +133,7 @@ impl<T> Intake<T> {
     pub(in crate::daemon) fn close(&self) {
         let mut waiting = self.lock();
         waiting.closed = true;
+        waiting.timers = Timers::default();
         let dropped = (std::mem::take(&mut waiting.own), std::mem::take(&mut waiting.clients));
         drop(waiting);
         drop(dropped);
@@ -117,6 +145,16 @@ impl<T> Intake<T> {
 }
 
 impl<T> Waiting<T> {
+    fn move_due_timers(&mut self, now: impl Fn() -> Timestamp, of_timer: impl Fn(TimerId) -> T) {
+        if self.timers.is_empty() {
+            return;
+        }
+        let now = now();
+        while let Some(id) = self.timers.due(now) {
+            self.own.push_back(of_timer(id));
+        }
+    }
+
     fn next(&mut self) -> Option<T> {
         let own = if self.own_next { self.own.pop_front() } else { None };
         self.own_next = own.is_none();
@@ -243,11 +281,43 @@ mod tests {
         assert!(intake.lock().clients.queues.is_empty() && intake.lock().clients.ring.is_empty());
     }
 
+    fn named(TimerId(id): TimerId) -> &'static str {
+        ["timer 0", "timer 1", "timer 2"].get(id as usize).copied().unwrap_or_default()
+    }
+
+    #[test]
+    fn timers_that_are_due_are_messages_of_the_manager() {
+        let intake = Intake::<&'static str>::default();
+        let at = Timestamp::from_secs;
+        intake.put(client(1, 1), "work");
+        intake.set_timer(TimerId(2), at(2.0));
+        intake.set_timer(TimerId(1), at(1.0));
+        intake.set_timer(TimerId(0), at(9.0));
+        assert_eq!(intake.take(|| at(2.0), named), "timer 1");
+        assert_eq!(all(&intake), ["work", "timer 2"]);
+        assert_eq!(intake.take(|| at(9.0), named), "timer 0");
+    }
+
+    #[test]
+    fn a_timer_wakes_the_engine_when_it_is_due() {
+        let intake = Intake::<&'static str>::default();
+        std::thread::scope(|scope| {
+            let taken = scope.spawn(|| intake.take(crate::clock::now, named));
+            while !intake.lock().asleep && !taken.is_finished() {
+                std::thread::yield_now();
+            }
+            let now = crate::clock::now();
+            intake.set_timer(TimerId(2), now + 1e6);
+            intake.set_timer(TimerId(1), now + 0.001);
+            assert_eq!(taken.join().ok(), Some("timer 1"));
+        });
+    }
+
     #[test]
     fn a_message_wakes_the_engine_and_a_closed_intake_takes_none() {
         let intake = Intake::default();
         std::thread::scope(|scope| {
-            let taken = scope.spawn(|| intake.take());
+            let taken = scope.spawn(|| intake.take(crate::clock::now, named));
             while !intake.lock().asleep && !taken.is_finished() {
                 std::thread::yield_now();
             }

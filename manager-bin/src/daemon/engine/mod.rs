@@ -7,20 +7,23 @@
 pub(super) mod intake;
 pub(super) mod pulse;
 pub(super) mod replies;
-pub(super) mod timers;
+mod timers;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use jobtap_core::engine::{Cred, Effect, Effects, Engine, Input, Request, RequestError, Write};
+use jobtap_core::engine::{
+    Cred, Effect, Effects, Engine, Input, Request, RequestError, TimerId, Write,
+};
 use jobtap_core::host::{RemoteCall, RemoteSink, panic_text};
+use jobtap_core::job::Timestamp;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
 use self::intake::{Intake, Source};
 use self::pulse::Pulse;
-use self::replies::{Replies, Reply, ReplyStream, shutting_down};
+use self::replies::{Replies, Reply, ReplyStream, Respond, shutting_down};
 use super::failure::Failure;
 use super::log::Log;
 use crate::rpc::{RpcError, RpcResult};
@@ -93,9 +96,11 @@ impl EngineHandle {
         Self { source, ..self.clone() }
     }
 
-    /// Drops the requests of a client that has left, as far as the engine has not begun them.
+    /// Drops the requests of a client that has left, as far as the engine has not begun them, and the responses
+    /// to the others.
     pub(super) fn leave(&self) {
         self.messages.drop_messages_of(self.source);
+        self.replies.forget(self.source);
     }
 
     /// Sends a request. The response comes when the events of the request are durable.
@@ -105,6 +110,15 @@ impl EngineHandle {
             self.replies.remove(reply.to);
         }
         reply
+    }
+
+    /// Sends a request whose response is given to `respond` when the events of the request are durable, unless
+    /// the client has left by then.
+    pub(super) fn request_then(&self, cred: Cred, request: Request, respond: Respond) {
+        let reply = self.replies.direct(self.source, respond);
+        if !self.input(Input::Request { reply, cred, request }) {
+            self.replies.refuse(reply);
+        }
     }
 
     /// Sends a request that may have many responses.
@@ -150,6 +164,11 @@ impl EngineHandle {
         self.messages.put(self.source, Message::Input(input))
     }
 
+    /// Sends the timer to the engine at this time, or soon if the time is past.
+    pub(super) fn set_timer(&self, id: TimerId, at: Timestamp) {
+        self.messages.set_timer(id, at);
+    }
+
     /// Ends the thread after the messages that the manager's own parts have sent before.
     pub(super) fn stop(&self) {
         self.messages.put(self.source, Message::Stop);
@@ -190,23 +209,24 @@ pub(super) struct ThreadContext<'a> {
     pub pulse: &'a Pulse,
 }
 
-/// Runs the engine until it is stopped; `turns` commits each turn. A panic is reported as a failure.
+/// Runs the engine until it is stopped; `turns` commits each turn, and is told whether the engine has nothing else
+/// to do: the turn had one message, and no other one waits. A panic is reported as a failure.
 pub(super) fn run(
     mut engine: Engine,
     messages: &Messages,
     context: &ThreadContext<'_>,
-    mut turns: impl FnMut(Turn),
+    mut turns: impl FnMut(Turn, bool),
 ) {
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         loop {
-            let first = messages.take();
-            let (turn, stop) = one_turn(&mut engine, first, messages, context);
+            let first = messages.take(crate::clock::now, |id| Message::Input(Input::Timer(id)));
+            let (turn, end) = one_turn(&mut engine, first, messages, context);
             context.pulse.rests();
-            turns(turn);
-            if stop {
+            turns(turn, end == TurnEnd::Single && messages.is_empty());
+            if end == TurnEnd::Stop {
                 let mut last = Turn::default();
                 last.add(engine.finish(crate::clock::now()), context.log);
-                turns(last);
+                turns(last, false);
                 return;
             }
         }
@@ -218,12 +238,23 @@ pub(super) fn run(
     }
 }
 
+/// How a turn ended.
+#[derive(PartialEq)]
+enum TurnEnd {
+    /// After its only message.
+    Single,
+    /// After several.
+    Several,
+    /// With the last message of all.
+    Stop,
+}
+
 fn one_turn(
     engine: &mut Engine,
     first: Message,
     messages: &Messages,
     context: &ThreadContext<'_>,
-) -> (Turn, bool) {
+) -> (Turn, TurnEnd) {
     let begun = Instant::now();
     let mut turn = Turn::default();
     let mut next = Some(first);
@@ -246,7 +277,7 @@ fn one_turn(
             }
             Message::Stop => {
                 turn.add(engine.take_effects(), context.log);
-                return (turn, true);
+                return (turn, TurnEnd::Stop);
             }
         }
         taken += 1;
@@ -254,7 +285,7 @@ fn one_turn(
         next = if more { messages.try_take() } else { None };
     }
     turn.add(engine.take_effects(), context.log);
-    (turn, false)
+    (turn, if taken == 1 { TurnEnd::Single } else { TurnEnd::Several })
 }
 
 impl Turn {

@@ -10,6 +10,7 @@ use rustc_hash::FxHashMap;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
+use super::intake::Source;
 use super::refusal;
 use crate::rpc::errno::{EAGAIN, ENODATA, EOVERFLOW};
 use crate::rpc::{RpcError, RpcResult};
@@ -25,6 +26,17 @@ const WAITING_BYTES: usize = 4 << 20;
 pub(in crate::daemon) struct Replies {
     next: AtomicU64,
     waiting: Mutex<FxHashMap<ReplyTo, Waiting>>,
+    /// Requests whose responses go to their connections without a task that waits for them.
+    direct: Mutex<FxHashMap<ReplyTo, Direct>>,
+}
+
+/// Takes the one response to a request. Called on the committing thread, so it must not wait.
+pub(in crate::daemon) type Respond = Box<dyn FnOnce(RpcResult) + Send>;
+
+/// A request of a connection.
+struct Direct {
+    connection: Source,
+    respond: Respond,
 }
 
 enum Waiting {
@@ -43,6 +55,31 @@ impl Replies {
     pub(in crate::daemon) fn one(self: &Arc<Self>) -> Reply {
         let (sender, response) = oneshot::channel();
         Reply { to: self.insert(Waiting::One(sender)), response, replies: Arc::clone(self) }
+    }
+
+    /// Has the one response given to `respond`, unless the connection [ends](Self::forget) before.
+    pub(in crate::daemon) fn direct(&self, connection: Source, respond: Respond) -> ReplyTo {
+        let to = ReplyTo(self.next.fetch_add(1, Ordering::Relaxed));
+        lock(&self.direct).insert(to, Direct { connection, respond });
+        to
+    }
+
+    /// Fails a direct request, since the engine has ended.
+    pub(in crate::daemon) fn refuse(&self, to: ReplyTo) {
+        let direct = lock(&self.direct).remove(&to);
+        if let Some(direct) = direct {
+            (direct.respond)(Err(shutting_down()));
+        }
+    }
+
+    /// Drops the direct requests of a connection that has ended.
+    pub(in crate::daemon) fn forget(&self, connection: Source) {
+        let mut direct = lock(&self.direct);
+        let dropped = direct.extract_if(|_, request| request.connection == connection);
+        let dropped: Vec<_> = dropped.collect();
+        // Outside of the lock, since `respond` may own anything.
+        drop(direct);
+        drop(dropped);
     }
 
     /// Waits for any number of responses. Dropping the [`ReplyStream`] ends that, and calls `abandoned` if
@@ -87,6 +124,11 @@ impl Replies {
     /// Sends the last or only response, if the request still waits for it.
     pub(in crate::daemon) fn finish(&self, to: ReplyTo, result: Result<Value, RequestError>) {
         let result = result.map_err(refusal);
+        // In a statement of its own, so that the lock is released before the response is given.
+        let direct = lock(&self.direct).remove(&to);
+        if let Some(direct) = direct {
+            return (direct.respond)(result);
+        }
         match self.lock().remove(&to) {
             Some(Waiting::One(sender)) => drop(sender.send(result)),
             Some(Waiting::Many(sender, _)) => drop(sender.try_send(Step::Last(result))),
@@ -97,11 +139,17 @@ impl Replies {
     /// Fails all requests that wait, since the engine has ended.
     pub(in crate::daemon) fn close(&self) {
         self.lock().clear();
+        let direct = std::mem::take(&mut *lock(&self.direct));
+        direct.into_values().for_each(|direct| (direct.respond)(Err(shutting_down())));
     }
 
     fn lock(&self) -> MutexGuard<'_, FxHashMap<ReplyTo, Waiting>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.waiting)
     }
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The one response to a request. Dropping it removes the request.
@@ -188,6 +236,7 @@ fn too_slow() -> RpcError {
 
 #[cfg(test)]
 mod tests {
+    use jobtap_core::job::Uid;
     use serde_json::json;
 
     use super::*;
@@ -238,6 +287,26 @@ mod tests {
         assert_eq!(drain(&mut answers), [Err(shutting_down())]);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         assert!(runtime.block_on(one).is_err());
+    }
+
+    #[test]
+    fn a_direct_response_goes_to_its_connection_while_that_lasts() {
+        let replies = Arc::<Replies>::default();
+        let (sender, responses) = std::sync::mpsc::channel();
+        let client = |connection| Source::Client { user: Uid::new(1), connection };
+        let [first, gone, last] = [1, 2, 1].map(|connection| {
+            let sender = sender.clone();
+            let respond = Box::new(move |result| drop(sender.send((connection, result))));
+            replies.direct(client(connection), respond)
+        });
+        replies.forget(client(2));
+        for (to, number) in [(gone, 0), (first, 7), (first, 8)] {
+            replies.finish(to, Ok(json!(number)));
+        }
+        replies.close();
+        replies.finish(last, Ok(json!(9)));
+        let all: Vec<_> = responses.try_iter().collect();
+        assert_eq!(all, [(1, Ok(json!(7))), (1, Err(shutting_down()))]);
     }
 
     #[test]

@@ -17,7 +17,6 @@ use crate::daemon::blocking::BlockingThreads;
 use crate::daemon::config::current::{Configuration, warn_of_strangers};
 use crate::daemon::config::settings::Settings;
 use crate::daemon::engine::pulse::Pulse;
-use crate::daemon::engine::timers::Timers;
 use crate::daemon::engine::{self, EngineHandle, Messages, ThreadContext, Turn};
 use crate::daemon::execution::host_limits::HostLimits;
 use crate::daemon::execution::task_processes::TaskProcesses;
@@ -82,7 +81,6 @@ pub(super) fn start_threads(
         journal: Arc::clone(&journal),
         records: records.clone(),
         execution: execution.clone(),
-        timers: Timers::start(engine.clone())?,
         plugins: plugin_runtime.plugins,
         processes: plugin_runtime.processes,
         blocking: BlockingThreads::of_this_host(),
@@ -226,8 +224,8 @@ impl Boot {
             Err(error) => return drop(ready.send(Err(error.into()))),
         };
         let effector = Arc::new(effector);
-        let turns = |turn| writes::submit(&committer, &effector, turn);
-        turns(first);
+        let turns = |turn, idle| writes::submit(&committer, &effector, turn, idle);
+        turns(first, false);
         // Behind the first turn, whose effects start the restored jobs again: jobs that the executor has and
         // that were not started by then are strays.
         let settle = Arc::clone(&effector);

@@ -17,7 +17,6 @@ use std::time::{Duration, Instant};
 
 use jobtap_core::engine::{Cred, Level};
 use jobtap_core::job::Uid;
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::io::Interest;
 use tokio::net::unix::OwnedReadHalf;
@@ -30,8 +29,9 @@ use self::request_lines::{Refused, Request, RequestLine, RequestLines};
 use self::responses::{Held, Outbox, Responder, outbox};
 use self::shares::{Charge, Seat, Shares};
 use super::Parts;
-use super::engine::EngineHandle;
 use super::engine::intake::Source;
+use super::engine::{EngineHandle, answered};
+use super::services::audit::Change;
 use super::services::job_info::watch::{self, Sink};
 use super::services::{self, Context, PendingResponse};
 use crate::open_files::OpenFiles;
@@ -176,14 +176,15 @@ impl Connection {
                 take(&self.window).await
             });
             let Some(place) = place.await else { return End::Left };
-            let RequestLine { request, mut charge } = match lines.next(self.seat.share()).await {
+            let RequestLine { mut request, mut charge } = match lines.next(self.seat.share()).await
+            {
                 Some(Ok(frame)) => frame,
                 Some(Err(refused)) => return End::Refused(refused),
                 None => return End::Left,
             };
             let mut held = Held(Vec::from_iter(place));
             if request.topic == HELLO {
-                let result = self.hello(&request.payload);
+                let result = self.hello(request.payload.text());
                 Responder::new(request.id, outbox.clone(), held).last(result).await;
                 continue;
             }
@@ -191,8 +192,19 @@ impl Connection {
             if !self.cred.owner && unless_left(lines.source(), self.await_guest()).await.is_none() {
                 return End::Left;
             }
-            let Request { id, topic, payload, stream } = request;
-            let admitted = services::admit(&self.parts, self.cred, &topic, &payload);
+            let mut admitted =
+                services::admit(&self.parts, self.cred, &request.topic, &request.payload);
+            if admitted.is_err()
+                && let Some(reread) = request.reread()
+            {
+                request = match reread {
+                    Ok(request) => request,
+                    Err(refused) => return End::Refused(refused),
+                };
+                admitted =
+                    services::admit(&self.parts, self.cred, &request.topic, &request.payload);
+            }
+            let Request { id, stream, .. } = request;
             let request = match admitted {
                 Ok(request) => request,
                 Err(error) => {
@@ -218,11 +230,13 @@ impl Connection {
                 None => return End::Left,
             };
             let responder = Responder::new(id, outbox.clone(), held);
-            let work = match refused {
-                Some(error) => Box::pin(async move { responder.last(Err(error)).await }),
+            let work: Option<Work> = match refused {
+                Some(error) => Some(Box::pin(async move { responder.last(Err(error)).await })),
                 None => self.take_in(request, stream, responder, charge),
             };
-            self.running.spawn(work);
+            if let Some(work) = work {
+                self.running.spawn(work);
+            }
         }
     }
 
@@ -255,30 +269,42 @@ impl Connection {
     }
 
     /// Hands a request to its handler. This happens here, not in the task of the request, so that requests
-    /// reach the engine in the order in which the client sent them.
+    /// reach the engine in the order in which the client sent them. A request to the engine with a short response
+    /// needs no task.
     fn take_in(
         &self,
         mut request: services::Admitted,
         streaming: bool,
         responder: Responder,
         charge: Charge,
-    ) -> Work {
-        let (cred, parts) = (self.cred, Arc::clone(&self.parts));
+    ) -> Option<Work> {
+        let cred = self.cred;
         let context = Context { parts: &self.parts, engine: &self.engine, cred, streaming };
-        let change = request.change.take();
+        let (change, responses) = (request.change.take(), request.responses);
         let handled = request.handle(&context);
+        let recorded =
+            matches!(handled, Err(_) | Ok(PendingResponse::Request(_) | PendingResponse::One(_)));
         // Only a single response is recorded: a row that is audited has no stream.
-        debug_assert!(change.is_none() || matches!(handled, Err(_) | Ok(PendingResponse::One(_))));
-        match handled {
+        debug_assert!(change.is_none() || recorded);
+        let parts = Arc::clone(&self.parts);
+        let record = Record { parts: Arc::clone(&parts), cred, change };
+        Some(match handled {
             Err(error) => Box::pin(async move { responder.last(Err(error)).await }),
-            Ok(PendingResponse::One(response)) => Box::pin(async move {
-                let result = response.await;
-                drop(charge);
-                if let Some(change) = change {
-                    parts.audit.record(cred, change, &result).await;
-                }
-                responder.last(result).await;
-            }),
+            Ok(PendingResponse::Request(request))
+                if record.change.is_none() && responses == service::Responses::Short =>
+            {
+                let respond = move |result| {
+                    drop(charge);
+                    responder.short(result);
+                };
+                self.engine.request_then(cred, request, Box::new(respond));
+                return None;
+            }
+            Ok(PendingResponse::Request(request)) => {
+                let response = answered(self.engine.request(cred, request));
+                Box::pin(record.of(response, charge, responder))
+            }
+            Ok(PendingResponse::One(response)) => Box::pin(record.of(response, charge, responder)),
             Ok(PendingResponse::Jobs(listing)) => Box::pin(async move {
                 match listing.await {
                     Ok(listing) => responder.listing(listing),
@@ -292,13 +318,13 @@ impl Connection {
                     watch::serve(&parts.records, &parts.hub, cred, &request, &responder).await;
                 responder.last(Err(end)).await;
             }),
-        }
+        })
     }
 
     /// Answers `hello`, in which the owner may ask to be treated as another user.
-    fn hello(&mut self, payload: &RawValue) -> RpcResult {
+    fn hello(&mut self, payload: &str) -> RpcResult {
         let mut cred = self.cred;
-        let payload = serde_json::from_str(payload.get());
+        let payload = serde_json::from_str(payload);
         let payload = payload.map_err(|error| RpcError::proto(format!("hello: {error}")))?;
         let answer = hello(&payload, &mut cred)?;
         if cred != self.cred {
@@ -342,6 +368,30 @@ async fn unless_left<T>(socket: &OwnedReadHalf, what: impl Future<Output = T>) -
 fn source(user: Uid) -> Source {
     static CONNECTIONS: AtomicU64 = AtomicU64::new(0);
     Source::Client { user, connection: CONNECTIONS.fetch_add(1, Ordering::Relaxed) }
+}
+
+/// What the log of changes records of a request.
+struct Record {
+    parts: Arc<Parts>,
+    cred: Cred,
+    change: Option<Change>,
+}
+
+impl Record {
+    /// Waits for the only response, and sends it when it is recorded.
+    async fn of(
+        self,
+        response: impl Future<Output = RpcResult>,
+        charge: Charge,
+        responder: Responder,
+    ) {
+        let result = response.await;
+        drop(charge);
+        if let Some(change) = self.change {
+            self.parts.audit.record(self.cred, change, &result).await;
+        }
+        responder.last(result).await;
+    }
 }
 
 /// Passes on the responses of the engine until the last one, or until the client has left.

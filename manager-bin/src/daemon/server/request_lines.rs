@@ -1,6 +1,7 @@
 //! The requests of a connection, one on each line. The bytes that are read are bounded, and a line that
 //! is no request is refused with its id, if that can be found.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -11,6 +12,7 @@ use tokio::sync::Semaphore;
 use super::shares::{Charge, Share};
 use crate::daemon::services::is_large;
 use crate::rpc::errno::{EMSGSIZE, EPROTO};
+use crate::rpc::received::Received;
 use crate::rpc::{MAX_LINE, RpcError};
 
 /// A payload of more bytes than this is refused, unless the service's row says that its payloads are large.
@@ -29,8 +31,18 @@ const HEAD: usize = 256;
 pub(in crate::daemon) struct Request {
     pub(super) id: u64,
     pub(super) topic: String,
-    pub(in crate::daemon) payload: Box<RawValue>,
+    pub(in crate::daemon) payload: Received,
     pub(super) stream: bool,
+}
+
+impl Request {
+    /// The request as its whole line gives it, if its payload isn't JSON. `None` if it is.
+    pub(super) fn reread(&self) -> Option<Result<Self, Refused>> {
+        match self.payload.json() {
+            Ok(_) => None,
+            Err(_) => Some(decode_whole(self.payload.line().as_bytes())),
+        }
+    }
 }
 
 /// A request, with the bytes that it takes of its user's share until they are freed.
@@ -68,9 +80,8 @@ impl<R: AsyncRead + Unpin> RequestLines<R> {
     /// The next request; `None` at the end.
     pub(super) async fn next(&mut self, share: &Share) -> Option<Result<RequestLine, Refused>> {
         let mut charge = Charge::default();
-        // Frees the memory of a long line.
+        // What is left of a line that was refused.
         self.line.clear();
-        self.line.shrink_to(STEP);
         loop {
             let read = match self.from.fill_buf().await {
                 Ok(read) if !read.is_empty() => read,
@@ -96,7 +107,7 @@ impl<R: AsyncRead + Unpin> RequestLines<R> {
                 if length <= STEP {
                     charge = Charge::of(&self.short, length).await;
                 }
-                let request = decode(&self.line);
+                let request = decode(std::mem::take(&mut self.line));
                 return Some(request.map(|request| RequestLine { request, charge }));
             }
         }
@@ -108,7 +119,56 @@ impl<R: AsyncRead + Unpin> RequestLines<R> {
 }
 
 /// The request in a line.
-pub(in crate::daemon) fn decode(line: &[u8]) -> Result<Request, Refused> {
+pub(in crate::daemon) fn decode(line: Vec<u8>) -> Result<Request, Refused> {
+    let line = match String::from_utf8(line) {
+        Ok(line) => line,
+        Err(error) => return decode_whole(error.as_bytes()),
+    };
+    match Envelope::of(&line) {
+        // Only then is it left to the service to find out whether the payload is JSON.
+        Some(Envelope { id, topic, payload, stream }) if is_large(topic) => {
+            let topic = topic.to_owned();
+            Ok(Request { id, topic, payload: Received::within(line, payload), stream })
+        }
+        _ => decode_whole(line.as_bytes()),
+    }
+}
+
+/// What is around a payload in a line as our clients write it.
+#[derive(Debug, PartialEq)]
+struct Envelope<'a> {
+    id: u64,
+    topic: &'a str,
+    payload: Range<usize>,
+    stream: bool,
+}
+
+impl<'a> Envelope<'a> {
+    /// Finds the payload without reading it. If the text there is JSON, then the line is the request that this
+    /// says it is. `None` if the line is written in another way, or is no request.
+    fn of(line: &'a str) -> Option<Self> {
+        const STREAM: &str = ",\"stream\":true}";
+        let rest = line.strip_prefix("{\"id\":")?;
+        let (id, rest) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit())?);
+        if id.len() > 1 && id.starts_with('0') {
+            return None;
+        }
+        let rest = rest.strip_prefix(",\"topic\":\"")?;
+        let (topic, rest) = rest.split_at(rest.find('"')?);
+        if topic.contains(|c: char| c == '\\' || c.is_control()) {
+            return None;
+        }
+        let payload = rest.strip_prefix("\",\"payload\":")?;
+        let begin = line.len() - payload.len();
+        let streamed = payload.strip_suffix(STREAM);
+        let payload = streamed.or_else(|| payload.strip_suffix('}'))?;
+        let (id, payload) = (id.parse().ok()?, begin..begin + payload.len());
+        Some(Self { id, topic, payload, stream: streamed.is_some() })
+    }
+}
+
+/// The request in a line, which is read to its end.
+fn decode_whole(line: &[u8]) -> Result<Request, Refused> {
     #[derive(Deserialize)]
     struct Line<'a> {
         id: u64,
@@ -129,7 +189,7 @@ pub(in crate::daemon) fn decode(line: &[u8]) -> Result<Request, Refused> {
         let text = format!("{topic}: a payload of more than {most} bytes is refused");
         return Err(Refused { id, error: RpcError::new(EMSGSIZE, text) });
     }
-    Ok(Request { id, topic, payload: payload.to_owned(), stream })
+    Ok(Request { id, topic, payload: Received::alone(payload), stream })
 }
 
 /// The id in a line that is malformed as a whole, if the line begins with it, as our clients write it.
@@ -150,6 +210,7 @@ fn id_in(line: &[u8]) -> u64 {
 mod tests {
     use jobtap_core::engine::Cred;
     use jobtap_core::job::Uid;
+    use proptest::prelude::*;
 
     use super::super::shares::Shares;
     use super::*;
@@ -177,8 +238,8 @@ mod tests {
         )
         .await;
         let all: Vec<_> = all.into_iter().map(Result::unwrap).collect();
-        assert_eq!((all[0].id, all[0].payload.get()), (1, "null"));
-        assert_eq!((all[1].id, all[1].payload.get()), (2, "[1]"));
+        assert_eq!((all[0].id, all[0].payload.text()), (1, "null"));
+        assert_eq!((all[1].id, all[1].payload.text()), (2, "[1]"));
         assert_eq!(all.len(), 2);
     }
 
@@ -222,5 +283,46 @@ mod tests {
         assert_eq!((refused.id, refused.error.errno), (5, EMSGSIZE));
         assert!(refused.error.text.starts_with("job-list.list: a payload of more than 1048576"));
         assert!(read(of("job-ingest.submit").as_bytes()).await.pop().unwrap().is_ok());
+    }
+
+    /// The topic of a service that takes long payloads.
+    const LONG: &str = "job-ingest.submit";
+
+    /// What a line is read as once it is known whether its payload is JSON.
+    fn settled(line: &str) -> Result<(u64, String, String, bool), Refused> {
+        let mut request = decode(line.as_bytes().to_vec())?;
+        if let Some(again) = request.reread() {
+            request = again?;
+        }
+        let Request { id, topic, payload, stream } = request;
+        Ok((id, topic, payload.text().trim().to_owned(), stream))
+    }
+
+    proptest! {
+        #[test]
+        fn a_line_is_read_the_same_without_looking_at_its_payload(
+            id in "[0-9]{1,3}|-1",
+            topic in prop::sample::select(vec![LONG, "job-list.list", "a\\u0062"]),
+            payload in prop_oneof![
+                prop::sample::select(vec!["null", "{", "{}}", "[1,2]", "{\"a\":\"}\"}", "\"", "1,2", ""]),
+                prop::sample::select(vec!["{},\"id\":9", "{},\"stream\":true", " {} ", "{\"stream\":true}"]),
+            ],
+            end in prop::sample::select(vec!["}", ",\"stream\":true}", ",\"stream\":false}", " }", "", "}}"]),
+        ) {
+            let line = format!("{{\"id\":{id},\"topic\":\"{topic}\",\"payload\":{payload}{end}");
+            let whole = decode_whole(line.as_bytes()).map(|request| {
+                let Request { id, topic, payload, stream } = request;
+                (id, topic, payload.text().trim().to_owned(), stream)
+            });
+            prop_assert_eq!(settled(&line), whole, "{}", line);
+        }
+    }
+
+    #[test]
+    fn a_long_payload_is_not_read_with_its_line() {
+        let line = format!("{{\"id\":7,\"topic\":\"{LONG}\",\"payload\":{{,\"stream\":true}}");
+        let request = decode(line.into_bytes()).unwrap();
+        assert_eq!((request.id, request.payload.text(), request.stream), (7, "{", true));
+        assert_eq!(request.reread().unwrap().unwrap_err().id, 7);
     }
 }

@@ -30,6 +30,8 @@ struct Outgoing {
 
 enum What {
     Line(String),
+    /// Written as a line when its turn comes.
+    Response(Response),
     Listing(u64, Listing),
 }
 
@@ -90,6 +92,13 @@ impl Responder {
         let _ = self.outbox.put(&Response { id: self.id, result }, self.held).await;
     }
 
+    /// Sends the only response of a request whose responses are short, without waiting for room: the places in
+    /// the connection's window bound how many of them there are.
+    pub(super) fn short(self, result: RpcResult) {
+        let what = What::Response(Response { id: self.id, result });
+        let _ = self.outbox.queue.send(Outgoing { what, _room: None, _held: self.held });
+    }
+
     /// Sends a list of jobs as the only response.
     pub(super) fn listing(self, listing: Listing) {
         let what = What::Listing(self.id, listing);
@@ -117,6 +126,10 @@ impl Writer {
                 let done = match what {
                     What::Line(line) => {
                         text.push_str(&line);
+                        Ok(())
+                    }
+                    What::Response(response) => {
+                        text.push_str(&response.encode());
                         Ok(())
                     }
                     What::Listing(id, listing) => list(&mut socket, &mut text, id, listing).await,

@@ -26,9 +26,9 @@ impl Handle for Proctable {
 }
 
 impl Handle for Override {
-    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
+    fn handle(self, _: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let Self { jobid, event, status } = self;
-        context.request(Request::Override { id: jobid, event, status })
+        Ok(PendingResponse::Request(Request::Override { id: jobid, event, status }))
     }
 }
 

@@ -18,53 +18,61 @@ use crate::rpc::services::plugin::HousekeepingList;
 use crate::stderr;
 
 impl Handle for Raise {
-    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
+    fn handle(self, _: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let Self { id, kind, severity, note } = self;
-        context.request(Request::Raise { id, exception: Exception { kind, severity, note } })
+        Ok(PendingResponse::Request(Request::Raise {
+            id,
+            exception: Exception { kind, severity, note },
+        }))
     }
 }
 
 impl Handle for RaiseAll {
-    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
+    fn handle(self, _: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let states = self.state_set();
         let Self { dry_run, userid, kind, severity, note, .. } = self;
         let exception = Exception { kind, severity, note };
-        context.request(Request::RaiseAll { dry_run, userid: user(userid), states, exception })
+        Ok(PendingResponse::Request(Request::RaiseAll {
+            dry_run,
+            userid: user(userid),
+            states,
+            exception,
+        }))
     }
 }
 
 impl Handle for Kill {
-    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
+    fn handle(self, _: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let Self { id, signum } = self;
-        context.request(Request::Kill { id, signum })
+        Ok(PendingResponse::Request(Request::Kill { id, signum }))
     }
 }
 
 impl Handle for KillAll {
-    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
+    fn handle(self, _: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let Self { dry_run, userid, signum } = self;
-        context.request(Request::KillAll { dry_run, userid: user(userid), signum })
+        Ok(PendingResponse::Request(Request::KillAll { dry_run, userid: user(userid), signum }))
     }
 }
 
 impl Handle for SetUrgency {
-    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
+    fn handle(self, _: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let Self { id, urgency } = self;
-        context.request(Request::Urgency { id, urgency })
+        Ok(PendingResponse::Request(Request::Urgency { id, urgency }))
     }
 }
 
 impl Handle for Update {
-    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
+    fn handle(self, _: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let Self { id, updates } = self;
-        context.request(Request::Update { id, updates })
+        Ok(PendingResponse::Request(Request::Update { id, updates }))
     }
 }
 
 impl Handle for Memo {
-    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
+    fn handle(self, _: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let Self { id, volatile, memo } = self;
-        context.request(Request::Memo { id, volatile, memo })
+        Ok(PendingResponse::Request(Request::Memo { id, volatile, memo }))
     }
 }
 
@@ -85,16 +93,16 @@ impl Handle for Wait {
 }
 
 impl Handle for Purge {
-    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
+    fn handle(self, _: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let Self { age_limit, num_limit, batch, force } = self;
-        context.request(Request::Purge { age_limit, num_limit, batch, force })
+        Ok(PendingResponse::Request(Request::Purge { age_limit, num_limit, batch, force }))
     }
 }
 
 impl Handle for PurgeId {
-    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
+    fn handle(self, _: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let Self { id, force } = self;
-        context.request(Request::PurgeId { id, force })
+        Ok(PendingResponse::Request(Request::PurgeId { id, force }))
     }
 }
 

@@ -31,7 +31,6 @@ use jobtap_core::engine::{Cred, Engine, Request, RequestError};
 use jobtap_core::job::JobId;
 use rustc_hash::FxHashMap;
 use serde_json::Value;
-use serde_json::value::RawValue;
 use tokio::sync::mpsc::Receiver;
 
 use self::audit::Change;
@@ -39,6 +38,7 @@ use super::Parts;
 use super::engine::replies;
 use super::engine::{EngineHandle, answered, refusal};
 use crate::rpc::errno::{EIO, ENOSYS, EPERM};
+use crate::rpc::received::Received;
 use crate::rpc::service::{Access, Responses, Service};
 use crate::rpc::{RpcError, RpcResult, payload, services};
 
@@ -58,8 +58,8 @@ pub(super) trait Handle: Service {
     ///
     /// # Errors
     /// As [`payload::decode`].
-    fn decode(topic: &str, payload: &RawValue) -> Result<Self, RpcError> {
-        payload::decode(topic, payload)
+    fn decode(topic: &str, payload: &Received) -> Result<Self, RpcError> {
+        payload::decode(topic, payload.json()?)
     }
 }
 
@@ -77,6 +77,8 @@ pub(super) struct Context<'a> {
 
 /// How a request is responded to.
 pub(super) enum PendingResponse {
+    /// Once, by the engine, which is to get this request.
+    Request(Request),
     /// Once.
     One(Pin<Box<dyn Future<Output = RpcResult> + Send>>),
     /// With a list of jobs, which is read part by part.
@@ -108,11 +110,6 @@ fn written<S: Service>(response: &S::Response) -> RpcResult {
 }
 
 impl Context<'_> {
-    /// Sends a request to the engine, which responds soon.
-    fn request(&self, request: Request) -> Result<PendingResponse, RpcError> {
-        PendingResponse::one(answered(self.engine.request(self.cred, request)))
-    }
-
     /// Sends a request to the engine, which may respond much later. It is removed when its client leaves.
     fn wait(&self, request: Request) -> Result<PendingResponse, RpcError> {
         let mut responses = self.engine.stream(self.cred, request);
@@ -168,7 +165,7 @@ pub(super) fn admit(
     parts: &Parts,
     cred: Cred,
     topic: &str,
-    payload: &RawValue,
+    payload: &Received,
 ) -> Result<Admitted, RpcError> {
     let row = Row::of_topic(topic)?;
     row.check(cred, parts.privacy.is_hidden_from(cred))?;
@@ -210,7 +207,7 @@ impl<S: Handle> Decoded for S {
 }
 
 /// Decodes the payload of a request to this topic.
-type Decode = fn(&str, &RawValue) -> Result<Box<dyn Decoded>, RpcError>;
+type Decode = fn(&str, &Received) -> Result<Box<dyn Decoded>, RpcError>;
 
 /// What the daemon knows of a service.
 struct Row {
@@ -224,7 +221,7 @@ struct Row {
 impl Row {
     /// The row of a service of the manager.
     fn of<S: Handle>() -> Self {
-        let decode = |topic: &str, payload: &RawValue| -> Result<Box<dyn Decoded>, RpcError> {
+        let decode = |topic: &str, payload: &Received| -> Result<Box<dyn Decoded>, RpcError> {
             Ok(Box::new(S::decode(topic, payload)?))
         };
         Self::with::<S>(decode)
@@ -232,8 +229,8 @@ impl Row {
 
     /// The row of a plugin's service. The plugin decodes its payload; here only the job is looked for.
     fn of_plugin<S: Service>() -> Self {
-        let decode = |topic: &str, payload: &RawValue| -> Result<Box<dyn Decoded>, RpcError> {
-            let job = payload::decode::<S>(topic, payload).ok();
+        let decode = |topic: &str, payload: &Received| -> Result<Box<dyn Decoded>, RpcError> {
+            let job = payload::decode::<S>(topic, payload.json()?).ok();
             let job = job.and_then(|request| request.job());
             Ok(Box::new(plugin::Forwarded::new(topic, whole(topic, payload)?, job)))
         };
@@ -280,8 +277,8 @@ impl Row {
 }
 
 /// A payload for a plugin, which decodes it.
-fn whole(topic: &str, payload: &RawValue) -> Result<Value, RpcError> {
-    serde_json::from_str(payload.get())
+fn whole(topic: &str, payload: &Received) -> Result<Value, RpcError> {
+    serde_json::from_str(payload.text())
         .map_err(|error| RpcError::proto(format!("{topic}: {error}")))
 }
 

@@ -22,7 +22,7 @@ impl Handle for Jobtap {
             let linked = context.parts.configuration.linked.clone();
             return context.read_as::<Self, _>(move |engine| Ok(list(engine, &linked)));
         }
-        context.request(Request::Plugins { remove, load, conf })
+        Ok(PendingResponse::Request(Request::Plugins { remove, load, conf }))
     }
 }
 
@@ -46,18 +46,18 @@ fn list(engine: &Engine, linked: &[&'static str]) -> Plugins {
 }
 
 impl Handle for Reload {
-    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
+    fn handle(self, _: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let Self { name, conf } = self;
         if conf.as_ref().is_some_and(|conf| !conf.is_object()) {
             return Err(RpcError::new(EINVAL, "jobptap: plugin conf must be a JSON object"));
         }
-        context.request(Request::PluginReload { name, conf })
+        Ok(PendingResponse::Request(Request::PluginReload { name, conf }))
     }
 }
 
 impl Handle for Query {
-    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
-        context.request(Request::PluginQuery { name: self.name })
+    fn handle(self, _: &Context<'_>) -> Result<PendingResponse, RpcError> {
+        Ok(PendingResponse::Request(Request::PluginQuery { name: self.name }))
     }
 }
 

@@ -9,18 +9,18 @@ use crate::rpc::services::queue::{
 };
 
 impl Handle for Enable {
-    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
+    fn handle(self, _: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let target = self.target();
         let Self { enable, reason, .. } = self;
-        context.request(Request::QueueEnable { target, enable, reason })
+        Ok(PendingResponse::Request(Request::QueueEnable { target, enable, reason }))
     }
 }
 
 impl Handle for Start {
-    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
+    fn handle(self, _: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let target = self.target();
         let Self { start, reason, nocheckpoint, .. } = self;
-        context.request(Request::QueueStart { target, start, reason, nocheckpoint })
+        Ok(PendingResponse::Request(Request::QueueStart { target, start, reason, nocheckpoint }))
     }
 }
 

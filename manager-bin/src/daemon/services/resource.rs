@@ -11,8 +11,8 @@ use crate::rpc::services::resource::{
     RemoveMaintenance, Undrain,
 };
 
-fn nodes(context: &Context<'_>, request: NodeRequest) -> Result<PendingResponse, RpcError> {
-    context.request(Request::Nodes(request))
+fn nodes(request: NodeRequest) -> Result<PendingResponse, RpcError> {
+    Ok(PendingResponse::Request(Request::Nodes(request)))
 }
 
 impl Handle for GetStatus {
@@ -35,7 +35,7 @@ impl Handle for Journal {
 }
 
 impl Handle for Drain {
-    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
+    fn handle(self, _: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let mode = match self.mode.as_deref() {
             None => DrainMode::New,
             Some(Self::UPDATE) => DrainMode::Update,
@@ -44,50 +44,50 @@ impl Handle for Drain {
             Some(_) => return Err(RpcError::new(EINVAL, "invalid mode specified")),
         };
         let Self { targets, reason, .. } = self;
-        nodes(context, NodeRequest::Drain { targets, reason, mode })
+        nodes(NodeRequest::Drain { targets, reason, mode })
     }
 }
 
 impl Handle for Undrain {
-    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
+    fn handle(self, _: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let force = self.mode.as_deref() == Some(Self::FORCE);
         let Self { targets, reason, .. } = self;
-        nodes(context, NodeRequest::Undrain { targets, reason, force })
+        nodes(NodeRequest::Undrain { targets, reason, force })
     }
 }
 
 impl Handle for Offline {
-    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
+    fn handle(self, _: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let Self { targets, reason } = self;
-        nodes(context, NodeRequest::Offline { targets, reason })
+        nodes(NodeRequest::Offline { targets, reason })
     }
 }
 
 impl Handle for Online {
-    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
-        nodes(context, NodeRequest::Online { targets: self.targets })
+    fn handle(self, _: &Context<'_>) -> Result<PendingResponse, RpcError> {
+        nodes(NodeRequest::Online { targets: self.targets })
     }
 }
 
 impl Handle for Reload {
-    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
+    fn handle(self, _: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let malformed = |error| RpcError::new(EINVAL, format!("R: {error}"));
         let resources: ResourceSet = self.r.to_string().parse().map_err(malformed)?;
         let resources = Box::new(resources);
-        nodes(context, NodeRequest::Reload { resources, force: self.force })
+        nodes(NodeRequest::Reload { resources, force: self.force })
     }
 }
 
 impl Handle for AddMaintenance {
-    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
+    fn handle(self, _: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let Self { targets, from, to, reason } = self;
         let reason = reason.unwrap_or_default();
-        nodes(context, NodeRequest::AddMaintenance { targets, from, to, reason })
+        nodes(NodeRequest::AddMaintenance { targets, from, to, reason })
     }
 }
 
 impl Handle for RemoveMaintenance {
-    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
-        nodes(context, NodeRequest::RemoveMaintenance { id: self.id })
+    fn handle(self, _: &Context<'_>) -> Result<PendingResponse, RpcError> {
+        nodes(NodeRequest::RemoveMaintenance { id: self.id })
     }
 }

@@ -21,6 +21,7 @@ use crate::rpc::errno::EPROTO;
 use crate::rpc::services::job_list::{self, List};
 use crate::rpc::services::job_manager::{self, EventsJournal, Raise, RaiseAll, Update, Wait, user};
 use crate::rpc::services::{queue, resource};
+use crate::store::request;
 
 const OWNER: Cred = Cred { userid: Uid::new(1000), owner: true };
 const GUEST: Cred = Cred { userid: Uid::new(1001), owner: false };
@@ -29,7 +30,7 @@ const GUEST: Cred = Cred { userid: Uid::new(1001), owner: false };
 fn admit(topic: &str, payload: &Value, cred: Cred) -> Result<Box<dyn Decoded>, RpcError> {
     let row = Row::of_topic(topic)?;
     row.check(cred, false)?;
-    (row.decode)(topic, &to_raw_value(payload).unwrap())
+    (row.decode)(topic, &Received::alone(&to_raw_value(payload).unwrap()))
 }
 
 fn refusal(topic: &str, payload: &Value, cred: Cred) -> RpcError {
@@ -234,7 +235,7 @@ fn the_types_of_responses_read_what_the_engine_returns() {
     let mut engine = Engine::new(Timestamp::from_secs(2.0), setup).unwrap();
     let jobspec = JobspecBuilder::new(["true"]).build().unwrap();
     let submission = Submission {
-        signed: ingest::wrap(&jobspec.value().to_string(), OWNER.userid),
+        signed: request::unsigned(OWNER.userid.as_u32(), &jobspec.value().to_string()),
         jobspec,
         urgency: 16,
         flags: Flags::WAITABLE.bits(),
@@ -318,7 +319,8 @@ proptest! {
         });
         for payload in [payload, json!(text)] {
             for row in rows() {
-                if let Err(error) = (row.decode)(row.topic, &to_raw_value(&payload).unwrap()) {
+                let received = Received::alone(&to_raw_value(&payload).unwrap());
+                if let Err(error) = (row.decode)(row.topic, &received) {
                     prop_assert!(error.errno > 0 && !error.text.is_empty(), "{:?}", error);
                 }
             }

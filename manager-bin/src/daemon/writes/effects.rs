@@ -1,4 +1,4 @@
-//! Carries out the effects of the engine, on the committing thread, once the events that caused them are
+//! Carries out the effects of the engine, on the thread that has committed, once the events that caused them are
 //! durable. Nothing here may wait: the next commit waits for it.
 
 use std::sync::Arc;
@@ -10,7 +10,6 @@ use jobtap_core::job::JobId;
 use super::hub::Hub;
 use super::resubmit;
 use crate::daemon::blocking::BlockingThreads;
-use crate::daemon::engine::timers::Timers;
 use crate::daemon::engine::{After, EngineHandle};
 use crate::daemon::execution::Execution;
 use crate::daemon::failure::Failure;
@@ -32,8 +31,6 @@ pub(in crate::daemon) struct Effector {
     pub records: Records,
     /// The executor.
     pub execution: Execution,
-    /// The timers.
-    pub timers: Timers,
     /// Where the asynchronous work of plugins runs.
     pub plugins: tokio::runtime::Handle,
     /// The processes of plugins.
@@ -68,7 +65,7 @@ impl Effector {
             }
             Effect::Announce { id, entry } => self.journal.publish(id, None, &entry),
             Effect::Exec(command) => self.execution.send(command),
-            Effect::Timer { id, at } => self.timers.set(id, at),
+            Effect::Timer { id, at } => self.engine.set_timer(id, at),
             Effect::LookUp { user } => {
                 let engine = self.engine.clone();
                 drop(self.plugins.spawn(async move {

@@ -14,8 +14,9 @@ use self::effects::Effector;
 use super::engine::{After, Turn};
 use crate::store::{Batch, Committer, Key, KeyError, Op};
 
-/// Queues a turn. Its effects are carried out when its writes and all earlier ones are durable.
-pub(super) fn submit(committer: &Committer, effector: &Arc<Effector>, turn: Turn) {
+/// Queues a turn. Its effects are carried out when its writes and all earlier ones are durable. If the engine is
+/// `idle` otherwise, and the committing thread, too, then its thread commits the turn.
+pub(super) fn submit(committer: &Committer, effector: &Arc<Effector>, turn: Turn, idle: bool) {
     let purged: Vec<JobId> = turn.writes.iter().filter_map(purged).collect();
     let changes = !turn.writes.is_empty();
     let carrier = Arc::clone(effector);
@@ -26,7 +27,7 @@ pub(super) fn submit(committer: &Committer, effector: &Arc<Effector>, turn: Turn
         purged.into_iter().for_each(|id| carrier.records.remove_files(id));
         carrier.run(after);
     };
-    if let Err(error) = queue(committer, turn, then) {
+    if let Err(error) = queue(committer, turn, idle, then) {
         // A key that the store cannot hold can only come from a plugin's name. To go on without the
         // write would acknowledge what is not stored.
         effector.failure.report(format!("an event can't be stored: {error}"));
@@ -38,6 +39,7 @@ pub(super) fn submit(committer: &Committer, effector: &Arc<Effector>, turn: Turn
 fn queue(
     committer: &Committer,
     turn: Turn,
+    idle: bool,
     then: impl FnOnce(Vec<After>) + Send + 'static,
 ) -> Result<(), KeyError> {
     let mut ops = Vec::with_capacity(turn.writes.len() + turn.ops.len());
@@ -46,7 +48,11 @@ fn queue(
     }
     ops.extend(turn.ops);
     let after = turn.after;
-    committer.submit(Batch { ops, then: Box::new(move || then(after)) });
+    let batch = Batch { ops, then: Box::new(move || then(after)) };
+    match idle {
+        true => committer.commit_or_submit(batch),
+        false => committer.submit(batch),
+    }
     Ok(())
 }
 
@@ -111,7 +117,7 @@ mod tests {
         let write = Write::PutInstance { key: "key".to_owned(), value: "value".to_owned() };
         let submit = |number, turn| {
             let tell = tell.clone();
-            queue(&committer, turn, move |_| tell.send(number).unwrap()).unwrap();
+            queue(&committer, turn, false, move |_| tell.send(number).unwrap()).unwrap();
         };
         submit(0, Turn { writes: vec![write], ..Turn::default() });
         hold.wait_for_commit();

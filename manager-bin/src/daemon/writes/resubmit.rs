@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::effects::Effector;
 use crate::daemon::engine::answered;
 use crate::daemon::execution;
-use crate::daemon::token;
 use crate::rpc::RpcError;
+use crate::store::request;
 
 /// Begins to submit a job again. The engine responds later; the log says if it refuses.
 pub(super) fn resubmit(effector: &Effector, job: Resubmission) {
@@ -39,7 +39,7 @@ fn submission(effector: &Effector, job: Resubmission) -> Result<Submission, RpcE
             path::set(&mut document, "attributes.system.environment", Value::Object(environment));
         set.map_err(|error| RpcError::proto(error.to_string()))?;
     }
-    let signed = token(&document.to_string(), job.userid);
+    let signed = request::unsigned(job.userid.as_u32(), &document.to_string());
     // It was validated when it was submitted first.
     let jobspec = Jobspec::unvalidated(document);
     let (urgency, flags) = (job.urgency.value().into(), job.flags.bits());

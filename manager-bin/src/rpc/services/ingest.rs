@@ -3,7 +3,8 @@
 use std::fmt;
 
 use jobtap_core::job::JobId;
-use serde::{Deserialize, Deserializer, Serialize};
+use jobtap_core::jobspec::Jobspec;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -35,6 +36,24 @@ pub enum SentJobspec {
     Made(Value),
     /// As the manager receives it.
     Received(Box<RawValue>),
+    /// As the manager has read it already.
+    #[serde(serialize_with = "ReadJobspec::serialize")]
+    Read(ReadJobspec),
+}
+
+/// A jobspec that was read, with its text.
+#[derive(Debug, Clone)]
+pub struct ReadJobspec {
+    /// The text, which is what is signed.
+    pub text: String,
+    /// What it says.
+    pub jobspec: Jobspec,
+}
+
+impl ReadJobspec {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.jobspec.serialize(serializer)
+    }
 }
 
 impl SentJobspec {
@@ -42,7 +61,7 @@ impl SentJobspec {
     pub fn made(&mut self) -> Option<&mut Value> {
         match self {
             Self::Made(value) => Some(value),
-            Self::Received(_) => None,
+            Self::Received(_) | Self::Read(_) => None,
         }
     }
 }
@@ -58,6 +77,7 @@ impl fmt::Display for SentJobspec {
         match self {
             Self::Made(value) => value.fmt(f),
             Self::Received(text) => f.write_str(text.get()),
+            Self::Read(read) => f.write_str(&read.text),
         }
     }
 }

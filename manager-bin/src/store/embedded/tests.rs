@@ -119,16 +119,39 @@ fn a_second_manager_is_refused_and_the_next_one_is_not() {
 fn a_store_of_a_newer_version_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     let store = EmbeddedStore::open(dir.path()).unwrap();
-    let newer = Effects::from([(rows::FORMAT.into(), Some("3".into()))]);
+    let newer = Effects::from([(rows::FORMAT.into(), Some("4".into()))]);
     store.engine.write(newer, 1).unwrap();
     drop(store);
     let err = EmbeddedStore::open(dir.path()).err().unwrap();
     let expected = format!(
-        "{} has store format 3, and this jobtap knows format 2: start it with the jobtap that \
+        "{} has store format 4, and this jobtap knows format 3: start it with the jobtap that \
          wrote it; an archive of its `jobtap dump FILE` can be restored by others",
         dir.path().display()
     );
     assert_eq!(err.to_string(), expected);
+}
+
+#[test]
+fn a_store_of_the_earlier_format_goes_on_as_one_of_this() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = EmbeddedStore::open(dir.path()).unwrap();
+    let token = request::token_of(1000, "{}");
+    store.commit(vec![put(&Key::request(1), &token)]).unwrap();
+    let earlier = Effects::from([(rows::FORMAT.into(), Some(EARLIER.to_string().into()))]);
+    store.engine.write(earlier, 2).unwrap();
+    drop(store);
+    let store = EmbeddedStore::open(dir.path()).unwrap();
+    store.commit(vec![put(&Key::request(2), &request::unsigned(1000, "{}"))]).unwrap();
+    drop(store);
+    let store = EmbeddedStore::open(dir.path()).unwrap();
+    let format = store.engine.row(rows::FORMAT).unwrap();
+    assert_eq!(format, Some(FORMAT.to_string().into()));
+    for id in [1, 2] {
+        assert_eq!(store.get(&Key::request(id)).unwrap(), Some(token.clone().into()));
+    }
+    let jobs = scan(&store, &[Key::J]);
+    let tokens: Vec<_> = jobs.iter().filter_map(|job| job.get(Key::J)).collect();
+    assert_eq!(tokens, [token.as_bytes(), token.as_bytes()]);
 }
 
 #[test]

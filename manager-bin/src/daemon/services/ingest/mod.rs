@@ -2,7 +2,6 @@
 
 pub(in crate::daemon) mod size;
 
-use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 
 use base64::Engine as _;
@@ -10,15 +9,16 @@ use base64::prelude::BASE64_STANDARD;
 use jobtap_core::engine::{Cred, Request, Submission};
 use jobtap_core::job::{Flags, Uid, Urgency};
 use jobtap_core::jobspec::{Jobspec, JobspecError};
-use serde_json::value::RawValue;
 
 use super::{Context, Handle, PendingResponse};
 use crate::daemon::Parts;
 use crate::rpc::RpcError;
 use crate::rpc::errno::{EINVAL, ENOSPC, EPERM};
 use crate::rpc::payload::decode_long;
+use crate::rpc::received::Received;
 use crate::rpc::service::Service;
-use crate::rpc::services::ingest::{SentJobspec, Submit};
+use crate::rpc::services::ingest::{ReadJobspec, SentJobspec, Submit};
+use crate::store::request;
 
 impl Handle for Submit {
     fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
@@ -27,12 +27,39 @@ impl Handle for Submit {
         check_user(context.parts.owner, context.cred, &submission.jobspec)?;
         check_space(context.parts)?;
         check_limits(context.parts, &submission.jobspec)?;
-        context.request(Request::Submit(Box::new(submission)))
+        Ok(PendingResponse::Request(Request::Submit(Box::new(submission))))
     }
 
-    fn decode(topic: &str, payload: &RawValue) -> Result<Self, RpcError> {
-        decode_long(topic, payload)
+    fn decode(topic: &str, payload: &Received) -> Result<Self, RpcError> {
+        match in_one_pass(payload.text()) {
+            Some(submit) => Ok(submit),
+            None => decode_long(topic, payload.json()?),
+        }
     }
+}
+
+/// The longest payload that is decoded before its size is compared with the configured limit.
+const SHORT: usize = 64 * 1024;
+
+/// The submission in a payload as our clients write it: a jobspec, which is read at once, and options. `None` if it
+/// is written in another way, or if anything is wrong with it, so that a slower way says what.
+fn in_one_pass(payload: &str) -> Option<Submit> {
+    let payload = payload
+        .strip_prefix("{\"jobspec\":")
+        .filter(|text| text.starts_with('{') && text.len() <= SHORT)?;
+    let (jobspec, rest) = Jobspec::parse_first(payload).ok()?;
+    let text = payload.strip_suffix(rest)?.to_owned();
+    let options = match rest.strip_prefix(',') {
+        Some(options) if options.starts_with('"') => {
+            serde_json::from_str(&format!("{{{options}")).ok()?
+        }
+        Some(_) => return None,
+        None if rest == "}" => Submit::default(),
+        None => return None,
+    };
+    // A key that occurs twice is refused.
+    let Submit { jobspec: None, signed: None, .. } = options else { return None };
+    Some(Submit { jobspec: Some(SentJobspec::Read(ReadJobspec { text, jobspec })), ..options })
 }
 
 /// Refuses jobs of other users where the manager could not run them as these users. Simulated jobs run no process.
@@ -74,15 +101,21 @@ pub(in crate::daemon) fn submission(
     if cred.userid == Uid::new(0) && !cred.owner {
         return Err(RpcError::new(EINVAL, "submission of jobs as user root not supported"));
     }
-    let (text, signed) = match (signed, &jobspec) {
+    let userid = cred.userid.as_u32();
+    let (text, signed) = match (signed, jobspec) {
         (Some(signed), _) => {
             size::check(size::in_token(&signed), most)?;
-            (Cow::Owned(unwrap_signed(&signed, cred)?), signed)
+            (unwrap_signed(&signed, cred)?, signed)
+        }
+        (None, Some(SentJobspec::Read(ReadJobspec { text, jobspec }))) => {
+            size::check(text.len(), most)?;
+            let signed = request::unsigned(userid, &text);
+            return Ok(Submission { jobspec, signed, urgency, flags });
         }
         (None, Some(jobspec)) => {
-            let text = text_of(jobspec)?;
+            let text = text_of(&jobspec)?;
             size::check(text.len(), most)?;
-            let signed = wrap(&text, cred.userid);
+            let signed = request::unsigned(userid, &text);
             (text, signed)
         }
         (None, None) => {
@@ -101,17 +134,13 @@ pub(in crate::daemon) fn submission(
 }
 
 /// The text of a jobspec that is sent as an object, or as its text.
-fn text_of(jobspec: &SentJobspec) -> Result<Cow<'_, str>, RpcError> {
-    let text = match jobspec {
-        SentJobspec::Received(text) => Cow::Borrowed(text.get()),
-        SentJobspec::Made(value) => Cow::Owned(value.to_string()),
-    };
+fn text_of(jobspec: &SentJobspec) -> Result<String, RpcError> {
+    let text = jobspec.to_string();
     if !text.starts_with('"') {
         return Ok(text);
     }
-    let text = serde_json::from_str(&text);
     let invalid = |error| RpcError::new(EINVAL, format!("jobspec: invalid JSON: {error}"));
-    text.map(Cow::Owned).map_err(invalid)
+    serde_json::from_str(&text).map_err(invalid)
 }
 
 /// The refusal of a jobspec that was submitted without validation. One that cannot be read is refused all
@@ -124,17 +153,6 @@ fn managers_words(error: &JobspecError) -> String {
         }
         _ => error.to_string(),
     }
-}
-
-/// The token that Flux makes of an unsigned jobspec: header, jobspec, and mechanism `none`.
-pub(crate) fn wrap(jobspec: &str, userid: Uid) -> String {
-    let header = format!("version\0i1\0userid\0i{}\0mechanism\0snone\0", userid.as_u32());
-    let mut token = String::with_capacity((header.len() + jobspec.len()) * 4 / 3 + 16);
-    BASE64_STANDARD.encode_string(header, &mut token);
-    token.push('.');
-    BASE64_STANDARD.encode_string(jobspec, &mut token);
-    token.push_str(".none");
-    token
 }
 
 /// The jobspec in a token; `None` if the text is no token.
@@ -176,8 +194,9 @@ fn signer(header: &[u8]) -> Option<Uid> {
 
 #[cfg(test)]
 mod tests {
+    use jobtap_core::jobspec::JobspecBuilder;
     use proptest::prelude::*;
-    use serde_json::value::to_raw_value;
+    use serde_json::value::{RawValue, to_raw_value};
     use serde_json::{Value, json};
 
     use super::*;
@@ -186,19 +205,9 @@ mod tests {
     const GUEST: Cred = Cred { userid: Uid::new(1001), owner: false };
 
     fn decode(payload: &Value, cred: Cred) -> Result<Submission, RpcError> {
-        let request = Submit::decode(Submit::TOPIC, &to_raw_value(payload).unwrap())?;
+        let request =
+            Submit::decode(Submit::TOPIC, &Received::alone(&to_raw_value(payload).unwrap()))?;
         submission(request, cred, size::DEFAULT)
-    }
-
-    #[test]
-    fn the_signed_form_is_that_of_rfc_16() {
-        let token = wrap("{}", Uid::new(1000));
-        let (header, rest) = token.split_once('.').unwrap();
-        assert_eq!(
-            BASE64_STANDARD.decode(header).unwrap(),
-            b"version\0i1\0userid\0i1000\0mechanism\0snone\0"
-        );
-        assert_eq!(rest, "e30=.none");
     }
 
     #[test]
@@ -209,11 +218,47 @@ mod tests {
         assert_eq!(error.text, "job-ingest.submit: 'jobspec' is missing");
     }
 
+    /// A payload as our clients write it is read in one pass, any other one not, and to the same submission.
+    #[test]
+    fn a_submission_is_the_same_however_it_is_written() {
+        let jobspec = JobspecBuilder::new(["true"]).to_value();
+        let text = json!({"version": 1});
+        let read = |payload: String| {
+            let one_pass = in_one_pass(&payload).is_some();
+            let payload = RawValue::from_string(payload).unwrap();
+            let request = Submit::decode(Submit::TOPIC, &Received::alone(&payload)).unwrap();
+            let submission = submission(request, OWNER, size::DEFAULT).unwrap();
+            let Submission { jobspec, signed, urgency, flags } = submission;
+            (one_pass, (jobspec.value().to_string(), signed, urgency, flags))
+        };
+        let (one_pass, first) =
+            read(format!("{{\"jobspec\":{jobspec},\"urgency\":3,\"flags\":2}}"));
+        assert!(one_pass);
+        for other in [
+            format!("{{\"urgency\":3,\"flags\":2,\"jobspec\":{jobspec}}}"),
+            format!("{{ \"jobspec\" : {jobspec},\"urgency\":3,\"flags\":2}}"),
+            format!("{{\"jobspec\":{},\"urgency\":3,\"flags\":2}}", json!(jobspec.to_string())),
+        ] {
+            assert_eq!(read(other.clone()), (false, first.clone()), "{other}");
+        }
+        assert!(read(format!("{{\"jobspec\":{jobspec}}}")).0);
+        for malformed in [
+            format!("{{\"jobspec\":{jobspec}"),
+            format!("{{\"jobspec\":{jobspec},}}"),
+            format!("{{\"jobspec\":{jobspec},\"jobspec\":1}}"),
+            format!("{{\"jobspec\":{jobspec}}}}}"),
+            format!("{{\"jobspec\":{jobspec},\"flags\":-1}}"),
+            format!("{{\"jobspec\":{text}}}"),
+        ] {
+            assert!(in_one_pass(&malformed).is_none(), "{malformed}");
+        }
+    }
+
     #[test]
     fn a_jobspec_over_the_limit_is_refused_in_each_form() {
         let jobspec = json!({"a": "x".repeat(100)});
         let text = jobspec.to_string();
-        let signed = Some(wrap(&text, OWNER.userid));
+        let signed = Some(request::token_of(1000, &text));
         let of = |jobspec: Value| Submit { jobspec: Some(jobspec.into()), ..Submit::default() };
         for request in [of(jobspec), of(json!(text)), Submit { signed, ..Submit::default() }] {
             let allowed = submission(request.clone(), OWNER, text.len() + 2).unwrap_err();
@@ -252,7 +297,7 @@ mod tests {
 
     #[test]
     fn a_token_of_another_user_is_refused() {
-        let token = |uid| json!({"J": wrap("{}", Uid::new(uid))});
+        let token = |uid| json!({"J": request::token_of(uid, "{}")});
         assert_eq!(decode(&token(7), OWNER).unwrap_err().text, "signer=7 != requestor=1000");
         let error = decode(&token(1001), GUEST).unwrap_err();
         assert_eq!(error.text, "only instance owner can use sign-type=none");
@@ -295,7 +340,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_token_gives_its_jobspec_back(text in ".*", uid: u32) {
-            prop_assert_eq!(payload(&wrap(&text, Uid::new(uid))).unwrap(), text);
+            prop_assert_eq!(payload(&request::token_of(uid, &text)).unwrap(), text);
         }
 
         #[test]
