@@ -50,7 +50,7 @@ mod swf;
 mod trace;
 
 pub use metrics::{Distribution, Group, Metrics, SLOWDOWN_BOUND};
-pub use results::{Outcome, Refusal, Results, Span};
+pub use results::{Outcome, RefusedJobs, Results, Span};
 pub use simulator::{Setup, Simulation, Simulator, machine};
 pub use swf::{Header, SwfError, SwfRecord};
 pub use trace::{Counts, Oversized, Reader, Rules, TimeLimits, Trace, TraceJob};

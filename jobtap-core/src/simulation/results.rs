@@ -22,7 +22,7 @@ pub struct Results {
     /// How many inputs the engine got.
     pub events: u64,
     /// Why submissions were refused.
-    pub refusals: Vec<Refusal>,
+    pub refusals: Vec<RefusedJobs>,
     /// Refusals for further reasons.
     pub other_refusals: u64,
     /// What the first jobs wait for that never started, as `job why` answers.
@@ -50,7 +50,7 @@ impl Results {
 
 /// A reason for which submissions were refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refusal {
+pub struct RefusedJobs {
     /// As the user sees it.
     pub text: String,
     /// How many jobs.

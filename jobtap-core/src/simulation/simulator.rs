@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 
-use super::results::{Outcome, Refusal, Results, spans};
+use super::results::{Outcome, RefusedJobs, Results, spans};
 use super::trace::{Trace, TraceJob};
 use crate::engine::{
     Cred, Effect, Effects, Engine, ExecCommand, ExecEvent, HostCheck, Input, JobLog, Level,
@@ -452,7 +452,7 @@ impl Simulator {
         if let Some(refusal) = refusals.iter_mut().find(|refusal| refusal.text == text) {
             refusal.jobs += 1;
         } else if refusals.len() < LOG_LINES {
-            refusals.push(Refusal { text: text.to_owned(), jobs: 1 });
+            refusals.push(RefusedJobs { text: text.to_owned(), jobs: 1 });
         } else {
             // Texts may name the job, so that each is different.
             self.results.other_refusals += 1;

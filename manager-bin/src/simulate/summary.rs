@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use jobtap_core::host::HandlerStats;
-use jobtap_core::simulation::{Counts, Distribution, Group, Metrics, Refusal};
+use jobtap_core::simulation::{Counts, Distribution, Group, Metrics, RefusedJobs};
 use serde::{Deserialize, Serialize};
 
 use super::machine;
@@ -45,7 +45,7 @@ pub(crate) struct PolicySummary {
     /// What the plugins did.
     pub(crate) plugins: Vec<PluginSummary>,
     /// Why submissions were refused.
-    pub(crate) refusals: Vec<Refusal>,
+    pub(crate) refusals: Vec<RefusedJobs>,
     /// What jobs wait for that never started.
     pub(crate) left: Vec<String>,
     /// The first warnings of the manager.

@@ -36,8 +36,8 @@ pub use tail::Cut;
 
 /// The version of the layout that this build writes.
 const FORMAT: u32 = 3;
-/// The earlier version that this build reads and goes on with: all of it is part of the present one, which also
-/// has the short form of `J`, see [`request`].
+/// The version before it. A store of that version becomes one of the present version when it is opened: the
+/// present one only adds the short form of `J`, see [`request`].
 const EARLIER: u32 = 2;
 
 const MIB: u64 = 1024 * 1024;
@@ -105,8 +105,8 @@ impl EmbeddedStore {
         } else {
             (Engine::create(dir, memory)?, None)
         };
-        engine.adopt_format()?;
-        let last = engine.last_commit()?;
+        let is_earlier = engine.is_of_earlier_format()?;
+        let mut last = engine.last_commit()?;
         if let Some(acked) = acked
             && last < acked
         {
@@ -120,6 +120,11 @@ impl EmbeddedStore {
                 )),
                 None => StoreError::Lost { path: dir.to_owned(), acked, found: last },
             });
+        }
+        // After the check of what was acknowledged, for which this commit would count.
+        if is_earlier {
+            last = last.saturating_add(1);
+            engine.write(Effects::from([format_row()]), last)?;
         }
         let commits = Mutex::new(Commits {
             last,
@@ -158,8 +163,7 @@ impl Engine {
         let engine = Self::open_new(dir, &files::clear(dir)?, memory)?;
         // Before the first row: a database with a row and without all keyspaces is a damaged one.
         files::sync_keyspaces(dir)?;
-        let format = FORMAT.to_string().into_bytes();
-        engine.write(Effects::from([(rows::FORMAT.into(), Some(format))]), 0)?;
+        engine.write(Effects::from([format_row()]), 0)?;
         Ok(engine)
     }
 
@@ -187,15 +191,11 @@ impl Engine {
         Ok(Self { dir: dir.to_owned(), rows, db, memory })
     }
 
-    /// Refuses a store of another format, and makes one of the earlier format one of this.
-    fn adopt_format(&self) -> Result<(), StoreError> {
+    /// Refuses a store of a format that this build can't read. Returns whether it has the earlier one.
+    fn is_of_earlier_format(&self) -> Result<bool, StoreError> {
         match self.row(rows::FORMAT)? {
-            Some(found) if found == FORMAT.to_string().as_bytes() => Ok(()),
-            Some(found) if found == EARLIER.to_string().as_bytes() => {
-                let format = FORMAT.to_string().into_bytes();
-                let number = self.last_commit()?.saturating_add(1);
-                self.write(Effects::from([(rows::FORMAT.into(), Some(format))]), number)
-            }
+            Some(found) if found == FORMAT.to_string().as_bytes() => Ok(false),
+            Some(found) if found == EARLIER.to_string().as_bytes() => Ok(true),
             Some(found) => Err(StoreError::Format {
                 path: self.dir.clone(),
                 found: String::from_utf8_lossy(&found).into_owned(),
@@ -447,6 +447,11 @@ fn open_database(dir: &Path, path: &Path, memory: Memory) -> Result<Database, St
             opened => return opened,
         }
     }
+}
+
+/// The row that says which format a store has.
+fn format_row() -> (Vec<u8>, Option<Vec<u8>>) {
+    (rows::FORMAT.into(), Some(FORMAT.to_string().into_bytes()))
 }
 
 /// Calls the engine. Its errors, and its panics, which damaged files can cause, become errors about the

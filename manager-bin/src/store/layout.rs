@@ -25,8 +25,8 @@ pub(super) trait Rows {
 /// cache.
 #[derive(Default)]
 pub(super) struct LogEnds {
-    /// The number of the next record of each of [`CACHED`], or [`UNKNOWN`]. In 32 bits, since a job may be here for
-    /// days beside a hundred thousand others.
+    /// The number of the next record of each of [`CACHED`], or [`UNKNOWN`]. 32 bits keep the cache small, which has
+    /// an entry for each pending job.
     jobs: FxHashMap<u64, [u32; CACHED.len()]>,
     /// The highest id of a job that has a record.
     newest: Option<u64>,
@@ -38,7 +38,8 @@ pub(super) struct LogEnds {
 /// The logs in the cache.
 const CACHED: [&str; 2] = [Key::EVENTLOG, Key::EXEC_EVENTLOG];
 
-/// In place of a number: records of this log are looked up. Higher than any number that a log reaches.
+/// Stands for a number that isn't known, so that the store is asked whether a record exists. It is higher than any
+/// number that a log reaches.
 const UNKNOWN: u32 = u32::MAX;
 
 /// The most jobs in the cache, of which most are pending.
@@ -141,7 +142,10 @@ fn append(
             check_size(key, record.len().saturating_add(value.len()))?;
             record.extend(value);
         }
-        Some(removed) => *removed = Some(value),
+        Some(removed) => {
+            *removed = Some(value);
+            ends.note(key, seq);
+        }
         None => {
             if !ends.is_new(key, seq) && stored.contains(&name)? {
                 return Err(StoreError::Sequence { key: key.to_string(), seq });

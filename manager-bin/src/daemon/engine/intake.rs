@@ -80,7 +80,7 @@ impl<T> Intake<T> {
         true
     }
 
-    /// Puts a timer at the end of the manager's own queue at this time, or soon if the time is past.
+    /// Sets a timer: at this time, or soon if the time is past, it is put at the end of the manager's own queue.
     pub(in crate::daemon) fn set_timer(&self, id: TimerId, at: Timestamp) {
         let mut waiting = self.lock();
         // The engine's thread sleeps until the first timer: only an earlier one has to wake it.

@@ -30,7 +30,7 @@ pub(in crate::daemon) struct Replies {
     direct: Mutex<FxHashMap<ReplyTo, Direct>>,
 }
 
-/// Takes the one response to a request. Called on the committing thread, so it must not wait.
+/// Takes the one response to a request. Called on the thread that has committed, so it must not wait.
 pub(in crate::daemon) type Respond = Box<dyn FnOnce(RpcResult) + Send>;
 
 /// A request of a connection.
@@ -75,6 +75,10 @@ impl Replies {
     /// Drops the direct requests of a connection that has ended.
     pub(in crate::daemon) fn forget(&self, connection: Source) {
         let mut direct = lock(&self.direct);
+        // Each command is a connection, and most have no open request at their end.
+        if direct.is_empty() {
+            return;
+        }
         let dropped = direct.extract_if(|_, request| request.connection == connection);
         let dropped: Vec<_> = dropped.collect();
         // Outside of the lock, since `respond` may own anything.
@@ -215,7 +219,7 @@ impl Drop for ReplyStream {
 }
 
 /// About how many bytes a value takes in memory.
-fn size(value: &Value) -> usize {
+pub(in crate::daemon) fn size(value: &Value) -> usize {
     let inside = match value {
         Value::String(text) => text.len(),
         Value::Array(values) => values.iter().map(size).sum(),

@@ -49,7 +49,7 @@ impl Timers {
     }
 }
 
-/// The time in whole microseconds, rounded up so that a timer is never early.
+/// The time in whole microseconds, rounded up.
 fn micros(time: Timestamp) -> u64 {
     (time.as_secs() * 1e6).ceil() as u64
 }

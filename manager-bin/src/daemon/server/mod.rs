@@ -293,10 +293,7 @@ impl Connection {
             Ok(PendingResponse::Request(request))
                 if record.change.is_none() && responses == service::Responses::Short =>
             {
-                let respond = move |result| {
-                    drop(charge);
-                    responder.short(result);
-                };
+                let respond = move |result| responder.short(result, charge);
                 self.engine.request_then(cred, request, Box::new(respond));
                 return None;
             }

@@ -125,7 +125,7 @@ pub(in crate::daemon) fn decode(line: Vec<u8>) -> Result<Request, Refused> {
         Err(error) => return decode_whole(error.as_bytes()),
     };
     match Envelope::of(&line) {
-        // Only then is it left to the service to find out whether the payload is JSON.
+        // Whether a long payload is JSON is left to its service, which reads it anyway.
         Some(Envelope { id, topic, payload, stream }) if is_large(topic) => {
             let topic = topic.to_owned();
             Ok(Request { id, topic, payload: Received::within(line, payload), stream })
@@ -144,8 +144,8 @@ struct Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    /// Finds the payload without reading it. If the text there is JSON, then the line is the request that this
-    /// says it is. `None` if the line is written in another way, or is no request.
+    /// Finds the payload without reading it. If the payload is JSON then so is the line, and it says what is
+    /// returned here. `None` if the line is written in another way, or is no request.
     fn of(line: &'a str) -> Option<Self> {
         const STREAM: &str = ",\"stream\":true}";
         let rest = line.strip_prefix("{\"id\":")?;

@@ -11,6 +11,8 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::shares::Charge;
+use crate::daemon::engine::replies::size;
 use crate::daemon::services::job_info::watch::Sink;
 use crate::daemon::services::job_list::Listing;
 use crate::rpc::RpcResult;
@@ -26,6 +28,7 @@ struct Outgoing {
     what: What,
     _room: Option<OwnedSemaphorePermit>,
     _held: Held,
+    _charge: Charge,
 }
 
 enum What {
@@ -53,7 +56,7 @@ pub(super) struct Writer {
 
 /// The queue of a connection and its writer.
 pub(super) fn outbox() -> (Outbox, Writer) {
-    // Unbounded is safe: each line has its room in bytes before it is put on the queue.
+    // Unbounded is safe: a response either waits for room for its bytes, or keeps the bytes of its request charged.
     let (sender, queue) = unbounded_channel();
     (Outbox { queue: sender, room: Arc::new(Semaphore::new(ROOM)) }, Writer { queue })
 }
@@ -68,7 +71,12 @@ impl Outbox {
         let line = response.encode();
         let bytes = u32::try_from(line.len().min(ROOM)).unwrap_or(u32::MAX);
         let room = Arc::clone(&self.room).acquire_many_owned(bytes).await.ok();
-        let outgoing = Outgoing { what: What::Line(line), _room: room, _held: held };
+        let outgoing = Outgoing {
+            what: What::Line(line),
+            _room: room,
+            _held: held,
+            _charge: Charge::default(),
+        };
         self.queue.send(outgoing).map_err(drop)
     }
 }
@@ -92,17 +100,30 @@ impl Responder {
         let _ = self.outbox.put(&Response { id: self.id, result }, self.held).await;
     }
 
-    /// Sends the only response of a request whose responses are short, without waiting for room: the places in
-    /// the connection's window bound how many of them there are.
-    pub(super) fn short(self, result: RpcResult) {
+    /// Sends the only response of a request whose responses are short, without waiting for room. A refusal may
+    /// repeat a part of the request, however long: so no more requests are read while one takes all of the room,
+    /// and the bytes of the request stay charged until the response is written.
+    pub(super) fn short(self, result: RpcResult, charge: Charge) {
+        let bytes = u32::try_from(weight(&result).min(ROOM)).unwrap_or(u32::MAX);
+        let room = Arc::clone(&self.outbox.room).try_acquire_many_owned(bytes).ok();
         let what = What::Response(Response { id: self.id, result });
-        let _ = self.outbox.queue.send(Outgoing { what, _room: None, _held: self.held });
+        let outgoing = Outgoing { what, _room: room, _held: self.held, _charge: charge };
+        let _ = self.outbox.queue.send(outgoing);
     }
 
     /// Sends a list of jobs as the only response.
     pub(super) fn listing(self, listing: Listing) {
         let what = What::Listing(self.id, listing);
-        let _ = self.outbox.queue.send(Outgoing { what, _room: None, _held: self.held });
+        let outgoing = Outgoing { what, _room: None, _held: self.held, _charge: Charge::default() };
+        let _ = self.outbox.queue.send(outgoing);
+    }
+}
+
+/// About how many bytes a response has.
+fn weight(result: &RpcResult) -> usize {
+    match result {
+        Ok(payload) => size(payload),
+        Err(error) => error.messages.iter().fold(error.text.len(), |sum, text| sum + text.len()),
     }
 }
 
@@ -121,8 +142,8 @@ impl Writer {
             let mut next = Some(first);
             // One write for all that waits: a system call for each line would cost more than the line.
             while let Some(outgoing) = next {
-                let Outgoing { what, _room, _held } = outgoing;
-                written.push((_room, _held));
+                let Outgoing { what, _room, _held, _charge } = outgoing;
+                written.push((_room, _held, _charge));
                 let done = match what {
                     What::Line(line) => {
                         text.push_str(&line);
@@ -183,4 +204,30 @@ async fn write(socket: &mut (impl AsyncWrite + Unpin), text: &mut String) -> std
     // Frees the memory of a long response.
     text.shrink_to(2 * WRITE);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rpc::RpcError;
+    use crate::rpc::errno::EINVAL;
+
+    #[tokio::test]
+    async fn a_long_refusal_takes_all_room_until_it_is_written() {
+        let (outbox, writer) = outbox();
+        let room = Arc::clone(&outbox.room);
+        let refuse = |text: String| {
+            let result = Err(RpcError::new(EINVAL, text));
+            Responder::new(1, outbox.clone(), Held::default()).short(result, Charge::default());
+        };
+        refuse("x".repeat(100));
+        assert_eq!(room.available_permits(), ROOM - 100);
+        refuse("x".repeat(2 * ROOM));
+        refuse("x".repeat(ROOM));
+        drop(outbox);
+        let mut written = Vec::new();
+        writer.run(&mut written).await;
+        assert_eq!(room.available_permits(), ROOM);
+        assert_eq!(written.iter().filter(|byte| **byte == b'\n').count(), 3);
+    }
 }

@@ -14,8 +14,9 @@ use self::effects::Effector;
 use super::engine::{After, Turn};
 use crate::store::{Batch, Committer, Key, KeyError, Op};
 
-/// Queues a turn. Its effects are carried out when its writes and all earlier ones are durable. If the engine is
-/// `idle` otherwise, and the committing thread, too, then its thread commits the turn.
+/// Queues a turn. Its effects are carried out when its writes and all earlier ones are durable. `idle` says that the
+/// engine has nothing else to do: then the calling thread, which is the engine's, commits the turn if nothing else is
+/// being committed.
 pub(super) fn submit(committer: &Committer, effector: &Arc<Effector>, turn: Turn, idle: bool) {
     let purged: Vec<JobId> = turn.writes.iter().filter_map(purged).collect();
     let changes = !turn.writes.is_empty();

@@ -1,10 +1,13 @@
 //! Which node of its job a task runs on: in blocks, or as the shell option `taskmap` says.
 
-use std::fs;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use jobtap_core::job::TaskMap;
 use jobtap_core::resource::{Hostlist, ResourceSet};
+use rustix::fs::OFlags;
 use serde_json::Value;
 
 use super::system_error::plain;
@@ -51,7 +54,7 @@ pub(super) fn task_map(job: &StartJob) -> Result<TaskMap, String> {
             Ok(map)
         }
         "hostfile" => {
-            let text = fs::read_to_string(job.cwd.join(Path::new(value)));
+            let text = read_short(&job.cwd.join(Path::new(value)));
             let text = text.map_err(|error| failed(plain(&error)))?;
             from_hosts(&text, job).map_err(failed)
         }
@@ -59,6 +62,24 @@ pub(super) fn task_map(job: &StartJob) -> Result<TaskMap, String> {
             Err(format!("invalid taskmap scheme '{scheme}': use block, cyclic, manual or hostfile"))
         }
     }
+}
+
+/// The longest hostfile that is read.
+const HOSTFILE: u64 = 1 << 20;
+
+/// Reads a file that a user has named. The shepherd serves all users with one thread, so it waits for no FIFO, and
+/// reads no endless device.
+fn read_short(path: &Path) -> io::Result<String> {
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() || found.len() > HOSTFILE {
+        let text = format!("not a file of at most {HOSTFILE} bytes");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    let mut text = String::new();
+    file.take(HOSTFILE).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 /// Reads the option: a scheme, or an object with a scheme and its value.

@@ -9,7 +9,8 @@
 //! starts no other, so the search terminates.
 
 use std::collections::HashSet;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::time::Duration;
 
 use jobtap_core::job::JobId;
@@ -20,6 +21,9 @@ use super::job::Job;
 use super::reap::send;
 use super::state::Shepherd;
 use super::token;
+
+/// How much of a process's environment is searched for the job's token: more than the system gives a process.
+const LONGEST_ENVIRONMENT: u64 = 8 << 20;
 
 /// How long a process that left its job's process group may outlive the job.
 const SWEEP_DELAY: Duration = Duration::from_secs(1);
@@ -101,7 +105,10 @@ impl Shepherd {
 
     /// The job that a process belongs to according to its environment.
     pub(super) fn job_of(&self, pid: Pid) -> Option<JobId> {
-        let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_pid())).ok()?;
+        let file = File::open(format!("/proc/{}/environ", pid.as_raw_pid())).ok()?;
+        let mut environment = Vec::new();
+        // A process can say that its environment is as long as its memory.
+        file.take(LONGEST_ENVIRONMENT).read_to_end(&mut environment).ok()?;
         token::job_in(&environment, &self.nonce)
     }
 

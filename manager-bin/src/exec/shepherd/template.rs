@@ -19,8 +19,12 @@ pub(super) fn is_per_task(template: &str) -> bool {
         .any(|tag| template.contains(tag))
 }
 
+/// The longest text that the system takes as an argument or a variable (`MAX_ARG_STRLEN`).
+const LONGEST: usize = 128 * 1024;
+
 /// Expands the tags of `template` for the task with rank `rank`. An unknown tag stays as it is, so that
-/// the user sees it in the name.
+/// the user sees it in the name. A text that grows too long for the system ends soon after that length: then the
+/// system refuses it.
 pub(super) fn render(template: &str, job: &StartJob, rank: u32) -> String {
     let mut out = String::new();
     let mut rest = template;
@@ -31,6 +35,9 @@ pub(super) fn render(template: &str, job: &StartJob, rank: u32) -> String {
             rest = after;
             continue;
         };
+        if out.len() > LONGEST {
+            return out;
+        }
         match value(tag.trim(), job, rank) {
             Some(text) => out.push_str(&text),
             None => out.extend(["{{", tag, "}}"]),
@@ -75,6 +82,13 @@ mod tests {
         let id = JobId::new(6731191091817518);
         let resources = serde_json::json!({"execution": {"nodelist": ["n[0-2]", "m1"]}});
         StartJob { ntasks: 4, name: "nm".to_owned(), resources, ..StartJob::new(id) }
+    }
+
+    #[test]
+    fn a_text_is_not_expanded_far_beyond_what_the_system_takes() {
+        let job = StartJob { name: "x".repeat(LONGEST), ..job() };
+        let text = render(&"{{name}}".repeat(1000), &job, 0);
+        assert_eq!(text.len(), 2 * LONGEST);
     }
 
     #[test]

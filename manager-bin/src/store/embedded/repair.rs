@@ -17,7 +17,7 @@ use jobtap_core::job::{Encoding, JobId};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::super::lock::Lock;
-use super::super::{Key, Memory, StoreError, rows, space};
+use super::super::{Key, Memory, StoreError, request, rows, space};
 use super::fsck::{Damage, Loss, Range, check_locked};
 use super::keyspaces::{PARTS, Part};
 use super::{Acked, Engine, FORMAT, files, guarded, tail};
@@ -304,7 +304,10 @@ fn fill(dir: &Path, work: &Work, lost: &Lost<'_>) -> Result<Vec<JobId>, StoreErr
             match job_of(part, name).filter(|id| lost.concerns_job(*id)) {
                 Some(id) => {
                     dropped.insert(id);
-                    aside.entry(place(part, id, name)).or_default().extend_from_slice(value);
+                    let key = rows::parse(name).map_or("", |row| row.name);
+                    // Under its new name it would be shown as it is stored.
+                    let value = request::shown(key, value.to_vec());
+                    aside.entry(place(part, id, name)).or_default().extend(value);
                 }
                 None if name.starts_with(rows::ALL_STORE) => {}
                 None if without_index && name == rows::indexed() => {}

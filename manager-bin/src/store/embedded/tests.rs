@@ -155,6 +155,22 @@ fn a_store_of_the_earlier_format_goes_on_as_one_of_this() {
 }
 
 #[test]
+fn a_store_of_the_earlier_format_that_lacks_a_commit_is_refused_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = EmbeddedStore::open(dir.path()).unwrap();
+    store.commit(vec![put(&Key::request(1), "x")]).unwrap();
+    let earlier = Effects::from([(rows::FORMAT.into(), Some(EARLIER.to_string().into()))]);
+    store.engine.write(earlier, 2).unwrap();
+    // Acknowledged, and lost.
+    store.commits.lock().unwrap().acked.note(3);
+    drop(store);
+    for _ in 0..2 {
+        let err = EmbeddedStore::open(dir.path()).err().unwrap();
+        assert!(matches!(err, StoreError::Lost { acked: 3, found: 2, .. }), "{err}");
+    }
+}
+
+#[test]
 fn another_programs_database_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join(lock::FILE), "").unwrap();

@@ -50,15 +50,17 @@ fn in_one_pass(payload: &str) -> Option<Submit> {
     let (jobspec, rest) = Jobspec::parse_first(payload).ok()?;
     let text = payload.strip_suffix(rest)?.to_owned();
     let options = match rest.strip_prefix(',') {
-        Some(options) if options.starts_with('"') => {
+        // The last value of a key that occurs twice counts, so that this jobspec may not be the one.
+        Some(options) if options.starts_with('"') && !options.contains("\"jobspec\"") => {
             serde_json::from_str(&format!("{{{options}")).ok()?
         }
         Some(_) => return None,
         None if rest == "}" => Submit::default(),
         None => return None,
     };
-    // A key that occurs twice is refused.
-    let Submit { jobspec: None, signed: None, .. } = options else { return None };
+    if options.signed.is_some() {
+        return None;
+    }
     Some(Submit { jobspec: Some(SentJobspec::Read(ReadJobspec { text, jobspec })), ..options })
 }
 
@@ -246,6 +248,7 @@ mod tests {
             format!("{{\"jobspec\":{jobspec}"),
             format!("{{\"jobspec\":{jobspec},}}"),
             format!("{{\"jobspec\":{jobspec},\"jobspec\":1}}"),
+            format!("{{\"jobspec\":{jobspec},\"jobspec\":null}}"),
             format!("{{\"jobspec\":{jobspec}}}}}"),
             format!("{{\"jobspec\":{jobspec},\"flags\":-1}}"),
             format!("{{\"jobspec\":{text}}}"),
