@@ -117,7 +117,8 @@ fn owner_and_guest_can_use_services_and_streams() {
     assert!(wrong.code == 1 && wrong.stderr.contains("the payload is not JSON"), "{wrong:?}");
 
     assert_eq!(m.as_guest("plugin call probe.whoami").ok(), "77");
-    for owners in ["plugin call probe.add 1", "plugin query probe", "plugin stats", "config get"] {
+    for owners in ["plugin call probe.add 1", "plugin query probe", "plugin stats", "config reload"]
+    {
         let refusal = m.as_guest(owners);
         assert_eq!(refusal.code, 1, "{owners}");
         assert!(refusal.stderr.contains("Request requires owner credentials"), "{refusal:?}");

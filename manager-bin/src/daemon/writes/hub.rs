@@ -154,8 +154,10 @@ mod tests {
     }
 
     fn next(subscription: &mut Subscription) -> Option<Heard> {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(subscription.next())
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        // What was published is there already.
+        let limit = std::time::Duration::from_secs(10);
+        runtime.block_on(async { tokio::time::timeout(limit, subscription.next()).await.unwrap() })
     }
 
     #[test]
