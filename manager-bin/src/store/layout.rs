@@ -379,6 +379,14 @@ mod tests {
     }
 
     #[test]
+    fn a_record_written_after_a_removal_in_one_commit_is_known() {
+        let mut ends = LogEnds::after(None);
+        let ops = vec![append_op(1, 0, "a"), Op::RemoveJob(1), append_op(1, 0, "b")];
+        resolve(&Nothing, &mut ends, ops).unwrap();
+        assert!(resolve(&Everything, &mut ends, vec![append_op(1, 0, "c")]).is_err());
+    }
+
+    #[test]
     fn an_invalid_row_ends_the_scan_with_its_name() {
         let (wanted, mut visit) = (|_: &str| true, |_: StoredJob| ControlFlow::Continue(()));
         let mut scan = JobScan::new(&wanted, &mut visit);
