@@ -224,6 +224,7 @@ fn configuration(dir: &Path, lines: &str) -> String {
     let (dir, user) = (dir.display(), user.trim());
     let (controller, node) = (free_port(), free_port());
     let machine = std::env::consts::ARCH;
+    // Slurm looks for jobs to start once a minute, where jobs of an array run one after another.
     format!(
         "ClusterName=t\n\
          SlurmctldHost={host}(127.0.0.1)\n\
@@ -250,6 +251,7 @@ fn configuration(dir: &Path, lines: &str) -> String {
          SelectType=select/cons_tres\n\
          SelectTypeParameters=CR_CPU\n\
          SchedulerType=sched/builtin\n\
+         SchedulerParameters=sched_interval=1,batch_sched_delay=0\n\
          AccountingStorageType=accounting_storage/none\n\
          JobAcctGatherType=jobacct_gather/none\n\
          SlurmdParameters=config_overrides\n\

@@ -182,8 +182,7 @@ fn in_slurm(place: &Place) -> Option<Vec<Became>> {
     let source = [("SLURM_SOURCE_DIR", &*source)];
     place.build("--host slurm-job-submit -o job_submit_site.so", &["deadline", "ceiling"], &source);
     place.build("--host slurm-prep -o prep_site.so", &["scratch"], &source);
-    let lines = "JobSubmitPlugins=site\nPrEpPlugins=site\nPrologFlags=Alloc\n\
-                 SchedulerParameters=batch_sched_delay=0,sched_interval=1";
+    let lines = "JobSubmitPlugins=site\nPrEpPlugins=site\nPrologFlags=Alloc";
     let mut slurm = Slurm::start_with(lines, |etc| {
         for name in ["job_submit_site.so", "prep_site.so"] {
             fs::copy(place.path(name), etc.join("../plugins").join(name)).unwrap();

@@ -12,8 +12,7 @@ use super::built::prep;
 const CONFIGURATION: &str = "PrEpPlugins=site\n\
                              PrologFlags=Alloc\n\
                              PrologEpilogTimeout=3\n\
-                             Epilog=/bin/true\n\
-                             SchedulerParameters=batch_sched_delay=0,sched_interval=1";
+                             Epilog=/bin/true";
 
 struct Site {
     slurm: Slurm,
