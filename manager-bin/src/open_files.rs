@@ -84,6 +84,11 @@ impl OpenFiles {
         outcome
     }
 
+    /// The limit that was found, if it differs from the current one: a started process gets it.
+    pub(crate) fn of_started(&self) -> Option<(Resource, Rlimit)> {
+        (self.found != self.raised).then_some((Resource::Nofile, self.found))
+    }
+
     /// The limit that was found, -1 for no limit, if it differs from the current one.
     pub(crate) fn to_lower(&self) -> Option<i64> {
         (self.found != self.raised).then(|| self.found())

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use jobtap_tests::{Manager, Output, clean, jobtap, run, temporary};
+use jobtap_tests::{Manager, Output, clean, jobtap, run, spawn, temporary, until};
 use tempfile::TempDir;
 
 /// Users of this test, who have groups of their own with the same numbers.
@@ -249,10 +249,40 @@ fn a_signal_of_a_submitter_reaches_only_that_users_processes() {
         assert!(output.stderr.contains("not permitted"), "{output:?}");
     }
     assert!(site.run(&m, EVE, &["kill", "-9", &pid]).stderr.contains("not permitted"));
+    // The system lets a process continue those of its own session, whoever runs them.
+    for target in [&pid, &shepherd] {
+        let output = site.run(&m, EVE, &["kill", "-CONT", target]);
+        assert!(output.stderr.contains("not permitted"), "{output:?}");
+    }
     assert_eq!(m.field(&id, "state"), "RUN");
     site.run(&m, ADA, &["kill", "-9", &pid]).ok();
     m.wait(&id, "clean");
     assert_eq!(m.field(&id, "returncode"), "137");
+}
+
+#[test]
+fn a_program_that_is_not_executed_delays_no_other_user() {
+    if !has_users() || run(Command::new("perl").arg("-v")).code != 0 {
+        return;
+    }
+    let site = Site::new();
+    let m = site.of_root("allow-guest-user = true");
+    let program = site.path("ada").join("program").display().to_string();
+    fs::write(&program, "#!/bin/sh\n").unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    // The system executes no file that a process has leased for writing, until the lease is broken (45 s).
+    let lease = "$SIG{IO} = 'IGNORE'; open(F, '<', $ARGV[0]) or die; fcntl(F, 1024, 1) or die $!; \
+                 open(O, '>', \"$ARGV[0].leased\"); sleep 600";
+    let mut holder = spawn(Command::new("perl").args(["-e", lease, &program]));
+    until("the program is leased", || Path::new(&format!("{program}.leased")).exists());
+    let begin = Instant::now();
+    let id = site.jobtap(&m, ADA, &["submit", "-n2", &program]).ok();
+    assert_eq!(site.run(&m, EVE, &["id", "-u"]).ok(), EVE.to_string());
+    assert!(begin.elapsed().as_secs_f64() < 30.0, "{:?}", begin.elapsed());
+    site.jobtap(&m, ADA, &["cancel", &id]).ok();
+    m.wait(&id, "clean");
+    assert!(begin.elapsed().as_secs_f64() < 40.0, "{:?}", begin.elapsed());
+    holder.kill().unwrap();
 }
 
 #[test]

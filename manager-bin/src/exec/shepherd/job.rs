@@ -2,12 +2,14 @@
 //!
 //! It retains every event, so that a restarted manager gets those that it has not seen.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use jobtap_core::engine::{Exception, ExecEvent};
 use jobtap_core::eventlog::EventEntry;
 use jobtap_core::job::{JobId, TaskMap};
 use jobtap_core::resource::Idset;
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitStatus};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc::UnboundedSender;
@@ -15,6 +17,7 @@ use tokio::task::AbortHandle;
 
 use super::actor::Actor;
 use super::affinity::Affinity;
+use super::groups::Group;
 use super::input::JobInput;
 use super::jobdir::JobDir;
 use super::options::ExitOptions;
@@ -22,6 +25,7 @@ use super::placement::place;
 use super::pmi::Pmi;
 use super::pty::Terminal;
 use super::rlimits::TaskLimits;
+use super::spawn::Spawned;
 use super::taskio::JobIo;
 use crate::clock::now;
 use crate::exec::protocol::ShepherdMessage;
@@ -70,9 +74,29 @@ pub(super) struct Launch {
     pub(super) pmi: Option<Pmi>,
     /// The CPUs of its tasks, if they are bound.
     pub(super) affinity: Option<Affinity>,
+    /// The program of the tasks, once it was looked for.
+    pub(super) program: Option<Result<PathBuf, Errno>>,
+    /// The task whose process was started and may not execute the program yet. The launch goes on when it does.
+    pub(super) executing: Option<Executing>,
     /// How far it has come; `None` while no file was made and no task started, because the job is being
     /// claimed or waits for its turn.
     pub(super) stage: Option<Stage>,
+}
+
+impl Launch {
+    /// Writes the first entries of the output log.
+    pub(super) fn flush_log(&self) -> std::io::Result<()> {
+        match &self.stage {
+            Some(Stage::Files(io, _) | Stage::Tasks(io, _)) => io.flush_log(),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A process that was started to execute a task's program.
+pub(super) struct Executing {
+    pub(super) rank: u32,
+    pub(super) spawned: Spawned,
 }
 
 /// How far a launch has come.
@@ -97,10 +121,10 @@ pub(super) struct Job {
     pub(super) signals: Vec<Signal>,
     /// Tasks that exited before all were started; their exits are reported after the job's start.
     unreported_exits: Vec<Exit>,
-    /// The process group of the tasks: the process id of the first.
-    pub(super) group: Option<Pid>,
-    /// Tasks not yet reaped, with their ranks.
+    /// Tasks not yet reaped, with their ranks. Each leads a process group.
     pub(super) running: Vec<(Pid, u32)>,
+    /// The process groups of tasks that have exited and left processes in them.
+    pub(super) left: Vec<Group>,
     /// Captured streams that have not ended.
     pub(super) open_streams: usize,
     /// Work to stop when the job ends.
@@ -137,8 +161,8 @@ impl Job {
             launch: None,
             signals: Vec::new(),
             unreported_exits: Vec::new(),
-            group: None,
             running: Vec::new(),
+            left: Vec::new(),
             open_streams: 0,
             pumps: Vec::new(),
             terminals: Vec::new(),
@@ -319,6 +343,14 @@ impl Job {
         if self.launch.is_none() {
             self.report_exits();
         }
+    }
+
+    /// Forgets a process that hasn't executed its task's program. Returns whether it is still to be reaped.
+    pub(super) fn not_executed(&mut self, pid: Pid) -> bool {
+        let before = self.running.len();
+        self.running.retain(|(task, _)| *task != pid);
+        self.unreported_exits.retain(|exit| exit.pid != pid);
+        self.running.len() < before
     }
 
     /// Records the exits that were delayed while other tasks were still to be started.

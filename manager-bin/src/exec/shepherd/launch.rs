@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use jobtap_core::engine::ExecEvent;
 use jobtap_core::job::{Encoding, JobId};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::actor::Actor;
@@ -16,14 +16,14 @@ use super::affinity::Affinity;
 use super::capture;
 use super::claims::Claimed;
 use super::input::JobInput;
-use super::job::{Job, Launch, Stage};
+use super::job::{Executing, Job, Launch, Stage};
 use super::message::Message;
 use super::options::{ExitOptions, Input, IoOptions, files_per_task};
 use super::placement::task_map;
 use super::pmi::{self, Pmi};
-use super::reap::kill_group;
+use super::reap::send;
 use super::rlimits::TaskLimits;
-use super::spawn::{Launcher, SpawnError, Spawned};
+use super::spawn::{Execution, Launcher, SpawnError, Spawned, program_of};
 use super::state::Shepherd;
 use super::system_error::plain;
 use super::taskio::JobIo;
@@ -33,6 +33,20 @@ use crate::exec::{SHEPHERD_LOST, StartJob};
 /// How long one job is launched before others get their turn. Starting a task takes about a millisecond,
 /// so most jobs are launched in one slice.
 const SLICE: Duration = Duration::from_millis(5);
+
+/// How long the process of a task may take until it executes its program. It has the ids of the job's user by then,
+/// who can stop it, and the program may be in a file system that doesn't answer.
+pub(super) const PATIENCE: Duration = Duration::from_secs(300);
+
+/// What a slice of a launch has come to.
+enum Slice {
+    /// The rest is for another slice.
+    Over(Launch),
+    /// The launch goes on when a new process executes its program.
+    Waits(Launch),
+    /// All tasks run, or the job has failed.
+    Complete,
+}
 
 impl Shepherd {
     /// Serves a start request. A job is launched once, however often it is requested.
@@ -59,8 +73,17 @@ impl Shepherd {
         let begun = mapped.and_then(|actor| Ok((self.begin(&start, &mut job)?, actor)));
         match begun {
             Ok(((limits, pmi, affinity), actor)) => {
-                let pmi = pmi.then(|| Pmi::new(&start, &self.inbox));
-                let launch = Launch { start, limits, actor, pmi, affinity, stage: None };
+                let pmi = pmi.then(|| Pmi::new(&start, &self.inbox, &self.pmi_memory));
+                let launch = Launch {
+                    start,
+                    limits,
+                    actor,
+                    pmi,
+                    affinity,
+                    program: None,
+                    executing: None,
+                    stage: None,
+                };
                 job.launch = Some(Box::new(launch));
             }
             Err(note) => job.fail(note),
@@ -145,36 +168,38 @@ impl Shepherd {
             return;
         };
         match self.launch_slice(*launch, &mut job) {
-            Ok(Some(rest)) => {
+            Ok(Slice::Over(rest)) => {
                 job.launch = Some(Box::new(rest));
                 self.starting.push_back(id);
-                if let Some(leader) = job.group {
-                    self.leaders.insert(id, leader);
-                }
                 self.jobs.insert(id, job);
                 return;
             }
-            Ok(None) => {}
+            Ok(Slice::Waits(rest)) => {
+                job.launch = Some(Box::new(rest));
+                self.jobs.insert(id, job);
+                return;
+            }
+            Ok(Slice::Complete) => {}
             Err(note) => {
                 job.fail(note);
-                kill_group(&job);
+                job.signal_groups(Signal::KILL);
             }
         }
         self.jobs.insert(id, job);
         self.finish_launch(id);
     }
 
-    /// Prepares files and starts tasks until the slice is over. Returns the rest of the launch, or `None`
-    /// if it is complete. The error is for the user.
-    fn launch_slice(&mut self, launch: Launch, job: &mut Job) -> Result<Option<Launch>, String> {
+    /// Prepares files and starts tasks until the slice is over. The error is for the user.
+    fn launch_slice(&mut self, launch: Launch, job: &mut Job) -> Result<Slice, String> {
         let until = Instant::now() + SLICE;
-        let Launch { mut start, limits, actor, pmi, affinity, stage } = launch;
+        let Launch { mut start, limits, actor, pmi, affinity, program, stage, .. } = launch;
         if stage.is_none() {
             job.dir = self.job_dirs.make(&start, &actor)?;
             start.tmpdir = job.dir.as_ref().map(|dir| dir.path().to_owned());
         }
+        let program = program.unwrap_or_else(|| program_of(&start, &actor));
         let launcher = Launcher::new(
-            &start,
+            (&start, &program),
             &limits,
             &actor,
             (pmi.as_ref(), affinity.as_ref()),
@@ -209,27 +234,43 @@ impl Shepherd {
                     io.flush_log().map_err(cannot_write)?;
                     job.log_start();
                     job.log_taskmap();
-                    return Ok(None);
+                    return Ok(Slice::Complete);
                 }
-                Stage::Tasks(io, rank) => match launcher.spawn(rank, &io, job.group) {
-                    Ok(spawned) => {
+                Stage::Tasks(io, rank) => match launcher.spawn(rank, &io) {
+                    Ok(mut spawned) => {
                         // Registered before the next step that can fail: a running task that isn't
                         // registered would be neither killed nor reported.
                         self.tasks.insert(spawned.pid, start.id);
                         job.running.push((spawned.pid, rank));
-                        job.group.get_or_insert(spawned.pid);
+                        if let Some(outcome) = spawned.outcome.take() {
+                            let (id, pid, inbox) = (start.id, spawned.pid, self.inbox.clone());
+                            let patience = self.patience;
+                            tokio::spawn(async move {
+                                let execution = outcome.wait(patience).await;
+                                // Fails only if the shepherd has ended.
+                                let _ = inbox.send(Message::Executed { id, pid, execution });
+                            });
+                            let stage = Some(Stage::Tasks(io, rank + 1));
+                            let executing = Some(Executing { rank, spawned });
+                            let program = Some(program);
+                            return Ok(Slice::Waits(Launch {
+                                start,
+                                limits,
+                                actor,
+                                pmi,
+                                affinity,
+                                program,
+                                executing,
+                                stage,
+                            }));
+                        }
                         start_pumps(rank, spawned, job, &self.inbox)?;
                         Stage::Tasks(io, rank + 1)
                     }
-                    Err(SpawnError::System(text)) => return Err(format!("task {rank}: {text}")),
-                    Err(SpawnError::Command { exit_code, message }) => {
+                    Err(error) => {
                         io.flush_log().map_err(cannot_write)?;
-                        let host =
-                            rustix::system::uname().nodename().to_string_lossy().into_owned();
-                        let note = format!("task {rank} (host {host}): start failed: {message}");
-                        job.command_failed(exit_code, note);
-                        kill_group(job);
-                        return Ok(None);
+                        not_started(job, rank, error)?;
+                        return Ok(Slice::Complete);
                     }
                 },
             };
@@ -239,10 +280,60 @@ impl Shepherd {
                     // Writes the entries about the prepared files, so that they don't gather in memory.
                     io.flush_log().map_err(cannot_write)?;
                 }
-                let stage = Some(stage);
-                return Ok(Some(Launch { start, limits, actor, pmi, affinity, stage }));
+                let (stage, program) = (Some(stage), Some(program));
+                return Ok(Slice::Over(Launch {
+                    start,
+                    limits,
+                    actor,
+                    pmi,
+                    affinity,
+                    program,
+                    executing: None,
+                    stage,
+                }));
             }
         }
+    }
+
+    /// Continues a launch when it is known whether the last process that it started executes its program.
+    pub(super) fn executed(&mut self, id: JobId, pid: Pid, execution: Execution) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        // The job may have been canceled meanwhile.
+        let Some(launch) = &mut job.launch else { return };
+        let Some(Executing { rank, spawned }) =
+            launch.executing.take_if(|executing| executing.spawned.pid == pid)
+        else {
+            return;
+        };
+        let outcome = match execution {
+            Execution::Done => match start_pumps(rank, spawned, job, &self.inbox) {
+                Ok(()) => {
+                    self.starting.push_back(id);
+                    return;
+                }
+                failed => failed,
+            },
+            Execution::Refused(errno) => {
+                let error = Launcher::refused(&launch.start, errno);
+                let flushed = launch.flush_log().map_err(cannot_write);
+                self.tasks.remove(&pid);
+                if job.not_executed(pid) {
+                    // The user may have stopped it before its end.
+                    send(pid, Signal::KILL);
+                }
+                flushed.and_then(|()| not_started(job, rank, error))
+            }
+            Execution::Late => {
+                let seconds = self.patience.as_secs();
+                Err(format!("task {rank}: its program was not executed within {seconds} s"))
+            }
+        };
+        job.launch = None;
+        if let Err(note) = outcome {
+            job.fail(note);
+        }
+        job.signal_groups(Signal::KILL);
+        self.finish_launch(id);
     }
 
     /// Creates the output log and opens the files that all tasks share. The error is for the user.
@@ -267,10 +358,6 @@ impl Shepherd {
 
     /// Handles the end of a launch, successful or not.
     fn finish_launch(&mut self, id: JobId) {
-        // The first task was exempt from reaping during the launch and may have exited since.
-        if self.leaders.remove(&id).is_some() {
-            self.reap();
-        }
         let signals = self.jobs.get_mut(&id).map(|job| {
             job.report_exits();
             std::mem::take(&mut job.signals)
@@ -284,13 +371,10 @@ impl Shepherd {
 
     /// Ends the launch of a canceled job: its remaining tasks are not started.
     pub(super) fn end_launch(&mut self, id: JobId) {
-        let launch = self.jobs.get_mut(&id).and_then(|job| {
-            let launch = job.launch.take()?;
+        if let Some(job) = self.jobs.get_mut(&id)
+            && job.launch.take().is_some()
+        {
             job.fail("canceled before all of its tasks were started".to_owned());
-            Some(launch)
-        });
-        if launch.is_some() && self.leaders.remove(&id).is_some() {
-            self.reap();
         }
     }
 
@@ -327,6 +411,20 @@ fn cannot_keep(error: std::io::Error) -> String {
     format!("cannot keep the input: {}", plain(&error))
 }
 
+/// Handles a task that could not be started. The error is for the user.
+fn not_started(job: &mut Job, rank: u32, error: SpawnError) -> Result<(), String> {
+    match error {
+        SpawnError::System(text) => Err(format!("task {rank}: {text}")),
+        SpawnError::Command { exit_code, message } => {
+            let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+            let note = format!("task {rank} (host {host}): start failed: {message}");
+            job.command_failed(exit_code, note);
+            job.signal_groups(Signal::KILL);
+            Ok(())
+        }
+    }
+}
+
 /// Starts to copy a task's input and output.
 fn start_pumps(
     rank: u32,
@@ -354,12 +452,11 @@ fn start_pumps(
 
 #[cfg(test)]
 mod tests {
-    use rustix::process::{Pid, WaitOptions, waitpid};
+    use rustix::process::{WaitOptions, waitpid};
     use tempfile::TempDir;
     use tokio::runtime::Runtime;
     use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-    use super::super::reap::send;
     use super::*;
     use crate::exec::protocol::ShepherdRequest;
     use crate::exec::{KillPolicy, NodeTasks};
@@ -624,6 +721,24 @@ mod tests {
         let (first, second) = (bench.tasks(ID).len(), bench.tasks(JobId::new(2)).len());
         assert!((1..300).contains(&first), "{first} tasks of the first job run");
         assert_eq!(second, 1);
-        assert_eq!(bench.shepherd.leaders.len(), 1, "its first task is not to be reaped");
+    }
+
+    #[test]
+    fn the_time_until_a_program_is_executed_is_bounded() {
+        let mut bench = Bench::new();
+        let limits = serde_json::json!({"rlimit": {"nofile": 99}});
+        let start = StartJob { shell_options: limits, ..bench.job(ID) };
+        bench.request(ShepherdRequest::Start(Box::new(start)));
+        bench.claimed();
+        let pid = bench.tasks(ID)[0];
+        // The process executes its program, but the shepherd hears that it hasn't done so in time.
+        let _entered = bench.runtime.enter();
+        bench.shepherd.executed(ID, pid, Execution::Late);
+        let status = waitpid(Some(pid), WaitOptions::empty()).unwrap().unwrap().1;
+        assert_eq!(status.terminating_signal(), Some(9));
+        bench.shepherd.tasks.remove(&pid);
+        drop(_entered);
+        let late = "task 0: its program was not executed within 300 s";
+        assert_eq!(bench.events(), ["init", "starting", late]);
     }
 }

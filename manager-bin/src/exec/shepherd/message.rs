@@ -1,9 +1,11 @@
 //! The messages that the shepherd's loop handles.
 
 use jobtap_core::job::JobId;
+use rustix::process::Pid;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::claims::Claimed;
+use super::spawn::Execution;
 use crate::exec::protocol::{ShepherdMessage, ShepherdRequest};
 
 /// A message to the shepherd's loop.
@@ -16,6 +18,8 @@ pub(super) enum Message {
     Closed { number: u64 },
     /// Jobs were claimed, or could not be claimed.
     Claimed(Claimed),
+    /// A new process of a job executes its program, or doesn't.
+    Executed { id: JobId, pid: Pid, execution: Execution },
     /// A captured stream of a job ended.
     StreamEnded { id: JobId },
     /// Output of a job could not be written.

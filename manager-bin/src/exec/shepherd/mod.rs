@@ -24,6 +24,7 @@ mod capture;
 mod claims;
 mod connection;
 mod ending;
+mod groups;
 mod input;
 mod job;
 mod jobdir;
@@ -190,6 +191,7 @@ impl Shepherd {
                 }
             }
             Message::Claimed(claimed) => self.claimed(claimed),
+            Message::Executed { id, pid, execution } => self.executed(id, pid, execution),
             Message::StreamEnded { id } => {
                 if let Some(job) = self.jobs.get_mut(&id) {
                     job.open_streams = job.open_streams.saturating_sub(1);

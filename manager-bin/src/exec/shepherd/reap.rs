@@ -1,12 +1,9 @@
 //! Reaps processes, and sends signals to those that belong to a job.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use jobtap_core::job::JobId;
-use rustix::process::{
-    Pid, Signal, WaitOptions, WaitStatus, getpgid, kill_process, kill_process_group, wait, waitpid,
-};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpgid, kill_process, wait};
 
 use super::job::{Cancel, Job};
 use super::message::Message;
@@ -15,33 +12,23 @@ use crate::exec::KillPolicy;
 
 impl Shepherd {
     /// Reaps the children that have exited: tasks, and orphans.
-    ///
-    /// While a job is being launched its first task stays unreaped, because the process group must exist
-    /// for the tasks that follow. `waitpid` can't exclude a process, so then all other tasks are waited
-    /// for one by one, and orphans are reaped later.
     pub(super) fn reap(&mut self) {
-        if self.leaders.is_empty() {
-            while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
-                self.reaped(pid, status);
+        loop {
+            if !self.jobs_with_groups.is_empty() {
+                self.update_groups();
             }
-            return;
-        }
-        let mut tasks: HashSet<Pid> = self.tasks.keys().copied().collect();
-        for leader in self.leaders.values() {
-            tasks.remove(leader);
-        }
-        for pid in tasks {
-            if let Ok(Some((pid, status))) = waitpid(Some(pid), WaitOptions::NOHANG) {
-                self.reaped(pid, status);
-            }
+            let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) else { return };
+            self.reaped(pid, status);
         }
     }
 
     fn reaped(&mut self, pid: Pid, status: WaitStatus) {
         let Some(id) = self.tasks.remove(&pid) else {
+            self.left_groups(pid);
             self.orphan_reaped(pid);
             return;
         };
+        self.keep_group(id, pid);
         let Some(job) = self.jobs.get_mut(&id) else {
             return;
         };
@@ -79,9 +66,7 @@ impl Shepherd {
         }
         // Most jobs leave no process behind. To find those that left the process group takes a search
         // of all children, so that is left to the next sweep, which serves many jobs at once.
-        let members =
-            job.group.is_some_and(|group| rustix::process::test_kill_process_group(group).is_ok());
-        if members {
+        if !job.left.is_empty() {
             self.kill_leftovers(id);
         }
         self.sweep_soon();
@@ -101,18 +86,7 @@ impl Shepherd {
         let Some(job) = self.jobs.get(&id).filter(|job| !job.ended()) else {
             return;
         };
-        let mut group = None;
-        for (pid, _) in &job.running {
-            // The id of a process group can't be reused while a member of it isn't reaped.
-            match getpgid(Some(*pid)) {
-                Ok(current) if Some(current) == job.group => group = job.group,
-                _ => send(*pid, signal),
-            }
-        }
-        if let Some(group) = group {
-            let _ = kill_process_group(group, signal);
-        }
-        self.signal_orphans(job, group, signal);
+        self.signal_processes(job, signal);
     }
 
     /// Begins to end a job.
@@ -190,8 +164,9 @@ impl Shepherd {
         let Some(job) = self.jobs.get(&id).filter(|job| job.running.is_empty()) else {
             return false;
         };
+        let groups: Vec<Pid> = job.groups().collect();
         let ours = |pid: Pid| {
-            (job.group.is_some() && getpgid(Some(pid)).ok() == job.group)
+            getpgid(Some(pid)).is_ok_and(|group| groups.contains(&group))
                 || self.job_of(pid) == Some(id)
         };
         self.orphans().into_iter().any(|pid| is_alive(pid) && ours(pid))
@@ -204,17 +179,6 @@ fn is_alive(pid: Pid) -> bool {
     // The name is in parentheses and may itself contain any character, so the state follows the last ')'.
     let state = stat.ok().and_then(|stat| stat.rsplit_once(')')?.1.trim_start().chars().next());
     state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
-}
-
-/// Kills the tasks of a job whose launch failed. The first task has not been reaped, so the id of its
-/// process group has not been reused.
-pub(super) fn kill_group(job: &Job) {
-    for (pid, _) in &job.running {
-        send(*pid, Signal::KILL);
-    }
-    if let Some(group) = job.group.filter(|_| !job.running.is_empty()) {
-        let _ = kill_process_group(group, Signal::KILL);
-    }
 }
 
 /// Sends a signal to a child that isn't reaped yet. The signal is refused if the child runs as another

@@ -1,22 +1,27 @@
 //! Starts a job's tasks.
 
+use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::io::{self, PipeWriter};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
-use rustix::io::Errno;
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::process::Pid;
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe::Receiver;
 use tokio::task::AbortHandle;
+use tokio::time::timeout;
 
 use super::actor::Actor;
 use super::affinity::Affinity;
-use super::before_exec::BeforeExec;
+use super::before_exec::{BeforeExec, Program};
 use super::placement::place;
 use super::pmi::{self, Pmi};
 use super::pty::Terminal;
@@ -40,9 +45,38 @@ pub(super) enum SpawnError {
     System(String),
 }
 
+/// Whether a new process executes its program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Execution {
+    /// It does, or was killed.
+    Done,
+    /// The system refuses to.
+    Refused(Errno),
+    /// It has not done so in time.
+    Late,
+}
+
+/// A pipe that says whether a new process executes its program.
+pub(super) struct Outcome(Receiver);
+
+impl Outcome {
+    /// Waits until it is known whether the process executes its program.
+    pub(super) async fn wait(mut self, patience: Duration) -> Execution {
+        let mut number = [0; 4];
+        match timeout(patience, self.0.read_exact(&mut number)).await {
+            Ok(Ok(_)) => Execution::Refused(Errno::from_raw_os_error(i32::from_ne_bytes(number))),
+            // The end of the pipe.
+            Ok(Err(_)) => Execution::Done,
+            Err(_) => Execution::Late,
+        }
+    }
+}
+
 /// A running task, and the shepherd's ends of its pipes.
 pub(super) struct Spawned {
     pub(super) pid: Pid,
+    /// Says whether the process executes its program; `None` if it does.
+    pub(super) outcome: Option<Outcome>,
     pub(super) captures: Vec<Capture>,
     pub(super) input: Option<PipeWriter>,
     /// The work to serve the task's PMI socket.
@@ -58,15 +92,15 @@ pub(super) struct Launcher<'a> {
     actor: &'a Actor,
     pmi: Option<&'a Pmi>,
     affinity: Option<&'a Affinity>,
-    program: Result<PathBuf, Errno>,
+    program: &'a Result<PathBuf, Errno>,
     env: Vec<(String, String)>,
     open_files: &'a OpenFiles,
 }
 
 impl<'a> Launcher<'a> {
-    /// Looks the command up. `nonce` distinguishes this shepherd from all others.
+    /// `nonce` distinguishes this shepherd from all others.
     pub(super) fn new(
-        job: &'a StartJob,
+        (job, program): (&'a StartJob, &'a Result<PathBuf, Errno>),
         limits: &'a TaskLimits,
         actor: &'a Actor,
         (pmi, affinity): (Option<&'a Pmi>, Option<&'a Affinity>),
@@ -83,9 +117,6 @@ impl<'a> Launcher<'a> {
                 env.push((format!("{prefix}_JOB_TMPDIR"), dir.display().to_string()));
             }
         }
-        let program = actor.act(|| find_program(job));
-        let program = program
-            .unwrap_or_else(|error| Err(Errno::from_io_error(&error).unwrap_or(Errno::PERM)));
         Self { job, limits, actor, pmi, affinity, program, env, open_files }
     }
 
@@ -104,88 +135,101 @@ impl<'a> Launcher<'a> {
         })
     }
 
-    /// Starts the task with rank `rank` in the process group `group`, or as leader of a new one.
-    pub(super) fn spawn(
-        &self,
-        rank: u32,
-        io: &JobIo,
-        group: Option<Pid>,
-    ) -> Result<Spawned, SpawnError> {
+    /// Starts the task with rank `rank` as leader of a new process group.
+    pub(super) fn spawn(&self, rank: u32, io: &JobIo) -> Result<Spawned, SpawnError> {
         let name = &program_name(self.job);
         let program = self.program.as_ref().map_err(|errno| spawn_error(name, &(*errno).into()))?;
         let files = &io.files(self.job, rank).map_err(SpawnError::System)?;
-        let mut command = Command::new(program);
-        command.arg0(name);
-        match self.run(command, rank, (io, files), group) {
+        match self.run(program, false, rank, (io, files)) {
             // Like a shell, runs a script without `#!` line with `sh`.
             Err(error) if error.raw_os_error() == Some(Errno::NOEXEC.raw_os_error()) => {
-                let mut shell = Command::new("/bin/sh");
-                shell.arg(program);
-                self.run(shell, rank, (io, files), group)
+                self.run(program, true, rank, (io, files))
             }
             other => other,
         }
         .map_err(|error| spawn_error(name, &error))
     }
 
+    /// The error of a task whose process could not execute its program.
+    pub(super) fn refused(job: &StartJob, errno: Errno) -> SpawnError {
+        spawn_error(&program_name(job), &errno.into())
+    }
+
     fn run(
         &self,
-        mut command: Command,
+        program: &Path,
+        shell: bool,
         rank: u32,
         (io, files): (&JobIo, &TaskFiles),
-        group: Option<Pid>,
     ) -> io::Result<Spawned> {
         let TaskIo { stdin, stdout, stderr, captures, input, terminal } = io.task(rank, files)?;
-        let local = place(&self.job.taskmap, rank).local.to_string();
-        let number = rank.to_string();
         let job = self.job;
-        command
-            .args(job.command.iter().skip(1).map(|word| render(word, job, rank)))
-            .env_clear()
-            .envs(own_environment(job))
-            .envs(self.env.iter().map(|(name, value)| (name, value)))
-            .envs(expanded(job).map(|(name, text)| (name, render(text, job, rank))))
-            .env("FLUX_TASK_RANK", &number)
-            .env("FLUX_TASK_LOCAL_ID", &local)
-            .env("JOBTAP_TASK_RANK", &number)
-            .env("JOBTAP_TASK_LOCAL_ID", &local)
-            .stdin(stdin)
-            .stdout(stdout)
-            .stderr(stderr);
         let (terminal, joined) = terminal.unzip();
-        if terminal.is_none() {
-            // With a terminal it begins a session, and so a process group.
-            command.process_group(Pid::as_raw(group));
-        }
         let mut before = BeforeExec {
             terminal,
             cpus: self.affinity.map(|affinity| affinity.cpus(job, rank)),
             limits: self.limits.changed().to_vec(),
             user: None,
         };
-        match self.actor.other() {
-            None => drop(command.current_dir(&job.cwd)),
-            Some(identity) => {
-                let directory = CString::new(job.cwd.as_os_str().as_bytes())?;
-                before.user = Some((Arc::clone(identity), directory));
-            }
+        if let Some(identity) = self.actor.other() {
+            let directory = CString::new(job.cwd.as_os_str().as_bytes())?;
+            before.user = Some((Arc::clone(identity), directory));
         }
-        before.apply(&mut command);
-        // Dropped when the task has inherited its end.
-        let (_theirs, pmi) = match self.pmi.map(|pmi| pmi.connect(rank)).transpose()? {
-            Some((theirs, serving)) => {
-                command
-                    .env("PMI_FD", theirs.as_raw_fd().to_string())
-                    .env("PMI_RANK", &number)
-                    .env("PMI_SIZE", job.ntasks.to_string());
-                (Some(theirs), Some(serving))
+        let (theirs, pmi) = self.pmi.map(|pmi| pmi.connect(rank)).transpose()?.unzip();
+        let env = self.environment(rank, theirs.as_ref());
+        let arguments = job.command.iter().skip(1).map(|word| render(word, job, rank));
+        let streams = [stdin, stdout, stderr];
+        let (pid, outcome) = if before.is_needed() {
+            // The limit that `lowered` sets for the other way; the job may have one of its own.
+            before.limits.splice(0..0, self.open_files.of_started());
+            let args = std::iter::once(program_name(job)).chain(arguments);
+            let path = program.as_os_str().as_bytes();
+            let program = Program::new(path, args, env, streams, theirs)?;
+            let (outcome, report) = io::pipe()?;
+            let outcome = Outcome(Receiver::from_owned_fd(outcome.into())?);
+            (before.fork(&program, report)?, Some(outcome))
+        } else {
+            if let Some(theirs) = &theirs {
+                // This process is started before any other, so no other one inherits it.
+                fcntl_setfd(theirs, FdFlags::empty())?;
             }
-            None => (None, None),
+            let mut command = if shell {
+                let mut shell = Command::new("/bin/sh");
+                shell.arg(program);
+                shell
+            } else {
+                let mut command = Command::new(program);
+                command.arg0(program_name(job));
+                command
+            };
+            let [stdin, stdout, stderr] = streams;
+            command.args(arguments).env_clear().envs(env).current_dir(&job.cwd);
+            // Each task has a process group, as in Flux.
+            command.stdin(stdin).stdout(stdout).stderr(stderr).process_group(0);
+            let child = self.open_files.lowered(|| command.spawn())?;
+            let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+            (pid.ok_or_else(|| io::Error::from(Errno::SRCH))?, None)
         };
-        let child = self.open_files.lowered(|| command.spawn())?;
-        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        let pid = pid.ok_or_else(|| io::Error::from(Errno::SRCH))?;
-        Ok(Spawned { pid, captures, input, pmi, terminal: joined })
+        Ok(Spawned { pid, outcome, captures, input, pmi, terminal: joined })
+    }
+
+    /// The environment of the task with rank `rank`, which inherits its PMI socket.
+    fn environment(&self, rank: u32, pmi: Option<&OwnedFd>) -> BTreeMap<String, String> {
+        let job = self.job;
+        let own = own_environment(job).map(|(name, value)| (name.clone(), value.clone()));
+        let expanded = expanded(job).map(|(name, text)| (name.clone(), render(text, job, rank)));
+        let mut env: BTreeMap<_, _> = own.chain(self.env.iter().cloned()).chain(expanded).collect();
+        let local = place(&job.taskmap, rank).local;
+        for prefix in ["FLUX", "JOBTAP"] {
+            env.insert(format!("{prefix}_TASK_RANK"), rank.to_string());
+            env.insert(format!("{prefix}_TASK_LOCAL_ID"), local.to_string());
+        }
+        if let Some(socket) = pmi {
+            env.insert("PMI_FD".to_owned(), socket.as_raw_fd().to_string());
+            env.insert("PMI_RANK".to_owned(), rank.to_string());
+            env.insert("PMI_SIZE".to_owned(), job.ntasks.to_string());
+        }
+        env
     }
 }
 
@@ -204,6 +248,12 @@ fn expanded(job: &StartJob) -> impl Iterator<Item = (&String, &str)> {
 /// The first word of the command; all tasks run the same program.
 fn program_name(job: &StartJob) -> String {
     job.command.first().map_or_else(String::new, |word| render(word, job, 0))
+}
+
+/// Finds the program of a job's tasks, as the job's user.
+pub(super) fn program_of(job: &StartJob, actor: &Actor) -> Result<PathBuf, Errno> {
+    let found = actor.act(|| find_program(job));
+    found.unwrap_or_else(|error| Err(Errno::from_io_error(&error).unwrap_or(Errno::PERM)))
 }
 
 /// Finds the program in the job's own `PATH`. `Command` would search the shepherd's.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use jobtap_core::job::JobId;
 use rustix::process::Pid;
@@ -13,7 +14,9 @@ use super::claims::Claims;
 use super::ending::Ending;
 use super::job::Job;
 use super::jobdir::JobDirs;
+use super::launch::PATIENCE;
 use super::message::Message;
+use super::pmi::Memory;
 use crate::exec::protocol::ShepherdMessage;
 use crate::open_files::OpenFiles;
 
@@ -32,20 +35,24 @@ pub(super) struct Shepherd {
     /// Distinguishes processes of this shepherd from those of others, by their environment.
     pub(super) nonce: String,
     pub(super) open_files: &'static OpenFiles,
+    /// What the values of PMI take.
+    pub(super) pmi_memory: Memory,
     pub(super) inbox: UnboundedSender<Message>,
     pub(super) manager: Option<Manager>,
     pub(super) claims: Claims,
     pub(super) jobs: BTreeMap<JobId, Job>,
     /// Claimed jobs whose tasks are being started, in the order of their next slice.
     pub(super) starting: VecDeque<JobId>,
-    /// The first tasks of the starting jobs that already have running tasks.
-    pub(super) leaders: HashMap<JobId, Pid>,
+    /// The jobs whose tasks left processes in their groups.
+    pub(super) jobs_with_groups: HashSet<JobId>,
     /// Tasks not yet reaped, with their jobs.
     pub(super) tasks: HashMap<Pid, JobId>,
     /// When to look for processes that jobs left behind.
     pub(super) sweep_at: Option<Instant>,
     /// Orphans that were killed and are not reaped yet.
     pub(super) killed_orphans: HashSet<Pid>,
+    /// How long the process of a task may take until it executes its program.
+    pub(super) patience: Duration,
     pub(super) shutdown: bool,
     pub(super) ending: Ending,
 }
@@ -66,14 +73,16 @@ impl Shepherd {
             manager_process: None,
             nonce,
             open_files,
+            pmi_memory: Memory::default(),
             inbox,
             manager: None,
             jobs: BTreeMap::new(),
             starting: VecDeque::new(),
-            leaders: HashMap::new(),
+            jobs_with_groups: HashSet::new(),
             tasks: HashMap::new(),
             sweep_at: None,
             killed_orphans: HashSet::new(),
+            patience: PATIENCE,
             shutdown: false,
             ending: Ending::default(),
         })

@@ -1,7 +1,7 @@
 //! Finds the processes that jobs left behind and kills them, with all their descendants.
 //!
 //! A process whose parent died becomes a child of the shepherd, the subreaper. Such an *orphan* belongs
-//! to a job if it is in the job's process group, or if its environment has the job's token. Only children
+//! to a job if it is in a process group of the job, or if its environment has the job's token. Only children
 //! of the shepherd are signaled: until the shepherd reaps them, their process ids can't be reused.
 //!
 //! The children of an orphan become the shepherd's when the orphan has been killed, even if it was the
@@ -14,7 +14,7 @@ use std::io::Read;
 use std::time::Duration;
 
 use jobtap_core::job::JobId;
-use rustix::process::{Pid, Signal, getpgid, kill_process_group};
+use rustix::process::{Pid, Signal, getpgid};
 use tokio::time::Instant;
 
 use super::job::Job;
@@ -59,7 +59,7 @@ impl Shepherd {
             return;
         }
         let live = || self.jobs.values().filter(|job| job.needs_processes());
-        let groups: HashSet<Pid> = live().filter_map(|job| job.group).collect();
+        let groups: HashSet<Pid> = live().flat_map(Job::groups).collect();
         let idle = live().next().is_none();
         // While a job runs, an orphan whose job is unknown may be one of its processes: a process that just
         // executes another program has an empty environment for a moment.
@@ -76,29 +76,25 @@ impl Shepherd {
     /// Kills the orphans of a job whose tasks are gone.
     pub(super) fn kill_leftovers(&mut self, id: JobId) {
         if let Some(job) = self.jobs.get(&id) {
-            let killed = self.signal_orphans(job, None, Signal::KILL);
+            let killed = self.signal_processes(job, Signal::KILL);
             self.killed_orphans.extend(killed);
         }
     }
 
-    /// Sends a signal to the orphans of a job, except those in the group `done`. Returns those that it was
-    /// sent to.
-    pub(super) fn signal_orphans(&self, job: &Job, done: Option<Pid>, signal: Signal) -> Vec<Pid> {
-        let mut sent_to = None;
+    /// Sends a signal to the tasks of a job, to their process groups, and to the orphans that left these. Returns
+    /// the orphans that it was sent to.
+    pub(super) fn signal_processes(&self, job: &Job, signal: Signal) -> Vec<Pid> {
+        let groups = job.signal_groups(signal);
         let mut reached = self.orphans();
-        reached.retain(|pid| match getpgid(Some(*pid)).ok() {
-            Some(group) if Some(group) == done => false,
-            Some(group) if Some(group) == sent_to => true,
-            Some(group) if Some(group) == job.group => {
-                sent_to = Some(group);
-                let _ = kill_process_group(group, signal);
-                true
+        reached.retain(|pid| {
+            if getpgid(Some(*pid)).is_ok_and(|group| groups.contains(&group)) {
+                return true;
             }
-            _ if self.job_of(*pid) == Some(job.id) => {
+            let ours = self.job_of(*pid) == Some(job.id);
+            if ours {
                 send(*pid, signal);
-                true
             }
-            _ => false,
+            ours
         });
         reached
     }

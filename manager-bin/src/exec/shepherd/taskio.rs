@@ -9,7 +9,6 @@ use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jobtap_core::job::Encoding;
@@ -52,9 +51,9 @@ pub(super) struct Capture {
 
 /// The standard streams of one task, and the shepherd's ends of its pipes.
 pub(super) struct TaskIo {
-    pub(super) stdin: Stdio,
-    pub(super) stdout: Stdio,
-    pub(super) stderr: Stdio,
+    pub(super) stdin: OwnedFd,
+    pub(super) stdout: OwnedFd,
+    pub(super) stderr: OwnedFd,
     pub(super) captures: Vec<Capture>,
     pub(super) input: Option<PipeWriter>,
     /// The task's terminal, if it has one, and the work to copy between it and the pipes.
@@ -193,7 +192,7 @@ impl JobIo {
             return self.on_terminal(rank, files, options);
         }
         let mut captures = Vec::new();
-        let mut output = |stream: Stream| -> io::Result<Stdio> {
+        let mut output = |stream: Stream| -> io::Result<OwnedFd> {
             let options = self.options.stream(stream);
             let target = match files.of(stream) {
                 Some(file) if !options.label => return file.for_task(),
@@ -204,7 +203,7 @@ impl JobIo {
             let pipe = OpenFiles::of_this_process().apart(pipe);
             let unbuffered = options.unbuffered;
             captures.push(Capture { pipe, target, stream, rank, unbuffered });
-            Ok(Stdio::from(writer))
+            Ok(OwnedFd::from(writer))
         };
         let stdout = output(Stream::Stdout)?;
         let stderr = output(Stream::Stderr)?;
@@ -216,9 +215,9 @@ impl JobIo {
             (None, true) => {
                 let (reader, writer) = io::pipe()?;
                 let writer = OpenFiles::of_this_process().apart(writer);
-                (Stdio::from(reader), Some(writer))
+                (OwnedFd::from(reader), Some(writer))
             }
-            (None, false) => (Stdio::null(), None),
+            (None, false) => (OwnedFd::from(File::open("/dev/null")?), None),
         };
         Ok(TaskIo { stdin, stdout, stderr, captures, input, terminal: None })
     }
@@ -251,8 +250,7 @@ impl JobIo {
             false => (None, None),
         };
         let (task, shepherd) = Pty::open(options, &self.actor)?.into_sides();
-        let stream = || Ok::<_, io::Error>(Stdio::from(task.try_clone()?));
-        let (stdin, stdout, stderr) = (stream()?, stream()?, stream()?);
+        let (stdin, stdout, stderr) = (task.try_clone()?, task.try_clone()?, task.try_clone()?);
         let joined = Pty::join(shepherd, typed, apart.apart(output))?;
         let terminal = Some((task, joined));
         Ok(TaskIo { stdin, stdout, stderr, captures: vec![capture], input, terminal })

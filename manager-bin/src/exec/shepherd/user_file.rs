@@ -8,7 +8,6 @@ use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::process::Stdio;
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use tokio::net::unix::pipe::Sender;
@@ -31,7 +30,7 @@ impl OutputFile {
 
     /// The file as a standard stream of a task, which expects that a write waits. The shepherd must not write to it
     /// from then on: it would wait, too.
-    pub(super) fn for_task(&self) -> io::Result<Stdio> {
+    pub(super) fn for_task(&self) -> io::Result<OwnedFd> {
         for_task(self.file.try_clone()?)
     }
 
@@ -68,10 +67,10 @@ pub(super) fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
 }
 
 /// A file that [`open`] has opened, as a standard stream of a task.
-pub(super) fn for_task(file: File) -> io::Result<Stdio> {
+pub(super) fn for_task(file: File) -> io::Result<OwnedFd> {
     let flags = fcntl_getfl(&file)?;
     if flags.contains(OFlags::NONBLOCK) {
         fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
     }
-    Ok(Stdio::from(file))
+    Ok(OwnedFd::from(file))
 }

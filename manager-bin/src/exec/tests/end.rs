@@ -63,10 +63,15 @@ fn a_signal_reaches_a_task_that_left_the_process_group() {
     let site = Site::new();
     let manager = site.manager();
     let ready = site.fifo("ready");
-    // The first task leads the group of all and can't leave it.
-    let script = "if [ $JOBTAP_TASK_RANK = 0 ]; then exec sleep 600; fi
-        exec setsid sh -c 'echo $$ >ready; exec sleep 600'";
-    manager.executor.start(site.job(1, 2, script));
+    // A task leads its group. It can join the group of another process in its session, such as one it has started.
+    let script = "use POSIX; $child = fork; if (!$child) { setpgid(0, 0); sleep 600 } \
+                  select(undef, undef, undef, 0.01) until setpgid(0, $child); \
+                  open(F, '>ready'); print F $$; close F; sleep 600";
+    let command = ["perl", "-e", script].map(str::to_owned).to_vec();
+    if Command::new("perl").arg("-v").output().is_err() {
+        return;
+    }
+    manager.executor.start(StartJob { command, ..site.job(1, 1, "") });
     let _task = Killed(pid(&site.read_fifo(&ready)));
     manager.until(1, has_started);
     manager.executor.cancel(JobId::new(1), SIGTERM);
@@ -276,6 +281,32 @@ fn a_canceled_job_does_not_wait_for_the_background() {
     fs::read(ready).unwrap();
     manager.executor.cancel(JobId::new(1), SIGTERM);
     assert_eq!(status(&manager.to_end(1)), 143 << 8);
+    manager.executor.ack(JobId::new(1));
+    manager.end();
+}
+
+#[test]
+fn a_signal_reaches_what_a_task_left_in_its_group() {
+    let site = Site::new();
+    let manager = site.manager();
+    let go = site.fifo("go");
+    // Without the job's environment. The first is a child of the shepherd when the task has exited; the other one
+    // when the subshell has.
+    let script = "env -i sleep 600 & echo $! >first
+        (env -i sleep 600 & echo $! >second; cat go >/dev/null) &";
+    manager.executor.start(site.job(1, 1, script));
+    manager.until(1, |event| name(event) == "shell.task-exit");
+    let written =
+        |name: &str| fs::read_to_string(site.path(name)).is_ok_and(|text| text.ends_with('\n'));
+    wait_for("both have begun", || written("first") && written("second"));
+    let pids = ["first", "second"].map(|name| site.text(name));
+    let _left = pids.clone().map(|text| Killed(pid(&text)));
+    fs::write(go, "").unwrap();
+    // Another job, so that the exit of the subshell was noticed.
+    assert_eq!(manager.status(site.job(2, 1, "sleep 0.1")), 0);
+    manager.executor.signal(JobId::new(1), SIGTERM);
+    pids.iter().for_each(|pid| wait_gone(pid));
+    assert_eq!(status(&manager.to_end(1)), 0);
     manager.executor.ack(JobId::new(1));
     manager.end();
 }

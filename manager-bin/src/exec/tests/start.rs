@@ -94,6 +94,11 @@ fn the_status_of_a_job_is_the_highest_of_its_tasks() {
     manager.end();
 }
 
+/// Options for one of the two ways in which tasks are started: with steps before the program, and without.
+fn way(id: u64) -> Value {
+    if id.is_multiple_of(2) { json!({}) } else { json!({"rlimit": {"nofile": 99}}) }
+}
+
 #[test]
 fn a_command_that_cannot_be_run_fails_as_in_a_shell() {
     let site = Site::new();
@@ -106,6 +111,7 @@ fn a_command_that_cannot_be_run_fails_as_in_a_shell() {
     ];
     for (id, command, code, message) in cases {
         let job = StartJob { command: vec![command.to_owned()], ..site.job(id, 2, "") };
+        let job = StartJob { shell_options: way(id), ..job };
         let events = manager.run(job);
         assert_eq!(events[..4], ["init", "starting", "START", "shell.init"]);
         let note = format!("start failed: {message}");
@@ -124,8 +130,11 @@ fn a_script_without_interpreter_is_run_by_the_shell() {
     let path = site.path("script").into_os_string().into_string().unwrap();
     assert!(Command::new("chmod").args(["+x", &path]).status().unwrap().success());
     let command = vec![path.clone(), "one".to_owned()];
-    assert_eq!(manager.status(StartJob { command, ..site.job(1, 1, "") }), 0);
-    assert_eq!(site.output(1, "stdout", 0), format!("{path} one\n"));
+    for id in [1, 2] {
+        let (command, shell_options) = (command.clone(), way(id));
+        assert_eq!(manager.status(StartJob { command, shell_options, ..site.job(id, 1, "") }), 0);
+        assert_eq!(site.output(id, "stdout", 0), format!("{path} one\n"));
+    }
     manager.end();
 }
 
@@ -215,4 +224,40 @@ fn tags_are_expanded_in_names_of_files() {
     let left = || fs::read_dir(all.join("removing")).unwrap().count();
     wait_for("what was in the job's directory is removed", || left() == 0);
     manager.end();
+}
+
+#[test]
+fn a_program_that_is_not_executed_delays_no_other_job() {
+    let site = Site { kill: IMPATIENT, ..Site::new() };
+    let manager = site.manager();
+    // The system executes no file that a process has leased for writing, until the lease is broken (45 s).
+    fs::write(site.path("program"), "#!/bin/sh\n").unwrap();
+    let program = site.path("program").into_os_string().into_string().unwrap();
+    assert!(Command::new("chmod").args(["+x", &program]).status().unwrap().success());
+    let Some(_holder) = leased(&program) else { return };
+    for (id, end) in [(1, 15), (3, 9)] {
+        let shell_options = json!({"rlimit": {"nofile": 99}});
+        let command = vec![program.clone()];
+        manager.executor.start(StartJob { command, shell_options, ..site.job(id, 2, "") });
+        assert_eq!(manager.status(site.job(id + 1, 1, "true")), 0, "another job runs");
+        manager.executor.cancel(JobId::new(id), end);
+        let events = manager.to_end(id);
+        let note = "EXCEPTION 0 canceled before all of its tasks were started";
+        assert!(events.contains(&note.to_owned()), "{events:?}");
+        manager.executor.ack(JobId::new(id));
+    }
+    manager.end();
+}
+
+/// A process that has leased a file; `None` if this host has no Perl.
+fn leased(file: &str) -> Option<Killed> {
+    let script = "$SIG{IO} = 'IGNORE'; open(F, '<', $ARGV[0]) or die; fcntl(F, 1024, 1) or die $!; \
+                  $| = 1; print 'leased'; sleep 600";
+    let mut perl = Command::new("perl");
+    perl.args(["-e", script, file]).stdout(std::process::Stdio::piped());
+    let mut holder = perl.spawn().ok()?;
+    let killed = Killed(pid(&holder.id().to_string()));
+    let mut said = [0; 6];
+    std::io::Read::read_exact(&mut holder.stdout.take().unwrap(), &mut said).unwrap();
+    Some(killed)
 }

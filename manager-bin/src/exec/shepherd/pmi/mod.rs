@@ -5,6 +5,7 @@
 //! Version 1 of the protocol is what MPICH speaks, and what Flux's job shell serves; of version 2 the commands to wire
 //! up are served. [`wireup`] is the protocol without the sockets.
 
+mod memory;
 mod wireup;
 
 use std::io;
@@ -12,16 +13,16 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jobtap_core::job::JobId;
-use rustix::io::FdFlags;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{Sender, UnboundedSender, channel};
 use tokio::task::AbortHandle;
 
-use self::wireup::{Outcome, Wireup};
+pub(super) use self::memory::Memory;
+use self::wireup::{Outcome, WAITS, Wireup};
 use super::message::Message;
 use crate::exec::StartJob;
 use crate::open_files::OpenFiles;
@@ -34,6 +35,12 @@ const KNOWN: [&str; 4] = ["off", "simple", "pmi1", "pmi2"];
 
 /// The longest unfinished request, in bytes. A value has at most 1,024.
 const LONGEST: usize = 16 * 1024;
+
+/// The most responses to a task that it has not read yet and that it doesn't wait for in a thread of its own.
+const UNREAD: usize = 8;
+
+/// The most responses that tasks owe each other: to a barrier, and to those who wait for values of the host.
+const OWED: usize = 1 + WAITS;
 
 /// What the tasks of one job share.
 #[derive(Clone)]
@@ -48,7 +55,7 @@ struct Shared {
 struct State {
     wireup: Wireup,
     /// By rank, where responses to a task go.
-    tasks: Vec<Option<UnboundedSender<Vec<u8>>>>,
+    tasks: Vec<Option<Sender<Vec<u8>>>>,
 }
 
 /// Whether the options ask for PMI (`pmi=simple`) or for none (`pmi=off`); `None` if they don't say.
@@ -75,24 +82,23 @@ pub(super) fn is_wanted(requested: Option<bool>, ntasks: u32, files: u64, most: 
 
 impl Pmi {
     /// What the tasks of this job share. All of them run on this host.
-    pub(super) fn new(job: &StartJob, inbox: &UnboundedSender<Message>) -> Self {
+    pub(super) fn new(job: &StartJob, inbox: &UnboundedSender<Message>, memory: &Memory) -> Self {
         let tasks = (0..job.ntasks).map(|_| None).collect();
-        let wireup = Wireup::new(job.id, job.ntasks);
+        let wireup = Wireup::new(job.id, job.ntasks, memory.share(job.userid));
         let state = Mutex::new(State { wireup, tasks });
         Self(Arc::new(Shared { job: job.id, state, inbox: inbox.clone() }))
     }
 
-    /// Makes the socket of a task: its end, which the next process that is started inherits, and the work to serve
-    /// the other end.
+    /// Makes the socket of a task: its end, and the work to serve the other end.
     pub(super) fn connect(&self, rank: u32) -> io::Result<(OwnedFd, AbortHandle)> {
         let (own, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
         let own = std::os::unix::net::UnixStream::from(OpenFiles::of_this_process().apart(own));
         own.set_nonblocking(true)?;
         let (read, mut write) = UnixStream::from_std(own)?.into_split();
-        let (sender, mut responses) = unbounded_channel::<Vec<u8>>();
+        let (sender, mut responses) = channel::<Vec<u8>>(UNREAD + OWED);
         if let Some(task) = self.0.lock().tasks.get_mut(rank as usize) {
-            *task = Some(sender);
+            *task = Some(sender.clone());
         }
         let shared = Arc::clone(&self.0);
         let serving = tokio::spawn(async move {
@@ -104,10 +110,8 @@ impl Pmi {
                 }
             };
             // Ends with the task: it closes the socket, or the job's work is aborted.
-            tokio::join!(shared.read(rank, read), writing);
+            tokio::join!(shared.read(rank, read, sender), writing);
         });
-        // The shepherd starts processes on one thread, one after the other, so no other one inherits it.
-        rustix::io::fcntl_setfd(&theirs, FdFlags::empty())?;
         Ok((theirs, serving.abort_handle()))
     }
 }
@@ -118,16 +122,23 @@ impl Shared {
     }
 
     /// Serves the requests of a task until it closes the socket or sends something else.
-    async fn read(&self, rank: u32, mut socket: OwnedReadHalf) {
+    async fn read(&self, rank: u32, mut socket: OwnedReadHalf, responses: Sender<Vec<u8>>) {
         let mut pending = Vec::new();
         let mut chunk = [0; 4096];
         loop {
+            match self.serve(rank, &mut pending) {
+                // The next request waits until the task has read most responses: what it doesn't read would take
+                // memory.
+                Ok(true) => match responses.reserve_many(1 + OWED).await {
+                    Ok(_) => continue,
+                    Err(_) => break,
+                },
+                Ok(false) if pending.len() <= LONGEST => {}
+                Ok(false) | Err(_) => break,
+            }
             match socket.read(&mut chunk).await {
                 Ok(0) | Err(_) => break,
                 Ok(size) => pending.extend_from_slice(chunk.get(..size).unwrap_or_default()),
-            }
-            if self.serve(rank, &mut pending).is_err() || pending.len() > LONGEST {
-                break;
             }
         }
         // Ends the writing, too.
@@ -136,22 +147,24 @@ impl Shared {
         }
     }
 
-    /// Serves all complete requests and removes them from `pending`. The error is a request that isn't one.
-    fn serve(&self, rank: u32, pending: &mut Vec<u8>) -> Result<(), wireup::Malformed> {
+    /// Serves the first complete request and removes it from `pending`; `false` if there is no complete one. The
+    /// error is a request that isn't one.
+    fn serve(&self, rank: u32, pending: &mut Vec<u8>) -> Result<bool, wireup::Malformed> {
         let mut state = self.lock();
-        while let Some(Outcome { used, responses, abort }) = state.wireup.next(rank, pending)? {
-            pending.drain(..used);
-            for (to, response) in responses {
-                if let Some(Some(task)) = state.tasks.get(to as usize) {
-                    // Fails if the task has closed its socket.
-                    let _ = task.send(response);
-                }
-            }
-            if let Some(code) = abort {
-                let _ = self.inbox.send(Message::Aborted { id: self.job, rank, code });
+        let Some(Outcome { used, responses, abort }) = state.wireup.next(rank, pending)? else {
+            return Ok(false);
+        };
+        pending.drain(..used);
+        for (to, response) in responses {
+            if let Some(Some(task)) = state.tasks.get(to as usize) {
+                // Fails if the task has closed its socket. There is room for each response that a task waits for.
+                let _ = task.try_send(response);
             }
         }
-        Ok(())
+        if let Some(code) = abort {
+            let _ = self.inbox.send(Message::Aborted { id: self.job, rank, code });
+        }
+        Ok(true)
     }
 }
 
@@ -175,5 +188,42 @@ mod tests {
         assert_eq!(wanted(json!({}), 10, 60), Ok(true));
         assert_eq!(wanted(json!({}), 10, 58), Ok(false));
         assert_eq!(wanted(json!({"pmi": "simple,pmi2"}), 10, 58), Ok(true));
+    }
+
+    #[test]
+    fn a_task_that_reads_no_responses_is_not_served_on() {
+        use std::io::{ErrorKind, Write};
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let (inbox, _messages) = tokio::sync::mpsc::unbounded_channel();
+            let job = StartJob { ntasks: 2, ..StartJob::new(JobId::new(1)) };
+            let pmi = Pmi::new(&job, &inbox, &Memory::default());
+            let (task, _serving) = pmi.connect(0).unwrap();
+            let mut task = std::os::unix::net::UnixStream::from(task);
+            task.set_nonblocking(true).unwrap();
+            let requests = "cmd=get kvsname=1 key=PMI_process_mapping\n".repeat(1000);
+            let (mut sent, mut full) = (0, 0);
+            while full < 100 {
+                assert!(sent < 64 << 20, "each request has a response that takes memory");
+                match task.write(requests.as_bytes()) {
+                    Ok(size) => (sent, full) = (sent + size, 0),
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => full += 1,
+                    Err(error) => panic!("{error}"),
+                }
+                tokio::task::yield_now().await;
+            }
+            // What it reads is in the order of its requests, and it is served again.
+            let mut task = tokio::io::BufReader::new(UnixStream::from_std(task).unwrap());
+            let mut line = String::new();
+            for _ in 0..sent / requests.len() * 1000 {
+                line.clear();
+                let read = tokio::io::AsyncBufReadExt::read_line(&mut task, &mut line);
+                tokio::time::timeout(std::time::Duration::from_secs(30), read)
+                    .await
+                    .unwrap()
+                    .unwrap();
+                assert!(line.ends_with("value=(vector,(0,1,2))\n"), "{line}");
+            }
+        });
     }
 }

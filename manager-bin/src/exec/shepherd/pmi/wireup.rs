@@ -8,12 +8,17 @@ use std::collections::HashMap;
 
 use jobtap_core::job::JobId;
 
+use super::memory::{ENTRY, Share};
+
 /// The longest names and values, as `get_maxes` says.
 const KEY: usize = 256;
 const VALUE: usize = 1024;
 
-/// Bytes of all keys and values of a job together.
-const MOST: usize = 256 * 1024 * 1024;
+/// The longest name of a thread, in bytes: libraries use numbers.
+const THREAD: usize = 64;
+
+/// How many values of the host a task can wait for at once, each in a thread of its own.
+pub(super) const WAITS: usize = 8;
 
 /// The key under which a library looks for the places of all tasks.
 const MAPPING: &str = "PMI_process_mapping";
@@ -41,7 +46,8 @@ pub(super) struct Wireup {
     values: HashMap<String, String>,
     /// Values of the host, which tasks may wait for.
     of_host: HashMap<String, String>,
-    bytes: usize,
+    /// What the values take.
+    share: Share,
     /// By rank, whether the task speaks version 2.
     second: Vec<bool>,
     /// The tasks that wait until all do, each with the number of its thread.
@@ -61,7 +67,7 @@ impl Fields {
 
 impl Wireup {
     /// A job of `size` tasks, all on one host.
-    pub(super) fn new(job: JobId, size: u32) -> Self {
+    pub(super) fn new(job: JobId, size: u32, share: Share) -> Self {
         let second = vec![false; size as usize];
         let values = HashMap::from([(MAPPING.to_owned(), format!("(vector,(0,1,{size}))"))]);
         Self {
@@ -69,7 +75,7 @@ impl Wireup {
             size,
             values,
             of_host: HashMap::new(),
-            bytes: 0,
+            share,
             second,
             fence: Vec::new(),
             waiting: Vec::new(),
@@ -166,6 +172,9 @@ impl Wireup {
     fn second(&mut self, rank: u32, fields: &Fields) -> Result<Outcome, Malformed> {
         let command = fields.get("cmd").ok_or(Malformed)?;
         let thread = fields.get("thrid").map(str::to_owned);
+        if thread.as_ref().is_some_and(|thread| thread.len() > THREAD) {
+            return Err(Malformed);
+        }
         let mut outcome = Outcome::default();
         let mut say = |text: &[(&str, &str)]| {
             outcome.responses.push((rank, answer(command, thread.as_deref(), text)));
@@ -219,10 +228,14 @@ impl Wireup {
             "info-getnodeattr" => {
                 let key = fields.get("key").ok_or(Malformed)?;
                 let value = self.of_host.get(key);
-                if value.is_none() && fields.get("wait") == Some("TRUE") {
-                    self.waiting.push((rank, thread, key.to_owned()));
-                } else {
+                let waits = self.waiting.iter().filter(|(waiting, ..)| *waiting == rank).count();
+                if value.is_some() || fields.get("wait") != Some("TRUE") {
                     say(&found(value));
+                } else if key.len() > KEY || waits == WAITS {
+                    let why = if key.len() > KEY { "invalid_key_length" } else { "too_many_waits" };
+                    say(&[("rc", "-1"), ("errmsg", why)]);
+                } else {
+                    self.waiting.push((rank, thread, key.to_owned()));
                 }
             }
             "finalize" => say(&[("rc", "0")]),
@@ -239,7 +252,7 @@ impl Wireup {
         Ok(())
     }
 
-    /// Counts what is stored, so that a job can't fill the shepherd's memory.
+    /// Counts what is stored, so that a user can't fill the shepherd's memory.
     fn charge(&mut self, key: &str, value: &str) -> Result<(), &'static str> {
         if key.is_empty() || key.len() > KEY {
             return Err("invalid_key_length");
@@ -247,12 +260,7 @@ impl Wireup {
         if value.len() > VALUE {
             return Err("invalid_value_length");
         }
-        let bytes = self.bytes + key.len() + value.len();
-        if bytes > MOST {
-            return Err("no_space");
-        }
-        self.bytes = bytes;
-        Ok(())
+        if self.share.take(key.len() + value.len() + ENTRY) { Ok(()) } else { Err("no_space") }
     }
 
     /// A task waits for all others. Returns the responses to all of them when the last one has come.
@@ -324,7 +332,12 @@ fn answer(command: &str, thread: Option<&str>, fields: &[(&str, &str)]) -> Vec<u
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::memory::{Memory, OF_USER};
     use super::*;
+
+    fn wireup(size: u32) -> Wireup {
+        Wireup::new(JobId::new(7), size, Memory::default().share(1))
+    }
 
     /// Sends a request of a task, and returns the responses with the ranks that get them.
     fn send(wireup: &mut Wireup, rank: u32, request: &str) -> Vec<(u32, String)> {
@@ -345,7 +358,7 @@ mod tests {
 
     #[test]
     fn tasks_exchange_values_by_version_1() {
-        let job = &mut Wireup::new(JobId::new(7), 2);
+        let job = &mut wireup(2);
         for (request, response) in [
             (
                 "cmd=init pmi_version=1 pmi_subversion=1\n",
@@ -379,7 +392,7 @@ mod tests {
 
     #[test]
     fn tasks_exchange_values_by_version_2() {
-        let job = &mut Wireup::new(JobId::new(7), 2);
+        let job = &mut wireup(2);
         for rank in [0, 1] {
             says(
                 job,
@@ -427,8 +440,24 @@ mod tests {
     }
 
     #[test]
+    fn a_task_waits_for_few_values_of_its_host() {
+        let job = &mut wireup(2);
+        send(job, 0, "cmd=init pmi_version=2 pmi_subversion=0\n");
+        let wait = |key: &str| second(&format!("cmd=info-getnodeattr;key={key};wait=TRUE;"));
+        let refused =
+            |why: &str| second(&format!("cmd=info-getnodeattr-response;rc=-1;errmsg={why};"));
+        says(job, 0, &wait(&"k".repeat(257)), &refused("invalid_key_length"));
+        for number in 0..WAITS {
+            assert_eq!(send(job, 0, &wait(&format!("k{number}"))), []);
+        }
+        says(job, 0, &wait("k"), &refused("too_many_waits"));
+        let long = second(&format!("cmd=kvs-fence;thrid={};", "5".repeat(65)));
+        assert_eq!(job.next(0, long.as_bytes()), Err(Malformed));
+    }
+
+    #[test]
     fn an_abort_has_an_exit_code() {
-        let job = &mut Wireup::new(JobId::new(7), 2);
+        let job = &mut wireup(2);
         let outcome = job.next(1, b"cmd=abort exitcode=42\n").unwrap().unwrap();
         assert_eq!((outcome.abort, outcome.responses.len()), (Some(42), 0));
         send(job, 1, "cmd=init pmi_version=2 pmi_subversion=0\n");
@@ -438,20 +467,20 @@ mod tests {
 
     #[test]
     fn what_is_too_long_is_refused_and_not_stored() {
-        let job = &mut Wireup::new(JobId::new(7), 2);
+        let job = &mut wireup(2);
         let put = |key: usize, value: usize| {
             format!("cmd=put kvsname=7 key={} value={}\n", "k".repeat(key), "v".repeat(value))
         };
         says(job, 0, &put(256, 1024), "cmd=put_result rc=0 msg=success\n");
         says(job, 0, &put(257, 1), "cmd=put_result rc=-1 msg=invalid_key_length\n");
         says(job, 0, &put(1, 1025), "cmd=put_result rc=-1 msg=invalid_value_length\n");
-        job.bytes = MOST;
+        assert!(job.share.take(OF_USER - 256 - 1024 - ENTRY));
         says(job, 0, &put(1, 1), "cmd=put_result rc=-1 msg=no_space\n");
     }
 
     #[test]
     fn a_task_cannot_enter_a_barrier_twice() {
-        let job = &mut Wireup::new(JobId::new(7), 2);
+        let job = &mut wireup(2);
         assert_eq!(send(job, 0, "cmd=barrier_in\n"), []);
         assert_eq!(job.next(0, b"cmd=barrier_in\n"), Err(Malformed));
     }
@@ -462,7 +491,7 @@ mod tests {
             bytes in proptest::collection::vec(any::<u8>(), 0..100),
             version in 1..=2,
         ) {
-            let mut job = Wireup::new(JobId::new(7), 2);
+            let mut job = wireup(2);
             send(&mut job, 0, &format!("cmd=init pmi_version={version} pmi_subversion=0\n"));
             let used = job.next(0, &bytes).ok().flatten().map_or(0, |outcome| outcome.used);
             prop_assert!(used <= bytes.len());
@@ -470,7 +499,7 @@ mod tests {
 
         #[test]
         fn values_of_version_2_come_back_as_they_were(value in "[^\\n]{0,50}") {
-            let mut job = Wireup::new(JobId::new(7), 2);
+            let mut job = wireup(2);
             send(&mut job, 0, "cmd=init pmi_version=2 pmi_subversion=0\n");
             let escaped = value.replace(';', ";;");
             send(&mut job, 0, &second(&format!("cmd=kvs-put;key=a;value={escaped};")));

@@ -1,0 +1,161 @@
+//! The process groups of jobs, and what is left in them when their tasks have exited.
+//!
+//! Each task leads a process group, as in Flux. The system gives the id of a group to another process when the last
+//! process of the group is gone, and that process may be of another job. So a group is signaled only while a process
+//! that the shepherd hasn't reaped yet keeps the id: its leader, or another child of the shepherd in the group.
+
+use std::collections::HashSet;
+
+use jobtap_core::job::JobId;
+use rustix::process::{Pid, Signal, getpgid, kill_process_group, test_kill_process_group};
+
+use super::job::Job;
+use super::reap::send;
+use super::state::Shepherd;
+
+/// A process group whose leader, a task, was reaped.
+#[derive(Debug)]
+pub(super) struct Group {
+    id: Pid,
+    /// Children of the shepherd that were in the group when they were looked for, and aren't reaped yet.
+    members: Vec<Pid>,
+}
+
+impl Group {
+    /// Whether a process keeps the id of the group.
+    fn is_kept(&self) -> bool {
+        self.members.iter().any(|pid| is_in(*pid, self.id))
+    }
+}
+
+fn is_in(pid: Pid, group: Pid) -> bool {
+    getpgid(Some(pid)) == Ok(group)
+}
+
+impl Job {
+    /// The ids of the job's process groups. They are valid until a process is reaped.
+    pub(super) fn groups(&self) -> impl Iterator<Item = Pid> {
+        let left = self.left.iter().filter(|group| group.is_kept()).map(|group| group.id);
+        self.running.iter().map(|(pid, _)| *pid).chain(left)
+    }
+
+    /// Sends a signal to the tasks and to all processes in their groups. Returns the groups.
+    pub(super) fn signal_groups(&self, signal: Signal) -> HashSet<Pid> {
+        // First those that have left their group or have not begun it yet, as they may begin it at any moment.
+        for (pid, _) in self.running.iter().filter(|(pid, _)| !is_in(*pid, *pid)) {
+            send(*pid, signal);
+        }
+        let groups: HashSet<Pid> = self.groups().collect();
+        for group in &groups {
+            let _ = kill_process_group(*group, signal);
+        }
+        groups
+    }
+}
+
+impl Shepherd {
+    /// Looks for the processes that a task left in its group. To be called when the task was reaped, before anything
+    /// else: so soon its id can't belong to another process.
+    pub(super) fn keep_group(&mut self, id: JobId, task: Pid) {
+        // Most tasks leave no process.
+        if test_kill_process_group(task).is_err() {
+            return;
+        }
+        let members = self.orphans_in(task);
+        if let Some(job) = self.jobs.get_mut(&id).filter(|_| !members.is_empty()) {
+            job.left.push(Group { id: task, members });
+            self.jobs_with_groups.insert(id);
+        }
+    }
+
+    /// Looks for the present processes of the groups that tasks left. To be called before a process is reaped that
+    /// may be the one that keeps a group.
+    pub(super) fn update_groups(&mut self) {
+        let mut with_groups = std::mem::take(&mut self.jobs_with_groups);
+        with_groups.retain(|id| {
+            let Some(job) = self.jobs.get_mut(id) else { return false };
+            let mut left = std::mem::take(&mut job.left);
+            left.retain_mut(|group| {
+                let kept = group.is_kept();
+                if kept {
+                    group.members = self.orphans_in(group.id);
+                }
+                kept
+            });
+            let any = !left.is_empty();
+            if let Some(job) = self.jobs.get_mut(id) {
+                job.left = left;
+            }
+            any
+        });
+        self.jobs_with_groups = with_groups;
+    }
+
+    /// Handles that a process was reaped that kept a group, perhaps.
+    pub(super) fn left_groups(&mut self, pid: Pid) {
+        for id in &self.jobs_with_groups {
+            for group in self.jobs.get_mut(id).into_iter().flat_map(|job| &mut job.left) {
+                group.members.retain(|member| *member != pid);
+            }
+        }
+    }
+
+    fn orphans_in(&self, group: Pid) -> Vec<Pid> {
+        self.orphans().into_iter().filter(|pid| is_in(*pid, group)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::CommandExt;
+    use std::process::{Child, Command};
+
+    use rustix::process::WaitOptions;
+    use tokio::sync::mpsc::unbounded_channel;
+
+    use super::*;
+    use crate::exec::StartJob;
+    use crate::open_files::OpenFiles;
+
+    const ID: JobId = JobId::new(7);
+
+    fn sleeper(group: i32) -> (Child, Pid) {
+        let child = Command::new("sleep").arg("600").process_group(group).spawn().unwrap();
+        let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+        (child, pid)
+    }
+
+    #[test]
+    fn a_group_that_no_process_of_the_job_keeps_is_not_signaled() {
+        let (inbox, _messages) = unbounded_channel();
+        let state = tempfile::tempdir().unwrap();
+        let dir = state.path().to_owned();
+        let nonce = format!("groups-{}", std::process::id());
+        let open_files = OpenFiles::of_this_process();
+        let mut shepherd = Shepherd::new(dir, nonce, open_files, inbox).unwrap();
+        let (mut leader, group) = sleeper(0);
+        let (mut member, kept) = sleeper(group.as_raw_pid());
+        let (mut elsewhere, left) = sleeper(0);
+        let mut job = Job::new(&StartJob::new(ID), None);
+        // As if the ids of two groups had been given to other processes, and one was still the job's.
+        job.left.push(Group { id: group, members: Vec::new() });
+        job.left.push(Group { id: group, members: vec![left] });
+        shepherd.jobs.insert(ID, job);
+        shepherd.jobs_with_groups.insert(ID);
+        let status = |pid| rustix::process::waitpid(Some(pid), WaitOptions::NOHANG).unwrap();
+        shepherd.signal(ID, Signal::KILL);
+        assert_eq!(shepherd.jobs[&ID].groups().count(), 0);
+        shepherd.update_groups();
+        assert!(shepherd.jobs[&ID].left.is_empty() && shepherd.jobs_with_groups.is_empty());
+        assert!(status(group).is_none() && status(kept).is_none(), "no process was signaled");
+        let job = shepherd.jobs.get_mut(&ID).unwrap();
+        job.left.push(Group { id: group, members: vec![kept] });
+        shepherd.signal(ID, Signal::KILL);
+        for child in [&mut leader, &mut member] {
+            assert!(!child.wait().unwrap().success());
+        }
+        assert!(status(left).is_none(), "another group");
+        elsewhere.kill().unwrap();
+        elsewhere.wait().unwrap();
+    }
+}
