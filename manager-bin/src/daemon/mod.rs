@@ -46,7 +46,7 @@ pub use services::audit::AuditError;
 pub(crate) use services::audit::KEY as AUDIT_LOG;
 pub(crate) use writes::push_ops as store_ops;
 
-use crate::store::SpaceCheck;
+use crate::store::{CommitTimes, SpaceCheck};
 use engine::EngineHandle;
 use services::{access, audit, journal, privacy};
 
@@ -57,6 +57,7 @@ pub struct Parts {
     records: records::Records,
     hub: Arc<writes::hub::Hub>,
     journal: Arc<journal::Journal>,
+    commits: Arc<CommitTimes>,
     audit: audit::Audit,
     execution: execution::Execution,
     log: Arc<log::Log>,

@@ -126,6 +126,7 @@ impl Document {
         });
         let mut paths = Map::new();
         paths.insert("/healthz".to_owned(), health());
+        paths.insert("/metrics".to_owned(), metrics());
         paths.append(&mut self.paths);
         json!({
             "openapi": "3.1.0",
@@ -163,6 +164,24 @@ fn health() -> Value {
                     } } },
                 },
                 "503": { "$ref": "#/components/responses/Refused" },
+            },
+        },
+    })
+}
+
+fn metrics() -> Value {
+    json!({
+        "get": {
+            "operationId": "metrics",
+            "summary": "Numbers for Prometheus",
+            "description": described("", Access::UnlessPrivate),
+            "security": security(Access::UnlessPrivate),
+            "responses": {
+                "200": {
+                    "description": "The metrics in Prometheus's text format.",
+                    "content": { "text/plain": { "schema": { "type": "string" } } },
+                },
+                "4XX": { "$ref": "#/components/responses/Refused" },
             },
         },
     })
@@ -297,7 +316,7 @@ mod tests {
         }
         each_service!(checked);
         each_plugin_service!(checked);
-        assert_eq!(paths.len(), rows + 1);
+        assert_eq!(paths.len(), rows + 2);
         let names: BTreeSet<_> =
             paths.values().filter_map(|path| path["post"]["operationId"].as_str()).collect();
         assert_eq!(names.len(), rows);

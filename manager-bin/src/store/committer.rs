@@ -6,9 +6,10 @@ use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
 use super::group::coalesce;
-use super::{Op, Store, StoreError};
+use super::{CommitTimes, Op, Store, StoreError};
 
 /// Changes that become durable together and are then acknowledged.
 pub struct Batch {
@@ -31,6 +32,7 @@ struct Shared {
     store: Arc<dyn Store>,
     queue: Mutex<Queue>,
     wake: Condvar,
+    times: Arc<CommitTimes>,
     on_fatal: Mutex<Option<OnFatal>>,
 }
 
@@ -58,9 +60,22 @@ impl Committer {
         store: Arc<dyn Store>,
         on_fatal: impl FnOnce(StoreError) + Send + 'static,
     ) -> Result<Self, StoreError> {
+        Self::start_timed(store, Arc::default(), on_fatal)
+    }
+
+    /// As [`start`](Self::start), with the times of commits counted in `times`.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_timed(
+        store: Arc<dyn Store>,
+        times: Arc<CommitTimes>,
+        on_fatal: impl FnOnce(StoreError) + Send + 'static,
+    ) -> Result<Self, StoreError> {
         let on_fatal: OnFatal = Box::new(on_fatal);
         let on_fatal = Mutex::new(Some(on_fatal));
-        let shared = Shared { store, queue: Mutex::default(), wake: Condvar::new(), on_fatal };
+        let (queue, wake) = Default::default();
+        let shared = Shared { store, queue, wake, times, on_fatal };
         let shared = Arc::new(shared);
         let for_thread = Arc::clone(&shared);
         let thread = thread::Builder::new()
@@ -139,7 +154,7 @@ impl Shared {
 
     /// Commits a group and acknowledges it.
     fn commit(&self, group: Vec<Batch>) {
-        let committed = commit_group(self.store.as_ref(), group);
+        let committed = commit_group(self.store.as_ref(), &self.times, group);
         let mut queue = self.queue();
         queue.committing = false;
         let Err(cause) = committed else {
@@ -168,7 +183,11 @@ fn run(shared: &Shared) {
     }
 }
 
-fn commit_group(store: &dyn Store, group: Vec<Batch>) -> Result<(), StoreError> {
+fn commit_group(
+    store: &dyn Store,
+    times: &CommitTimes,
+    group: Vec<Batch>,
+) -> Result<(), StoreError> {
     let mut ops = Vec::new();
     let mut thens = Vec::with_capacity(group.len());
     for batch in group {
@@ -177,7 +196,9 @@ fn commit_group(store: &dyn Store, group: Vec<Batch>) -> Result<(), StoreError> 
     }
     let made = catch_unwind(AssertUnwindSafe(|| {
         if !ops.is_empty() {
+            let begun = Instant::now();
             store.commit(coalesce(ops))?;
+            times.add(begun.elapsed());
         }
         for then in thens {
             then();

@@ -4,6 +4,7 @@
 //! the module `embedded` only, so that a distributed store can replace it.
 
 mod acked;
+mod commit_times;
 mod committer;
 mod embedded;
 mod error;
@@ -23,6 +24,7 @@ mod tests;
 
 use std::ops::ControlFlow;
 
+pub use commit_times::CommitTimes;
 pub use committer::{Batch, Committer};
 pub use embedded::{Cut, Damage, EmbeddedStore, Repaired, check, repair};
 pub use error::StoreError;

@@ -3,6 +3,7 @@
 
 mod bounds;
 mod client;
+mod metrics;
 mod openapi;
 mod requests;
 mod settings;

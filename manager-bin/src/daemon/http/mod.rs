@@ -9,6 +9,7 @@
 
 mod calls;
 mod guard;
+mod metrics;
 mod responses;
 mod settings;
 mod slow;
@@ -221,6 +222,13 @@ impl Http {
                 only(&[Method::GET, Method::HEAD], request.method())?;
                 let document = whole(self.document.clone());
                 Ok(response(StatusCode::OK, "application/json", document))
+            }
+            "/metrics" => {
+                only(&[Method::GET, Method::HEAD], request.method())?;
+                let (cred, _) = self.who(client);
+                let hidden = self.parts.privacy.is_hidden_from(cred);
+                let text = metrics::text(&self.parts, hidden).await?;
+                Ok(response(StatusCode::OK, metrics::TYPE, whole(text)))
             }
             _ => {
                 Err(RpcError::new(ENOENT, format!("{path}: there is nothing at this path")).into())

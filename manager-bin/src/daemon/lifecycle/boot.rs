@@ -35,7 +35,8 @@ use crate::daemon::writes::hub::Hub;
 use crate::daemon::{Failure, Parts};
 use crate::exec::{KillPolicy, LocalConfig, LocalExecutor, Report};
 use crate::store::{
-    Committer, EmbeddedStore, GuestFiles, Reserve, SpaceCheck, Store, StoreError, StoreSettings,
+    CommitTimes, Committer, EmbeddedStore, GuestFiles, Reserve, SpaceCheck, Store, StoreError,
+    StoreSettings,
 };
 
 /// Where the asynchronous work and the processes of plugins run.
@@ -107,7 +108,16 @@ pub(super) fn start_threads(
         host_check: host_check(limits.clone()),
     };
     let recovery = options.recovery;
-    let boot = Boot { setup, store, effector, pulse, log: Arc::clone(&log), recovery };
+    let commits = Arc::<CommitTimes>::default();
+    let boot = Boot {
+        setup,
+        store,
+        commits: Arc::clone(&commits),
+        effector,
+        pulse,
+        log: Arc::clone(&log),
+        recovery,
+    };
     let thread = boot.run(messages)?;
     let audited = settings.audited;
     let configuration = configuration(options, &engine, &execution, &log, linked, settings);
@@ -133,6 +143,7 @@ pub(super) fn start_threads(
         records,
         hub,
         journal,
+        commits,
         audit,
         execution,
         log,
@@ -193,6 +204,7 @@ fn configuration(
 struct Boot {
     setup: Setup,
     store: Arc<dyn Store>,
+    commits: Arc<CommitTimes>,
     effector: Effector,
     pulse: Pulse,
     log: Arc<Log>,
@@ -217,14 +229,14 @@ impl Boot {
     }
 
     fn engine(self, messages: &Messages, ready: &mpsc::Sender<Result<(), StartError>>) {
-        let Self { setup, store, effector, pulse, log, recovery } = self;
+        let Self { setup, store, commits, effector, pulse, log, recovery } = self;
         let files = effector.records.files();
         let (engine, first) = match restored(setup, store.as_ref(), files, &log, recovery) {
             Ok(restored) => restored,
             Err(error) => return drop(ready.send(Err(error))),
         };
         let fatal = effector.failure.clone();
-        let committer = Committer::start(store, move |error| {
+        let committer = Committer::start_timed(store, commits, move |error| {
             fatal.report(format!("the store failed: {error}; nothing more is acknowledged"));
         });
         let committer = match committer {

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jobtap_core::engine::Cred;
@@ -79,11 +79,14 @@ pub(in crate::daemon) struct Journal {
     watchers: Mutex<Vec<Watcher>>,
     /// The number of watchers, so that without any of them an event costs no lock.
     count: AtomicUsize,
+    /// How many events there were.
+    published: AtomicU64,
 }
 
 impl Journal {
     /// Sends an event to all watchers.
     pub(in crate::daemon) fn publish(&self, id: JobId, seq: Option<u64>, entry: &Arc<EventEntry>) {
+        self.published.fetch_add(1, Ordering::Relaxed);
         if self.count.load(Ordering::Acquire) == 0 {
             return;
         }
@@ -95,6 +98,11 @@ impl Journal {
             sent.is_ok()
         });
         self.count.store(watchers.len(), Ordering::Release);
+    }
+
+    /// How many events there were since the start.
+    pub(in crate::daemon) fn published(&self) -> u64 {
+        self.published.load(Ordering::Relaxed)
     }
 
     /// The number of watchers.

@@ -26,6 +26,7 @@ mod tests;
 
 use std::pin::Pin;
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use jobtap_core::engine::{Cred, Engine, Request, RequestError};
 use jobtap_core::job::JobId;
@@ -168,6 +169,7 @@ pub(super) fn admit(
     payload: &Received,
 ) -> Result<Admitted, RpcError> {
     let row = Row::of_topic(topic)?;
+    row.received.fetch_add(1, Ordering::Relaxed);
     row.check(cred, parts.privacy.is_hidden_from(cred))?;
     let decoded = (row.decode)(topic, payload)?;
     if let Some(id) = decoded.job() {
@@ -191,6 +193,16 @@ pub(super) fn is_known(topic: &str) -> bool {
 pub(super) fn is_for_readers(topic: &str) -> bool {
     let access = Row::of_topic(topic).map(|row| row.access);
     matches!(access, Ok(Access::Reader | Access::UnlessPrivate))
+}
+
+/// How many requests each service has received, by its topic. Services of plugins without a row are counted together,
+/// as `job-manager.`.
+pub(super) fn received() -> Vec<(&'static str, u64)> {
+    let all = TABLE.values().chain(std::iter::once(&*ANY_PLUGIN));
+    let mut counts: Vec<_> =
+        all.map(|row| (row.topic, row.received.load(Ordering::Relaxed))).collect();
+    counts.sort_unstable();
+    counts
 }
 
 /// What a request is to this module, whatever its type.
@@ -227,6 +239,8 @@ struct Row {
     responses: Responses,
     large: bool,
     decode: Decode,
+    /// How many requests this process has received, refused ones included.
+    received: AtomicU64,
 }
 
 impl Row {
@@ -251,7 +265,8 @@ impl Row {
     /// The row of a service whose payload is decoded by `decode`.
     fn with<S: Service>(decode: Decode) -> Self {
         let (topic, access, responses, large) = (S::TOPIC, S::ACCESS, S::RESPONSES, S::LARGE);
-        Self { topic, access, responses, large, decode }
+        let received = AtomicU64::new(0);
+        Self { topic, access, responses, large, decode, received }
     }
 
     /// The row of all services of plugins that have no row of their own.
@@ -264,6 +279,7 @@ impl Row {
             decode: |topic, payload| {
                 Ok(Box::new(plugin::Forwarded::new(topic, whole(topic, payload)?, None)))
             },
+            received: AtomicU64::new(0),
         }
     }
 

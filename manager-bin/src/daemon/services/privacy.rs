@@ -109,7 +109,7 @@ impl Privacy {
     }
 
     /// Whether jobs of other users are hidden from this client.
-    pub(super) fn is_hidden_from(&self, cred: Cred) -> bool {
+    pub(in crate::daemon) fn is_hidden_from(&self, cred: Cred) -> bool {
         let mode = self.mode.read().unwrap_or_else(PoisonError::into_inner);
         let Some(admins) = mode.0.as_ref().filter(|_| !cred.owner) else { return false };
         let in_group = || {
