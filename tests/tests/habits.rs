@@ -1,4 +1,4 @@
-//! What a person's shell and manual know of the commands: completions and man pages.
+//! What helps a person at work: completions, manual pages, and mistakes of a configuration shown at their lines.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
@@ -116,4 +116,34 @@ fn each_command_has_a_manual_page() {
     assert!(page.contains(".TH jobtap-job-attach 1"), "{page}");
     let refused = run(clean(jobtap()).args(["man", "job", "nosuch"]));
     assert!(refused.code == 1 && refused.stderr.contains("no command \"nosuch\""), "{refused:?}");
+}
+
+#[test]
+fn mistakes_of_a_configuration_are_shown_at_their_lines() {
+    let directory = temporary();
+    let at = |name: &str| directory.path().join(name);
+    let check = |name: &str| run(clean(jobtap()).args(["config", "check"]).arg(at(name)));
+    let text = "[queues.debug]\nrequire = ['a']\n\n[log]\nring-size = 0\n\n[polcy]\nx = 1\n";
+    std::fs::write(at("a.toml"), text).unwrap();
+    let found = check("a.toml");
+    assert_eq!(found.code, 1);
+    for (line, said) in [
+        ("a.toml:2:1", "left unpacked: require"),
+        ("a.toml:5:1", "log.ring-size: 0 is not a number of lines"),
+        ("a.toml:7:1", "did you mean policy?"),
+        ("2 errors, 1 warning", "polcy"),
+    ] {
+        assert!(found.stdout.contains(line) && found.stdout.contains(said), "{}", found.stdout);
+    }
+    let places: Vec<&str> = found.stdout.matches("a.toml:").collect();
+    assert_eq!(places.len(), 3);
+    std::fs::write(at("b.toml"), "[queues\n").unwrap();
+    let found = check("b.toml");
+    assert!(found.code == 1 && found.stdout.contains("b.toml:1:8"), "{}", found.stdout);
+    std::fs::write(at("c.json"), "{\"log\": {\"ring-size\": 0}}").unwrap();
+    let found = check("c.json");
+    assert!(found.code == 1 && found.stdout.contains("at log.ring-size"), "{}", found.stdout);
+    std::fs::write(at("d.toml"), "[queues.debug]\n").unwrap();
+    assert!(check("d.toml").ok().contains("1 file: 0 errors, 0 warnings"));
+    assert_eq!(check("nosuch.toml").code, 1);
 }

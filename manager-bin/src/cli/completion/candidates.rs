@@ -162,10 +162,10 @@ mod tests {
     fn ids_are_in_the_encoding_that_was_typed() {
         let job = json!({"id": 6_731_191_091_817_518_u64, "name": "sleep", "state": 16});
         let text = |typed: &str| known_job(&job, typed).unwrap().text;
-        assert_eq!(text("f"), "fuzzybunny");
+        assert_eq!(text("f"), "fuZZybuNNy");
         assert_eq!(text("6"), "6731191091817518");
         assert_eq!(text("0"), "0x17e9fb8df16c2e");
-        assert_eq!(text("ƒ"), "ƒuzzybunny");
+        assert_eq!(text("ƒ"), "ƒuZZybuNNy");
         assert_eq!(known_job(&job, "f").unwrap().about.unwrap(), "sleep RUN");
         assert_eq!(known_job(&json!({"id": "x"}), ""), None);
     }

@@ -67,6 +67,25 @@ impl Settings {
     }
 }
 
+impl Settings {
+    /// Everything that [`read`](Self::read) refuses, not only the first setting.
+    pub(super) fn problems(config: &Value) -> Vec<SettingsError> {
+        fn problem<T, E: Into<SettingsError>>(read: Result<T, E>) -> Option<SettingsError> {
+            read.err().map(Into::into)
+        }
+        let problems = [
+            problem(ring_size(config)),
+            problem(audit::limit(config)),
+            problem(KillPolicy::read(config)),
+            problem(AccessSettings::read(config).map_err(SettingsError::Access)),
+            problem(PrivateMode::read(config).map_err(SettingsError::Access)),
+            problem(size::limit(config).map_err(SettingsError::Ingest)),
+            problem(StoreSettings::read(config)),
+        ];
+        problems.into_iter().flatten().collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
