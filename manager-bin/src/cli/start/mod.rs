@@ -2,9 +2,11 @@
 
 mod broker;
 mod enclosing;
+mod service;
 mod signals;
 
 use std::ffi::OsString;
+use std::future::pending;
 use std::io::IsTerminal;
 use std::os::unix::fs::symlink;
 use std::os::unix::process::ExitStatusExt;
@@ -16,9 +18,11 @@ use jobtap_core::engine::Level;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::process::{Child, Command};
+use tokio::task::JoinHandle;
 
 use self::broker::{TestOptions, broker_attributes};
 use self::enclosing::{Enclosing, Expiration};
+use self::service::ServiceManager;
 use self::signals::Signals;
 use crate::archive;
 use crate::cli::common::message::{CliError, Prog, system_text};
@@ -109,11 +113,12 @@ pub(crate) fn run(args: StartArgs) -> ExitCode {
     // which started the manager had open. This comes first, while no file of the manager itself is open.
     close_fds::set_fds_cloexec(FIRST_INHERITED, &[]);
     stderr::take_panics();
-    let result = session::block_on(start(args));
+    let checked = stderr::check_format().map_err(CliError::failure);
+    let result = checked.and_then(|()| session::block_on(start(args)));
     if let Err(error) = &result
         && !error.text.is_empty()
     {
-        stderr::line(&session::error_line(COMMAND, Family::Compiled, &error.text));
+        stderr::line_of(Level::Error, &session::error_line(COMMAND, Family::Compiled, &error.text));
     }
     stderr::flush();
     ExitCode::from(result.unwrap_or_else(|error| error.code))
@@ -202,9 +207,10 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
         true => None,
         false => Some(spawn(&daemon, &rundir, &command)?),
     };
+    let mut service = ServiceManager::of_environment();
     let result = loop {
         let stop = match &mut child {
-            None => serve(&daemon, &mut expiration, &mut signals).await,
+            None => serve(&daemon, &mut expiration, &mut signals, &mut service).await,
             Some(child) => supervise(&daemon, child, &mut expiration, &mut signals).await,
         };
         match stop {
@@ -213,6 +219,7 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
             Err(error) => break Err(error),
         }
     };
+    service.stops();
     let keep_jobs = recovery || std::env::var_os(DISABLE_JOB_CLEANUP).is_some();
     if result.is_ok() && ends_jobs && !keep_jobs {
         finish_jobs(&daemon, &mut signals).await;
@@ -389,20 +396,37 @@ async fn serve(
     daemon: &Daemon,
     expiration: &mut Expiration,
     signals: &mut Signals,
+    service: &mut ServiceManager,
 ) -> Result<Stop, CliError> {
-    stderr::line(&format!("jobtap: manager ready at {}", daemon.uri()));
+    stderr::line_of(Level::Info, &format!("jobtap: manager ready at {}", daemon.uri()));
+    service.ready(daemon);
+    // A reload asks the name service, which may be slow; signals are handled meanwhile.
+    let mut reload = None;
     loop {
         tokio::select! {
             _ = signals.terminate.recv() => return Ok(Stop::Exit(0)),
             _ = signals.alarm.recv() => return Ok(Stop::Exit(0)),
             _ = signals.interrupt.recv() => return Ok(Stop::Exit(0)),
-            _ = signals.hangup.recv() => daemon.reload(),
+            _ = signals.hangup.recv() => {
+                service.reloads();
+                reload = Some(daemon.reload());
+            }
+            () = finished(&mut reload) => service.ready(daemon),
             end = expiration.changed() => daemon.move_end(end),
             () = daemon.restart_asked() => return Ok(Stop::Restart),
             () = daemon.shutdown_asked() => return Ok(Stop::Exit(0)),
+            () = service.watch(daemon) => {}
             reason = daemon.failure() => return Err(failed(&reason)),
         }
     }
+}
+
+/// Waits until a task has ended, and forgets it. Without a task it never returns.
+async fn finished(task: &mut Option<JoinHandle<()>>) {
+    let Some(running) = task else { return pending().await };
+    // A task that panicked has ended, too.
+    let _ = running.await;
+    *task = None;
 }
 
 /// Waits until the command exits, and forwards signals to it.
@@ -511,7 +535,7 @@ fn exit_code(status: ExitStatus) -> u8 {
 
 /// Prints why the manager failed. The error has no text, since the message has a form of its own.
 fn failed(reason: &str) -> CliError {
-    stderr::line(&format!("jobtap: {reason}"));
+    stderr::line_of(Level::Error, &format!("jobtap: {reason}"));
     CliError { text: String::new(), code: 1 }
 }
 
