@@ -1,9 +1,9 @@
 //! Copies the output of tasks from their pipes to the output log or a file.
 //!
-//! A stream is read only as fast as its target can be written: a task that writes faster than the disk
-//! blocks on its pipe, and the shepherd's memory stays bounded.
+//! A stream is read only as fast as its target can be written: a task that writes faster than the disk, or than
+//! the reader of a FIFO, blocks on its pipe, and the shepherd's memory stays bounded.
 
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::OwnedFd;
 
 use jobtap_core::job::JobId;
@@ -44,12 +44,12 @@ pub(super) fn start(
             match take(&pipe, &mut lines, &target, stream, rank) {
                 Taken::Nothing => continue,
                 Taken::End => break,
-                Taken::Some(outcome) => report_loss(outcome),
+                Taken::Some(outcome) => report_loss(finish(outcome, &target).await),
             }
             // All jobs share this thread, so one busy writer must not occupy it.
             tokio::task::yield_now().await;
         }
-        report_loss(end(lines, &target, stream, rank));
+        report_loss(finish(end(lines, &target, stream, rank), &target).await);
         let _ = inbox.send(Message::StreamEnded { id });
     });
     Ok(task.abort_handle())
@@ -57,8 +57,17 @@ pub(super) fn start(
 
 enum Taken {
     Nothing,
-    Some(io::Result<()>),
+    /// Output; what is still to be written to the file.
+    Some(io::Result<Vec<u8>>),
     End,
+}
+
+/// Writes to a file what is still to be written.
+async fn finish(rest: io::Result<Vec<u8>>, target: &Target) -> io::Result<()> {
+    match target {
+        Target::Log(_) => rest.map(drop),
+        Target::File(file, _) => file.write(&rest?).await,
+    }
 }
 
 fn take(
@@ -80,33 +89,28 @@ fn take(
     }
 }
 
-/// Writes the pieces that `pieces` passes to its argument.
+/// Writes the pieces that `pieces` passes to its argument to the log. Returns what is to be written to a file.
 fn write(
     target: &Target,
     stream: super::options::Stream,
     rank: u32,
     pieces: impl FnOnce(&mut dyn FnMut(&[u8])),
-) -> io::Result<()> {
+) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
     match target {
         Target::Log(log) => {
             let mut log = lock(log);
             pieces(&mut |piece| log.data(stream, rank, piece));
-            log.flush()
+            log.flush()?;
         }
-        Target::Labeled(file) => {
-            let mut text = Vec::new();
-            pieces(&mut |piece| {
+        Target::File(_, labeled) => pieces(&mut |piece| {
+            if *labeled {
                 text.extend_from_slice(format!("{rank}: ").as_bytes());
-                text.extend_from_slice(piece);
-            });
-            (&**file).write_all(&text)
-        }
-        Target::File(file) => {
-            let mut text = Vec::new();
-            pieces(&mut |piece| text.extend_from_slice(piece));
-            (&**file).write_all(&text)
-        }
+            }
+            text.extend_from_slice(piece);
+        }),
     }
+    Ok(text)
 }
 
 fn end(
@@ -114,14 +118,12 @@ fn end(
     target: &Target,
     stream: super::options::Stream,
     rank: u32,
-) -> io::Result<()> {
+) -> io::Result<Vec<u8>> {
     let outcome = write(target, stream, rank, |piece| lines.finish(piece));
-    match target {
-        Target::Log(log) => {
-            let mut log = lock(log);
-            log.eof(stream, rank);
-            outcome.and(log.flush())
-        }
-        Target::Labeled(_) | Target::File(_) => outcome,
+    if let Target::Log(log) = target {
+        let mut log = lock(log);
+        log.eof(stream, rank);
+        log.flush()?;
     }
+    outcome
 }

@@ -45,6 +45,7 @@ mod taskio;
 mod template;
 mod token;
 mod unacknowledged;
+mod user_file;
 
 use std::ffi::OsString;
 use std::future::ready;

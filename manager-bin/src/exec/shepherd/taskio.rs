@@ -4,16 +4,15 @@
 //! job before any of its tasks runs. The files of single tasks are then closed until their task is
 //! started, so that a launch does not need more open files the more tasks it has.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, PipeReader, PipeWriter, Write};
+use std::fs::File;
+use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jobtap_core::job::Encoding;
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use super::actor::Actor;
 use super::options::{Input, IoOptions, Stream};
@@ -21,6 +20,7 @@ use super::output::OutputLog;
 use super::pty::{Pty, PtyOptions, Terminal};
 use super::system_error::plain;
 use super::template::{is_per_task, render};
+use super::user_file::{OutputFile, for_task, open};
 use crate::exec::StartJob;
 use crate::open_files::OpenFiles;
 
@@ -37,10 +37,8 @@ pub(super) fn lock(log: &SharedLog) -> MutexGuard<'_, OutputLog> {
 pub(super) enum Target {
     /// The job's output log.
     Log(SharedLog),
-    /// A file whose lines begin with the task's rank.
-    Labeled(Arc<File>),
-    /// A file that gets the output of a terminal as it is.
-    File(Arc<File>),
+    /// A file; whether its lines begin with the task's rank.
+    File(Arc<OutputFile>, bool),
 }
 
 /// A stream of a task that is captured through a pipe.
@@ -65,12 +63,12 @@ pub(super) struct TaskIo {
 
 /// The files that one task writes to. A stream without a file goes to the job's output log.
 pub(super) struct TaskFiles {
-    stdout: Option<Arc<File>>,
-    stderr: Option<Arc<File>>,
+    stdout: Option<Arc<OutputFile>>,
+    stderr: Option<Arc<OutputFile>>,
 }
 
 impl TaskFiles {
-    fn of(&self, stream: Stream) -> Option<&Arc<File>> {
+    fn of(&self, stream: Stream) -> Option<&Arc<OutputFile>> {
         match stream {
             Stream::Stdout => self.stdout.as_ref(),
             Stream::Stderr => self.stderr.as_ref(),
@@ -146,13 +144,17 @@ impl JobIo {
             Some(job.cwd.join(render(template, job, rank)))
         };
         let paths = (path(Stream::Stdout), path(Stream::Stderr));
-        let own = |path: &Option<PathBuf>, shared: &Option<Arc<File>>| match path {
-            Some(path) => self.actor.try_act(|| open_output(path)).map(|file| Some(Arc::new(file))),
+        let own = |path: &Option<PathBuf>, shared: &Option<Arc<OutputFile>>| match path {
+            Some(path) => {
+                let file = self.actor.try_act(|| open_output(path))?;
+                Ok::<_, String>(Some(Arc::new(OutputFile::new(file))))
+            }
             None => Ok(shared.clone()),
         };
         let stdout = own(&paths.0, &self.shared.stdout)?;
+        let same = paths.0 == paths.1 && self.options.stdout.label == self.options.stderr.label;
         let stderr = match &paths.1 {
-            Some(_) if paths.0 == paths.1 => stdout.clone(),
+            Some(_) if same => stdout.clone(),
             path => own(path, &self.shared.stderr)?,
         };
         Ok(TaskFiles { stdout, stderr })
@@ -170,8 +172,8 @@ impl JobIo {
         lock(&self.log).warn(component, message);
         if let Some(file) = self.shared.of(Stream::Stderr) {
             let line = format!("jobtap-shell[0]:  WARN: {component}: {message}\n");
-            // The job goes on without a warning that can't be written.
-            let _ = (&**file).write_all(line.as_bytes());
+            // The job goes on without a warning that can't be written. No task has the file yet.
+            let _ = file.write_now(line.as_bytes());
         }
     }
 
@@ -194,8 +196,8 @@ impl JobIo {
         let mut output = |stream: Stream| -> io::Result<Stdio> {
             let options = self.options.stream(stream);
             let target = match files.of(stream) {
-                Some(file) if !options.label => return Ok(Stdio::from(file.try_clone()?)),
-                Some(file) => Target::Labeled(Arc::clone(file)),
+                Some(file) if !options.label => return file.for_task(),
+                Some(file) => Target::File(Arc::clone(file), true),
                 None => Target::Log(Arc::clone(&self.log)),
             };
             let (pipe, writer) = io::pipe()?;
@@ -209,7 +211,7 @@ impl JobIo {
         let (stdin, input) = match (&self.input, self.takes_input()) {
             (Some(path), _) => {
                 let file = self.actor.act(|| open(path, File::options().read(true))).flatten()?;
-                (Stdio::from(file), None)
+                (for_task(file)?, None)
             }
             (None, true) => {
                 let (reader, writer) = io::pipe()?;
@@ -230,8 +232,7 @@ impl JobIo {
     ) -> io::Result<TaskIo> {
         let stdout = self.options.stream(Stream::Stdout);
         let target = match files.of(Stream::Stdout) {
-            Some(file) if stdout.label => Target::Labeled(Arc::clone(file)),
-            Some(file) => Target::File(Arc::clone(file)),
+            Some(file) => Target::File(Arc::clone(file), stdout.label),
             None => Target::Log(Arc::clone(&self.log)),
         };
         if files.of(Stream::Stderr).is_none() {
@@ -274,8 +275,9 @@ fn open_shared(
 ) -> Result<TaskFiles, String> {
     let ranks =
         if job.ntasks == 1 { "0".into() } else { format!("0-{}", job.ntasks.saturating_sub(1)) };
-    let mut opened: Option<(PathBuf, Arc<File>)> = None;
-    let mut shared = |stream: Stream| -> Result<Option<Arc<File>>, String> {
+    let mut opened: Option<(PathBuf, bool, Arc<OutputFile>)> = None;
+    let mut shared = |stream: Stream| -> Result<Option<Arc<OutputFile>>, String> {
+        let label = options.stream(stream).label;
         let template = options.stream(stream).path.as_ref();
         let Some(template) = template.filter(|template| !is_per_task(template)) else {
             return Ok(None);
@@ -283,27 +285,14 @@ fn open_shared(
         let name = render(template, job, 0);
         let path = job.cwd.join(&name);
         let file = match &opened {
-            Some((same, file)) if *same == path => Arc::clone(file),
-            _ => {
-                let file = open_emptied(&path, options.append)?;
-                Arc::new(OpenFiles::of_this_process().apart(file))
-            }
+            Some((same, labeled, file)) if *same == path && *labeled == label => Arc::clone(file),
+            _ => Arc::new(OutputFile::new(open_emptied(&path, options.append)?)),
         };
         log.redirect(stream, &ranks, &name);
-        opened = Some((path, Arc::clone(&file)));
+        opened = Some((path, label, Arc::clone(&file)));
         Ok(Some(file))
     };
     Ok(TaskFiles { stdout: shared(Stream::Stdout)?, stderr: shared(Stream::Stderr)? })
-}
-
-/// Opens a user's file. The shepherd serves all jobs, so it must not wait for the other end of a FIFO, and
-/// it must not get a controlling terminal.
-fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
-    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = options.custom_flags(flags.bits().cast_signed()).open(path)?;
-    let flags = fcntl_getfl(&file)?;
-    fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
-    Ok(file)
 }
 
 /// Opens an output file, always for appending: tasks and streams that share a file must not overwrite

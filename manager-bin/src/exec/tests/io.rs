@@ -1,5 +1,7 @@
 //! Standard input and output of tasks.
 
+use std::io::Read;
+
 use super::*;
 
 #[test]
@@ -113,5 +115,56 @@ fn a_fifo_without_reader_does_not_block_the_shepherd() {
     let shell_options = json!({"output": {"stdout": {"path": "unread"}}});
     let events = manager.run(StartJob { shell_options, ..site.job(1, 1, "true") });
     assert!(events[2].starts_with("EXCEPTION 0 cannot open output file"), "{events:?}");
+    manager.end();
+}
+
+#[test]
+fn output_to_a_fifo_that_is_not_read_delays_no_other_job() {
+    let labeled = json!({"output": {"stdout": {"path": "fifo", "label": true}}});
+    let partly = json!({"output": {
+        "stdout": {"path": "fifo", "label": true},
+        "stderr": {"type": "file", "path": "fifo"},
+    }});
+    let terminal = json!({"pty": true, "output": {"stdout": {"path": "fifo"}}});
+    let site = Site::new();
+    let manager = site.manager();
+    let fifo = site.fifo("fifo");
+    for (id, shell_options) in [(1, labeled), (3, partly), (5, terminal)] {
+        // Open for reading and writing, so that the other end is there, and the output has no end.
+        let mut reader = fs::File::options().read(true).write(true).open(&fifo).unwrap();
+        let script = "yes | head -n 100000; yes err | head -n 100000 >&2";
+        let job = site.job(id, 1, script);
+        manager.executor.start(StartJob { shell_options, ..job });
+        manager.until(id, has_started);
+        assert_eq!(manager.status(site.job(id + 1, 1, "true")), 0, "{id}: another job runs");
+        let (sender, complete) = channel();
+        thread::spawn(move || {
+            let (mut lines, mut chunk) = (0, [0; 4096]);
+            while lines < 200_000 {
+                let size = reader.read(&mut chunk).unwrap();
+                lines += chunk[..size].iter().filter(|byte| **byte == b'\n').count();
+            }
+            let _ = sender.send(lines);
+        });
+        let lines = complete.recv_timeout(PATIENCE).expect("all lines are read");
+        assert_eq!((lines, status(&manager.to_end(id))), (200_000, 0), "{id}");
+        manager.executor.ack(JobId::new(id));
+    }
+    manager.end();
+}
+
+#[test]
+fn a_job_that_writes_to_a_fifo_that_is_not_read_can_be_canceled() {
+    let site = Site { kill: IMPATIENT, ..Site::new() };
+    let manager = site.manager();
+    let fifo = site.fifo("fifo");
+    let _reader = fs::File::options().read(true).write(true).open(fifo).unwrap();
+    let shell_options = json!({"output": {"stdout": {"path": "fifo", "label": true}}});
+    let job = site.job(1, 2, "yes");
+    manager.executor.start(StartJob { shell_options, ..job });
+    manager.until(1, has_started);
+    manager.executor.cancel(JobId::new(1), 15);
+    assert_eq!(status(&manager.to_end(1)), 143 << 8);
+    manager.executor.ack(JobId::new(1));
     manager.end();
 }
