@@ -59,7 +59,7 @@ impl Service {
     fn message(&self) -> Option<String> {
         let mut bytes = [0; 1024];
         let length = self.notified.recv(&mut bytes).ok()?;
-        Some(String::from_utf8(bytes[..length].to_vec()).unwrap())
+        Some(String::from_utf8(bytes.get(..length)?.to_vec()).unwrap())
     }
 
     /// Waits for a message with this line.
@@ -111,6 +111,34 @@ fn a_manager_that_hangs_is_not_reported_and_ends_within_a_bound() {
     service.stderr.read_to_string(&mut rest).unwrap();
     assert!(rest.contains("the engine does not end within 20 s"), "{rest}");
     assert!(!submit.wait().unwrap().success());
+}
+
+#[test]
+fn a_socket_outside_the_state_directory_is_used_and_never_taken_from_another() {
+    let dir = temporary();
+    let at = |name: &str| dir.path().join(name);
+    let option = |name: &str| format!("-Slocal-uri=local://{}", at(name).display());
+    let start = |state: &str, name: &str| {
+        let mut start = clean(probe_manager());
+        start.arg("start").arg(option(name)).arg("--state-dir").arg(at(state));
+        start
+    };
+    let nested = format!(
+        "{} getattr local-uri && ! {} start {} --state-dir {} true",
+        probe_manager().display(),
+        probe_manager().display(),
+        option("socket"),
+        at("second").display(),
+    );
+    let output = run(start("first", "socket").args(["sh", "-c", &nested]));
+    assert_eq!(output.code, 0, "{output:?}");
+    assert!(output.stdout.trim().ends_with("/socket"), "{output:?}");
+    assert!(output.stderr.contains("another process listens there"), "{output:?}");
+    std::fs::write(at("file"), "mine").unwrap();
+    assert_eq!(run(start("first", "file").arg("true")).code, 1);
+    assert_eq!(std::fs::read_to_string(at("file")).unwrap(), "mine");
+    let relative = run(clean(probe_manager()).args(["start", "-Slocal-uri=local://x", "true"]));
+    assert!(relative.code == 1 && relative.stderr.contains("is absolute"), "{relative:?}");
 }
 
 #[test]

@@ -71,7 +71,7 @@ pub(super) fn jobs(which: Jobs, typed: &str) -> Vec<Known> {
 }
 
 fn known_job(job: &Value, typed: &str) -> Option<Known> {
-    let id = JobId::try_from(job["id"].as_u64()?).ok()?;
+    let id = JobId::from(job["id"].as_u64()?);
     let text = match typed.chars().next() {
         Some('0') => id.encode(Encoding::Hex),
         Some('1'..='9') => id.encode(Encoding::Dec),

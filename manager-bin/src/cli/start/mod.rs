@@ -63,7 +63,7 @@ pub(crate) struct StartArgs {
     /// Additional configuration: KEY=VAL, a TOML text or a file
     #[arg(long, value_name = "VALUE")]
     conf: Vec<String>,
-    /// Set an attribute: statedir=DIR, log-stderr-level=N, content.dump=FILE, content.restore=FILE
+    /// Set an attribute: statedir=DIR, local-uri=URI, log-stderr-level=N, content.dump=FILE, content.restore=FILE
     #[arg(short = 'S', long, value_name = "ATTR=VAL")]
     setattr: Vec<String>,
     /// Comma-separated options of Flux's brokers, of which -SATTR=VAL is supported
@@ -102,6 +102,8 @@ struct Plan {
     dump: Option<PathBuf>,
     /// Whether to stop all queues at the start.
     recovery: bool,
+    /// The socket, if it isn't in the state directory.
+    socket: Option<PathBuf>,
 }
 
 /// The first file descriptor after the three standard streams.
@@ -167,13 +169,8 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
     }
     let rundir = RunDir::new(&statedir)?;
     statedir::remove_leftovers();
-    // In the state directory clients find the socket again after a restart. The system limits the length of
-    // such paths.
-    let mut socket = statedir.path().join("local-0");
-    if socket.as_os_str().len() > uri::MAX_PATH {
-        socket = rundir.path.join("local-0");
-    }
-    let Plan { source, config, log_level, test_size, command, dump, recovery, .. } = plan;
+    let Plan { source, config, log_level, test_size, command, dump, recovery, socket, .. } = plan;
+    let socket = socket.unwrap_or_else(|| own_socket(&statedir, &rundir));
     let known = given.as_ref().map(|job| job.expiration().unwrap_or(0.0));
     let mut attributes = vec![
         ("rundir", rundir.path.display().to_string()),
@@ -248,6 +245,7 @@ impl Plan {
             restore,
             dump,
             recovery,
+            socket: None,
         };
         for attribute in args.setattr.iter().chain(&broker_attributes(&args.broker_opts)?) {
             plan.set(attribute)?;
@@ -281,6 +279,7 @@ impl Plan {
         let (name, value) = attribute.split_once('=').unwrap_or((attribute, ""));
         match name {
             "statedir" => self.state_dir = Some(PathBuf::from(value)),
+            "local-uri" => self.socket = Some(named_socket(value)?),
             "content.restore" => self.restore = Some(PathBuf::from(value)),
             "content.dump" => {
                 // Absolute, so that it doesn't depend on the current directory at the end. Checked at the
@@ -309,6 +308,29 @@ impl Plan {
             }
         }
         Ok(())
+    }
+}
+
+/// The socket of a manager without one by name. In the state directory clients find it again after a restart; the
+/// system limits the length of such paths.
+fn own_socket(statedir: &StateDir, rundir: &RunDir) -> PathBuf {
+    let socket = statedir.path().join("local-0");
+    match socket.as_os_str().len() > uri::MAX_PATH {
+        true => rundir.path.join("local-0"),
+        false => socket,
+    }
+}
+
+/// The socket of the attribute `local-uri`.
+fn named_socket(address: &str) -> Result<PathBuf, CliError> {
+    let wrong = |text: &str| CliError::failure(format!("local-uri: {text}"));
+    let path = uri::to_path(address).map_err(|text| wrong(&text))?;
+    match path.is_absolute() && path.as_os_str().len() <= uri::MAX_PATH {
+        true => Ok(path),
+        false => Err(wrong(&format!(
+            "{address}: the path of a socket is absolute and has at most {} bytes",
+            uri::MAX_PATH
+        ))),
     }
 }
 

@@ -365,6 +365,10 @@ fn listen(path: &Path) -> std::io::Result<UnixListener> {
     let (dir, name) = Dir::of_file(path)?;
     match dir.kind(&name)? {
         None => {}
+        Some(Kind::Socket) if std::os::unix::net::UnixStream::connect(path).is_ok() => {
+            let text = "another process listens there";
+            return Err(std::io::Error::new(std::io::ErrorKind::AddrInUse, text));
+        }
         // Removes the socket of a manager that was killed.
         Some(Kind::Socket) => dir.remove_file(&name)?,
         Some(kind) => {
