@@ -47,6 +47,7 @@ chapters! {
     records = "records.md";
     trust = "trust.md";
     threat_model = "threat-model.md";
+    http = "http.md";
     performance = "performance.md";
     flux_commands = "flux-commands.md";
     laboratory = "laboratory.md";

@@ -41,7 +41,9 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub(crate) use common::format::columns::{Column, Side, table};
 use common::{ids::IdStyle, optional_values, session, usage, usage::Family};
-use instance::{attr, audit, config, dmesg, env, fsck, module, shutdown, uptime, uri, version};
+use instance::{
+    attr, audit, config, dmesg, env, fsck, module, openapi, shutdown, uptime, uri, version,
+};
 use jobtap_core::job::JobId;
 use sets::{hostlist, rset};
 
@@ -148,6 +150,8 @@ enum Command {
     Env(env::EnvArgs),
     /// Print the versions of the commands and of the manager
     Version(version::VersionArgs),
+    /// Print the OpenAPI document of the manager's services over HTTP
+    Openapi(openapi::OpenapiArgs),
     /// Check and try scripts of Slurm
     #[cfg(feature = "builtins")]
     Slurm(slurm::SlurmArgs),
@@ -170,7 +174,8 @@ enum Command {
 /// The commands that report usage errors as Flux's compiled commands do; see [`Family`].
 const COMPILED: &[&str] = &[
     "start", "job", "config", "dmesg", "dump", "fsck", "kvs", "module", "audit", "startlog",
-    "uptime", "getattr", "setattr", "lsattr", "env", "version", "R", "shutdown", "proxy",
+    "uptime", "getattr", "setattr", "lsattr", "env", "openapi", "version", "R", "shutdown",
+    "proxy",
 ];
 
 /// Runs the command line of the program. The `main` of a manager calls it.
@@ -251,6 +256,7 @@ fn dispatch(command: Command) -> ExitCode {
         Command::Lsattr(args) => attr::list(args),
         Command::Env(args) => env::run(args),
         Command::Version(args) => version::run(args),
+        Command::Openapi(args) => openapi::run(args),
         #[cfg(feature = "builtins")]
         Command::Slurm(args) => slurm::run(args),
         Command::Bench(args) => bench::run(args),

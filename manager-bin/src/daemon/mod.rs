@@ -4,6 +4,7 @@
 //! | folder | what it does |
 //! |---|---|
 //! | `lifecycle/` | starts, restarts and ends the manager; its state directory, and the jobs of an earlier run |
+//! | `http/` | the same services over HTTP, for tools and browsers |
 //! | `server/` | connections, and the limits within which clients use them |
 //! | `services/` | from a request to its handler |
 //! | `engine/` | the thread that owns the engine, and whose turn it is there |
@@ -22,6 +23,7 @@ pub mod config;
 mod engine;
 mod execution;
 mod failure;
+mod http;
 mod lifecycle;
 pub mod log;
 mod processes;

@@ -7,6 +7,7 @@
 
 pub mod errno;
 pub mod message;
+pub mod openapi;
 pub mod payload;
 pub(crate) mod received;
 pub mod service;

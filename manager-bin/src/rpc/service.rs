@@ -5,17 +5,18 @@
 //! compiler knows the type of the response. The services themselves are in [`services`](super::services).
 
 use jobtap_core::job::JobId;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// A request, and with it the service that it is sent to.
 ///
 /// Implemented by the rows of the table in [`services`](super::services) alone.
-pub trait Service: Serialize + DeserializeOwned + Send + 'static {
+pub trait Service: Serialize + DeserializeOwned + JsonSchema + Send + 'static {
     /// The response; in a stream, each of them.
     ///
     /// Keys that the type does not have are ignored, so that the manager may add some.
-    type Response: Serialize + DeserializeOwned + Send + 'static;
+    type Response: Serialize + DeserializeOwned + JsonSchema + Send + 'static;
 
     /// The name of the service on the wire.
     const TOPIC: &'static str;
@@ -38,10 +39,12 @@ pub trait Service: Serialize + DeserializeOwned + Send + 'static {
 /// Who may call a service. What depends on the request, such as a job's owner, its handler checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
+    /// Every user, and a client of the HTTP listener who has no token. It changes nothing.
+    Reader,
     /// Every user.
     Anyone,
-    /// Every user, but no guest of a manager that hides jobs (`access.private-mode`): the response is
-    /// about the jobs of all users.
+    /// As [`Reader`](Self::Reader), but no guest of a manager that hides jobs (`access.private-mode`): the
+    /// response is about the jobs of all users.
     UnlessPrivate,
     /// The instance owner.
     Owner,

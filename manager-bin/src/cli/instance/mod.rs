@@ -7,6 +7,7 @@ pub(super) mod dmesg;
 pub(super) mod env;
 pub(super) mod fsck;
 pub(super) mod module;
+pub(super) mod openapi;
 pub(super) mod shutdown;
 pub(super) mod uptime;
 pub(super) mod uri;

@@ -8,13 +8,14 @@ use jobtap_core::suggest::nearest;
 use serde_json::Value;
 
 /// The manager's tables with their keys, and those of Flux that have no meaning here.
-const TABLES: [(&str, &[&str]); 14] = [
+const TABLES: [(&str, &[&str]); 15] = [
     (
         "",
         &[
             "access",
             "audit",
             "exec",
+            "http",
             "ingest",
             "job-manager",
             "log",
@@ -57,6 +58,7 @@ const TABLES: [(&str, &[&str]); 14] = [
         ],
     ),
     ("exec.testexec", &["allow-guests"]),
+    ("http", &["hosts", "listen", "token-file"]),
     ("ingest", &["batch-count", "buffer-size", "frobnicator", "max-jobspec-size", "validator"]),
     ("ingest.frobnicator", &["args", "disable", "plugins"]),
     ("ingest.validator", &["args", "disable", "plugins", "require-instance"]),

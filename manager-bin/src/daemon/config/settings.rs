@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use crate::daemon::http::HttpSettings;
 use crate::daemon::log::{RingSizeError, ring_size};
 use crate::daemon::services::access::AccessSettings;
 use crate::daemon::services::audit::{self, AuditError};
@@ -26,6 +27,9 @@ pub enum SettingsError {
     /// One of `[access]`.
     #[error("{0}")]
     Access(String),
+    /// One of `[http]`.
+    #[error("{0}")]
+    Http(String),
     /// One of `[ingest]`.
     #[error("{0}")]
     Ingest(String),
@@ -55,6 +59,8 @@ impl Settings {
     /// # Errors
     /// The first setting that cannot be used, with its key.
     pub(in crate::daemon) fn read(config: &Value) -> Result<Self, SettingsError> {
+        // Read again when the manager listens, which it does once.
+        HttpSettings::read(config).map_err(SettingsError::Http)?;
         Ok(Self {
             ring_size: ring_size(config)?,
             audited: audit::limit(config)?,
@@ -81,6 +87,7 @@ impl Settings {
             problem(PrivateMode::read(config).map_err(SettingsError::Access)),
             problem(size::limit(config).map_err(SettingsError::Ingest)),
             problem(StoreSettings::read(config)),
+            problem(HttpSettings::read(config).map_err(SettingsError::Http)),
         ];
         problems.into_iter().flatten().collect()
     }
@@ -101,12 +108,16 @@ mod tests {
             (json!({"access": {"private-mode": 1}}), "access.private-mode"),
             (json!({"access": {"allow-guest-user": 1}}), "access.allow-guest-user"),
             (json!({"access": {"guest-request-rate": "x"}}), "access.guest-request-rate"),
+            (json!({"http": {"listen": "0.0.0.0:80"}}), "http.listen"),
             (json!({"ingest": {"max-jobspec-size": "1M"}}), "ingest.max-jobspec-size"),
             (json!({"store": {"memory": "1M"}}), "store.memory"),
             (json!({"store": {"damage": "x"}}), "store.damage"),
         ] {
             let refused = Settings::read(&config).map_err(|error| error.to_string());
             assert!(refused.as_ref().is_err_and(|text| text.contains(key)), "{refused:?}");
+            let problems = Settings::problems(&config);
+            let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            assert_eq!(refused, Err(problems.concat()));
         }
         let read = Settings::read(&json!({"audit": {"max-events": 5}}));
         assert!(read.is_ok_and(|settings| settings.audited == 5));

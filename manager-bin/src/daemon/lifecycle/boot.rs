@@ -46,10 +46,18 @@ pub(super) struct PluginRuntime {
     pub processes: Processes,
 }
 
+/// The addresses of the manager.
+pub(super) struct Uris<'a> {
+    /// Of its socket.
+    pub socket: &'a str,
+    /// Of its HTTP listener, if it has one.
+    pub http: Option<String>,
+}
+
 /// Starts everything but the socket.
 pub(super) fn start_threads(
     options: &Options,
-    uri: &str,
+    Uris { socket: uri, http }: Uris<'_>,
     plugin_runtime: PluginRuntime,
     failure: Failure,
 ) -> Result<(JoinHandle<()>, Arc<Parts>), StartError> {
@@ -115,7 +123,7 @@ pub(super) fn start_threads(
         ("size", size),
         ("statedir", state.display().to_string()),
     ]);
-    let attributes = Arc::new(attributes);
+    let attributes = Arc::new(attributes.with(http.map(|http| ("http-uri", http))));
     let space = SpaceCheck::new(Reserve::default());
     let audit = Audit::open(records.store().as_ref(), engine.clone(), audited)?;
     audit.start(Cred { userid: owner, owner: true });

@@ -22,13 +22,14 @@ use serde_json::Value;
 use tokio::net::UnixListener;
 use tokio::sync::{Notify, oneshot, watch};
 
-use self::boot::{PluginRuntime, plugin_runtime, start_threads};
+use self::boot::{PluginRuntime, Uris, plugin_runtime, start_threads};
 use self::statedir::StateDir;
 use super::attributes::Attributes;
 use super::config::Source;
 use super::config::current::ConfigCall;
 use super::config::settings::SettingsError;
 use super::engine::answered;
+use super::http::{HttpListener, HttpSettings};
 use super::processes::Processes;
 use super::resources::{ResourceError, TestSize};
 use super::server;
@@ -129,6 +130,9 @@ pub enum StartError {
         /// The error of the system.
         reason: std::io::Error,
     },
+    /// It can't listen for HTTP as the configuration says.
+    #[error("{0}")]
+    Http(String),
     /// The system refuses a thread or a file descriptor.
     #[error("can't start the manager: {0}")]
     System(#[from] std::io::Error),
@@ -142,6 +146,7 @@ pub struct Daemon {
     uri: String,
     parts: Arc<Parts>,
     server: tokio::task::JoinHandle<()>,
+    http: Option<tokio::task::JoinHandle<()>>,
     engine: JoinHandle<()>,
     failed: watch::Receiver<Option<String>>,
     options: Options,
@@ -158,18 +163,26 @@ impl Daemon {
         let (plugins, stop_plugins) = plugin_runtime()?;
         let processes = Processes::start(&plugins, &uri);
         let runs = PluginRuntime { plugins, processes: processes.clone() };
-        let (thread, parts) = start_threads(&options, &uri, runs, failure)?;
+        // First, since a manager that can't listen where it is told to must not start. Clients wait until it is ready.
+        let http = HttpSettings::read(&options.config)
+            .and_then(|settings| settings.as_ref().map(HttpListener::open).transpose())
+            .map_err(StartError::Http)?;
+        let uris = Uris { socket: &uri, http: http.as_ref().map(HttpListener::uri) };
+        let (thread, parts) = start_threads(&options, uris, runs, failure)?;
         let opened = listen(&options.socket).and_then(|listener| {
             parts.configuration.access.apply_to(options.statedir.path(), &options.socket)?;
             Ok(listener)
         });
         let listener =
             opened.map_err(|reason| StartError::Socket { path: options.socket.clone(), reason })?;
-        let server = tokio::spawn(server::serve(listener, Arc::clone(&parts), room));
+        let for_http = if http.is_some() { room / 8 } else { 0 };
+        let server = tokio::spawn(server::serve(listener, Arc::clone(&parts), room - for_http));
+        let http = http.map(|http| tokio::spawn(http.serve(Arc::clone(&parts), for_http)));
         Ok(Self {
             uri,
             parts,
             server,
+            http,
             engine: thread,
             failed,
             options,
@@ -310,7 +323,7 @@ impl Daemon {
 
     /// Stops everything. `for_good`: no manager will come back for the jobs.
     async fn stop(self, for_good: bool) -> (Options, Arc<Parts>) {
-        let Self { parts, server, engine, options, processes, .. } = self;
+        let Self { parts, server, http, engine, options, processes, .. } = self;
         remove_socket(&options.socket);
         parts.audit.finish(Cred { userid: parts.owner, owner: true });
         parts.engine.stop();
@@ -331,8 +344,10 @@ impl Daemon {
         for _ in 0..LAST_WORDS {
             tokio::task::yield_now().await;
         }
-        server.abort();
-        let _ = server.await;
+        for listener in std::iter::once(server).chain(http) {
+            listener.abort();
+            let _ = listener.await;
+        }
         parts.execution.close(for_good);
         (options, parts)
     }
@@ -352,7 +367,7 @@ fn stuck_at_the_end() -> ! {
 }
 
 /// Removes the socket that [`listen`] has made.
-fn remove_socket(path: &Path) {
+pub(super) fn remove_socket(path: &Path) {
     let Ok((dir, name)) = Dir::of_file(path) else { return };
     if matches!(dir.kind(&name), Ok(Some(Kind::Socket))) {
         // An error is ignored: the next manager replaces a socket that is left.
@@ -361,7 +376,7 @@ fn remove_socket(path: &Path) {
 }
 
 /// Creates a socket that only its owner can connect to. No client can connect before its mode is set.
-fn listen(path: &Path) -> std::io::Result<UnixListener> {
+pub(super) fn listen(path: &Path) -> std::io::Result<UnixListener> {
     let (dir, name) = Dir::of_file(path)?;
     match dir.kind(&name)? {
         None => {}

@@ -8,7 +8,7 @@
 
 pub(super) mod request_lines;
 mod responses;
-mod shares;
+pub(super) mod shares;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -362,7 +362,7 @@ async fn unless_left<T>(socket: &OwnedReadHalf, what: impl Future<Output = T>) -
 }
 
 /// A new queue at the engine for a client of this user.
-fn source(user: Uid) -> Source {
+pub(super) fn source(user: Uid) -> Source {
     static CONNECTIONS: AtomicU64 = AtomicU64::new(0);
     Source::Client { user, connection: CONNECTIONS.fetch_add(1, Ordering::Relaxed) }
 }

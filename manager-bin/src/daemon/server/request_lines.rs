@@ -16,7 +16,7 @@ use crate::rpc::received::Received;
 use crate::rpc::{MAX_LINE, RpcError};
 
 /// A payload of more bytes than this is refused, unless the service's row says that its payloads are large.
-const MAX_PAYLOAD: usize = 1 << 20;
+pub(in crate::daemon) const MAX_PAYLOAD: usize = 1 << 20;
 /// A line up to this length is short. The charge of a longer one grows in steps of as many bytes.
 const STEP: usize = 64 * 1024;
 /// Bytes of short requests that a connection may have in flight. No other connection uses them: there

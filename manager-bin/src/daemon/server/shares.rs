@@ -31,7 +31,7 @@ const BURST: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The shares of all users that are connected.
-pub(super) struct Shares {
+pub(in crate::daemon) struct Shares {
     room: usize,
     taken: Mutex<Taken>,
     bytes_of_guests: Arc<Semaphore>,
@@ -46,7 +46,7 @@ struct Taken {
 }
 
 /// What all connections of one user may take together.
-pub(super) struct Share {
+pub(in crate::daemon) struct Share {
     bytes: Arc<Semaphore>,
     /// What they may take together with those of other guests.
     bytes_of_guests: Option<Arc<Semaphore>>,
@@ -57,7 +57,7 @@ pub(super) struct Share {
 }
 
 /// The place of a connection. Dropping it makes it free.
-pub(super) struct Seat {
+pub(in crate::daemon) struct Seat {
     shares: Arc<Shares>,
     who: (Uid, bool),
     share: Arc<Share>,
@@ -65,7 +65,7 @@ pub(super) struct Seat {
 
 /// The bytes that a request takes of its user's or its connection's. Dropping it gives them back.
 #[derive(Default)]
-pub(super) struct Charge {
+pub(in crate::daemon) struct Charge {
     bytes: usize,
     _of_connection: Option<OwnedSemaphorePermit>,
     own: Option<OwnedSemaphorePermit>,
@@ -74,7 +74,7 @@ pub(super) struct Charge {
 
 impl Shares {
     /// Shares of a manager that serves at most `room` connections.
-    pub(super) fn new(room: usize) -> Arc<Self> {
+    pub(in crate::daemon) fn new(room: usize) -> Arc<Self> {
         let bytes_of_guests = Arc::new(Semaphore::new(BYTES_OF_GUESTS));
         Arc::new(Self { room, taken: Mutex::default(), bytes_of_guests })
     }
@@ -83,7 +83,7 @@ impl Shares {
     ///
     /// # Errors
     /// EAGAIN when this guest, or all guests together, have as many as they may. The owner is never refused.
-    pub(super) fn seat(self: &Arc<Self>, cred: Cred) -> Result<Seat, RpcError> {
+    pub(in crate::daemon) fn seat(self: &Arc<Self>, cred: Cred) -> Result<Seat, RpcError> {
         let who = (cred.userid, cred.owner);
         let mut taken = self.lock();
         let own = taken.users.get(&who).map_or(0, |(count, _)| *count);
@@ -140,7 +140,7 @@ impl Drop for Seat {
 
 impl Seat {
     /// The share of the connection's user.
-    pub(super) fn share(&self) -> &Share {
+    pub(in crate::daemon) fn share(&self) -> &Share {
         &self.share
     }
 }
@@ -154,7 +154,7 @@ impl Share {
 
     /// How long a request has to wait so that the user's requests come at this rate (a second). After a pause, those
     /// of [`BURST`] come at once.
-    pub(super) fn pace(&self, now: Instant, rate: f64) -> Duration {
+    pub(in crate::daemon) fn pace(&self, now: Instant, rate: f64) -> Duration {
         let pause = Duration::try_from_secs_f64(rate.recip()).unwrap_or(Duration::MAX);
         let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
         let earliest = now.checked_sub(BURST).unwrap_or(now);
@@ -167,7 +167,11 @@ impl Share {
     ///
     /// # Errors
     /// EAGAIN when there is no room in time: lines that are never completed give nothing back.
-    pub(super) async fn charge(&self, charge: &mut Charge, bytes: usize) -> Result<(), RpcError> {
+    pub(in crate::daemon) async fn charge(
+        &self,
+        charge: &mut Charge,
+        bytes: usize,
+    ) -> Result<(), RpcError> {
         let more = bytes.saturating_sub(charge.bytes);
         if more == 0 {
             return Ok(());
@@ -194,7 +198,7 @@ impl Share {
     ///
     /// # Errors
     /// EAGAIN when the user has as many as it may.
-    pub(super) fn wait(&self) -> Result<OwnedSemaphorePermit, RpcError> {
+    pub(in crate::daemon) fn wait(&self) -> Result<OwnedSemaphorePermit, RpcError> {
         try_take(&self.waiting, WAITING, "requests of this user wait")
     }
 
@@ -202,7 +206,7 @@ impl Share {
     ///
     /// # Errors
     /// EAGAIN when the user has as many as it may.
-    pub(super) fn stream(&self) -> Result<OwnedSemaphorePermit, RpcError> {
+    pub(in crate::daemon) fn stream(&self) -> Result<OwnedSemaphorePermit, RpcError> {
         try_take(&self.streams, STREAMS, "streams of this user are open")
     }
 }

@@ -182,6 +182,17 @@ pub(super) fn is_large(topic: &str) -> bool {
     Row::of_topic(topic).is_ok_and(|row| row.large)
 }
 
+/// Whether there is a service of this topic, of the manager or perhaps of a plugin.
+pub(super) fn is_known(topic: &str) -> bool {
+    Row::of_topic(topic).is_ok()
+}
+
+/// Whether a client without a name may call this service: it changes nothing.
+pub(super) fn is_for_readers(topic: &str) -> bool {
+    let access = Row::of_topic(topic).map(|row| row.access);
+    matches!(access, Ok(Access::Reader | Access::UnlessPrivate))
+}
+
 /// What a request is to this module, whatever its type.
 trait Decoded: Send {
     /// The job that it is about.
@@ -268,7 +279,7 @@ impl Row {
     /// this one.
     fn check(&self, cred: Cred, hidden: bool) -> Result<(), RpcError> {
         match self.access {
-            Access::Anyone => Ok(()),
+            Access::Reader | Access::Anyone => Ok(()),
             Access::UnlessPrivate if hidden => Err(RpcError::new(EPERM, "")),
             Access::UnlessPrivate => Ok(()),
             Access::Owner => owner(cred),

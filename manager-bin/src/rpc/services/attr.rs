@@ -2,20 +2,21 @@
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::payload::or_default;
 use super::super::service::Audited;
 
 /// Asks for the value of an attribute.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Get {
     /// Its name, such as `size`.
     pub name: String,
 }
 
 /// The response to [`Get`].
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Found {
     /// The value.
@@ -23,7 +24,7 @@ pub struct Found {
 }
 
 /// Sets an attribute.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Set {
     /// Its name.
     pub name: String,
@@ -38,11 +39,11 @@ impl Set {
 }
 
 /// Asks for the names of all attributes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct List {}
 
 /// The response to [`List`].
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Names {
     /// The names in byte order.
@@ -50,10 +51,10 @@ pub struct Names {
 }
 
 /// Ends the manager.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Shutdown {
     /// An archive to write at the end, an absolute path.
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
     pub dump: Option<PathBuf>,
 }
 
@@ -64,7 +65,7 @@ impl Shutdown {
 }
 
 /// The response to [`Shutdown`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Ending {
     /// The process of the manager, which is about to exit.

@@ -1,16 +1,17 @@
 //! `config.*`: the configuration of the instance.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::super::service::Audited;
 
 /// Asks for the configuration in force; it is the response. Guests get the tables that say how jobs are treated.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Get {}
 
 /// Puts another configuration in force. It is the whole payload.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Load(pub Value);
 
 impl Load {
@@ -20,7 +21,7 @@ impl Load {
 }
 
 /// Reads the files and options of the start again, and puts what they say in force.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Reload {}
 
 impl Reload {

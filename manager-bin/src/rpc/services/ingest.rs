@@ -4,15 +4,17 @@ use std::fmt;
 
 use jobtap_core::job::JobId;
 use jobtap_core::jobspec::Jobspec;
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// Submits a job: `jobspec`, or a signed `J` in its place.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Submit {
     /// The jobspec, as an object or as its text. The text of an object is what is signed.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Value>")]
     pub jobspec: Option<SentJobspec>,
     /// A signed jobspec (RFC 16's `J`).
     #[serde(rename = "J", skip_serializing_if = "Option::is_none")]
@@ -89,7 +91,7 @@ impl<'de> Deserialize<'de> for SentJobspec {
 }
 
 /// The response to [`Submit`], once the job's first events are stored.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Submitted {
     /// The new job.
     pub id: JobId,

@@ -1,20 +1,21 @@
 //! `job-info.*`: what the store has of a job.
 
 use jobtap_core::job::JobId;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::super::payload::or_default;
 
 /// Asks for stored values of a job.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Lookup {
     /// The job.
     pub id: JobId,
     /// Keys below the job's directory, such as `jobspec`.
     pub keys: Vec<String>,
     /// [`CURRENT`](Self::CURRENT) or 0.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "or_default")]
     pub flags: u64,
 }
 
@@ -39,7 +40,7 @@ impl Lookup {
 }
 
 /// The response to [`Lookup`].
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Values {
     /// The job.
     pub id: JobId,
@@ -56,14 +57,14 @@ impl Values {
 }
 
 /// Asks for an eventlog of a job and what is added to it, as a stream.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Watch {
     /// The job.
     pub id: JobId,
     /// The key of the log, such as `eventlog` or `guest.output`.
     pub path: String,
     /// [`WAITCREATE`](Self::WAITCREATE) or 0.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "or_default")]
     pub flags: u64,
 }
 
@@ -73,7 +74,7 @@ impl Watch {
 }
 
 /// One response to [`Watch`].
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Event {
     /// A line of the log.

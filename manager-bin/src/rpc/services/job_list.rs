@@ -1,6 +1,7 @@
 //! `job-list.*`: what is known of jobs.
 
 use jobtap_core::job::JobId;
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
@@ -12,10 +13,11 @@ pub const ALL: Attributes = &["all"];
 
 /// Asks for the jobs that satisfy a constraint. `since` and `max_entries` that are no numbers count as
 /// not given.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct List {
     /// How many jobs at most, 1000 if it is not given; 0 is no limit.
-    #[serde(deserialize_with = "integer", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<i64>")]
+    #[serde(default, deserialize_with = "integer", skip_serializing_if = "Option::is_none")]
     pub max_entries: Option<i64>,
     /// An RFC 31 constraint with the operators of Flux's job list.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -24,7 +26,8 @@ pub struct List {
     #[serde(skip_deserializing, skip_serializing_if = "<[_]>::is_empty")]
     pub attrs: Attributes,
     /// Without jobs that became inactive before this time, in seconds since the UNIX epoch.
-    #[serde(deserialize_with = "number", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<f64>")]
+    #[serde(default, deserialize_with = "number", skip_serializing_if = "Option::is_none")]
     pub since: Option<f64>,
 }
 
@@ -69,14 +72,14 @@ fn number<'de, D: Deserializer<'de>>(field: D) -> Result<Option<f64>, D::Error> 
 
 /// The response to [`List`]: those that are pending by priority, those that run, and those that are
 /// inactive, the newest first.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Jobs {
     /// The attributes of each job, an object.
     pub jobs: Vec<Value>,
 }
 
 /// Asks for one job.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ListId {
     /// The job.
     pub id: JobId,
@@ -86,7 +89,7 @@ pub struct ListId {
 }
 
 /// The response to [`ListId`].
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Job {
     /// The job's attributes, an object.
@@ -94,11 +97,11 @@ pub struct Job {
 }
 
 /// Asks how many jobs there are in each state.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GetStats {}
 
 /// The response to [`GetStats`].
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Stats {
     /// The jobs of all queues.
@@ -109,7 +112,7 @@ pub struct Stats {
 }
 
 /// The jobs of one queue.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct QueueTally {
     /// The queue's name.
@@ -120,7 +123,7 @@ pub struct QueueTally {
 }
 
 /// How many jobs there are.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Tally {
     /// By state.
@@ -138,7 +141,7 @@ pub struct Tally {
 }
 
 /// How many jobs are in each state.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 #[expect(missing_docs, reason = "each field is named after its state")]
 pub struct States {

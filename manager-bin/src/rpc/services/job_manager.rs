@@ -1,6 +1,7 @@
 //! `job-manager.*`: changes of jobs, and the state of the manager.
 
 use jobtap_core::job::{JobId, StateSet, Uid};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -17,7 +18,7 @@ pub fn user(userid: i64) -> Option<Uid> {
 }
 
 /// Raises an exception on a job.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Raise {
     /// The job.
     pub id: JobId,
@@ -27,7 +28,7 @@ pub struct Raise {
     /// 0 ends the job; up to 7.
     pub severity: i64,
     /// For the user to read.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "or_default")]
     pub note: String,
 }
 
@@ -39,7 +40,7 @@ impl Raise {
 }
 
 /// Raises an exception on all jobs of a user, or of all users, in some states.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RaiseAll {
     /// Whether jobs are only counted.
     pub dry_run: bool,
@@ -53,7 +54,7 @@ pub struct RaiseAll {
     /// 0 ends the jobs; up to 7.
     pub severity: i64,
     /// For the users to read.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "or_default")]
     pub note: String,
 }
 
@@ -70,7 +71,7 @@ impl RaiseAll {
 }
 
 /// Sends a signal to the tasks of a running job.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Kill {
     /// The job.
     pub id: JobId,
@@ -85,7 +86,7 @@ impl Kill {
 }
 
 /// Sends a signal to the tasks of all running jobs of a user, or of all users.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KillAll {
     /// Whether jobs are only counted.
     pub dry_run: bool,
@@ -102,7 +103,7 @@ impl KillAll {
 }
 
 /// The response to [`RaiseAll`] and [`KillAll`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Matched {
     /// How many jobs the request is about.
@@ -112,7 +113,7 @@ pub struct Matched {
 }
 
 /// Changes the urgency of a job.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SetUrgency {
     /// The job.
     pub id: JobId,
@@ -121,7 +122,7 @@ pub struct SetUrgency {
 }
 
 /// The response to [`SetUrgency`].
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct OldUrgency {
     /// The urgency before.
@@ -132,7 +133,7 @@ pub struct OldUrgency {
 }
 
 /// Changes the jobspec of a job.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Update {
     /// The job.
     pub id: JobId,
@@ -141,7 +142,7 @@ pub struct Update {
 }
 
 /// The response to [`Update`].
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Updated {
     /// What plugins say to the user.
@@ -150,26 +151,26 @@ pub struct Updated {
 }
 
 /// Adds notes of its user to a job.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Memo {
     /// The job.
     pub id: JobId,
     /// Whether the notes are lost when the manager ends.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "or_default")]
     pub volatile: bool,
     /// The notes; `null` removes a key.
     pub memo: Map<String, Value>,
 }
 
 /// Asks what a job waits for.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Why {
     /// The job.
     pub id: JobId,
 }
 
 /// The response to [`Why`].
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Reasons {
     /// The long name of the job's state.
@@ -179,7 +180,7 @@ pub struct Reasons {
 }
 
 /// One thing that a job waits for.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Reason {
     /// What it is about, one word.
@@ -189,7 +190,7 @@ pub struct Reason {
 }
 
 /// Waits for the end of a job that was submitted with the flag `waitable`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Wait {
     /// The job's id. `null` is the first one that ends, and so are -1 and 64 set bits, which C clients
     /// send. Read by [`job`](Self::job), since Flux refuses a malformed id in words of its own.
@@ -218,7 +219,7 @@ impl Wait {
 }
 
 /// The response to [`Wait`].
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Ended {
     /// The job.
@@ -230,7 +231,7 @@ pub struct Ended {
 }
 
 /// Removes inactive jobs that are over a limit, those that ended first in front.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Purge {
     /// How old they may be, in seconds; -1 is no limit.
     pub age_limit: f64,
@@ -250,12 +251,12 @@ impl Purge {
 }
 
 /// Removes one inactive job.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PurgeId {
     /// The job.
     pub id: JobId,
     /// Whether it is removed; otherwise the response only says whether it could be.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "or_default")]
     pub force: bool,
 }
 
@@ -266,7 +267,7 @@ impl PurgeId {
 }
 
 /// The response to [`Purge`] and [`PurgeId`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Purged {
     /// How many jobs were removed, or could be.
@@ -276,10 +277,10 @@ pub struct Purged {
 /// Asks for the events of all jobs, those of the past first, as a stream. Each response has `id`
 /// and `events`, and with the events `submit` and `alloc` also `jobspec` and `R`; the one with the id
 /// [`NO_JOB`](Self::NO_JOB) stands where the past ends.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EventsJournal {
     /// Whether the events of inactive jobs are sent, too.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "or_default")]
     pub full: bool,
     /// An object whose keys are the names of the only events to be sent. Read by the handler, since
     /// Flux refuses other values in words of its own; so is `deny`.
@@ -296,11 +297,11 @@ impl EventsJournal {
 }
 
 /// Asks for the newest job's id.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GetInfo {}
 
 /// The response to [`GetInfo`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Info {
     /// The highest id that was given to a job; 0 before the first one.
@@ -308,15 +309,15 @@ pub struct Info {
 }
 
 /// Asks how much there is of what the manager keeps: an object of numbers, which `module stats` prints.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GetStats {}
 
 /// Asks since when the manager has been running, and who owns it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GetUptime {}
 
 /// The response to [`GetUptime`].
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Uptime {
     /// When it was started, in seconds since the UNIX epoch.
     pub starttime: f64,
@@ -325,11 +326,11 @@ pub struct Uptime {
 }
 
 /// Has the manager end and start again.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Restart {}
 
 /// The response to [`Restart`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Restarting {
     /// The manager's process, which stays the same.

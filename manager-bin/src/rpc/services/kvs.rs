@@ -4,19 +4,20 @@ use std::path::PathBuf;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::payload::or_default;
 
 /// Asks for the value of a key.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Lookup {
     /// The key, such as `checkpoint.job-manager`.
     pub key: String,
 }
 
 /// The response to [`Lookup`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Found {
     /// A value that is text.
@@ -54,27 +55,27 @@ impl Found {
 
 /// Asks for the value of a key, and for each new value as it is stored, as a stream. Values that are stored in
 /// quick succession may be left out.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Watch {
     /// The key.
     pub key: String,
     /// Whether the key may be created only later.
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "std::ops::Not::not")]
     pub waitcreate: bool,
 }
 
 /// Asks for the keys of a directory.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct List {
     /// The directory; `.` is the root.
     pub key: String,
     /// Whether the keys of all directories below it are wanted, too.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "or_default")]
     pub recursive: bool,
 }
 
 /// The response to [`List`].
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Keys {
     /// Whole keys in byte order; those of directories end in a dot.
@@ -82,14 +83,14 @@ pub struct Keys {
 }
 
 /// Writes everything that is stored into an archive.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Dump {
     /// The file, an absolute path.
     pub file: PathBuf,
 }
 
 /// The response to [`Dump`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Dumped {
     /// How many jobs were written.

@@ -1,19 +1,20 @@
 //! `log.*`: the manager's log.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::payload::or_default;
 
 /// Asks for the lines in memory. As a stream: for each of them, and then for new ones as they come.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Dmesg {
     /// Whether a stream has only new lines.
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "std::ops::Not::not")]
     pub nobacklog: bool,
 }
 
 /// A response to [`Dmesg`].
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Shown {
     /// The only response.
@@ -36,7 +37,7 @@ impl Shown {
 }
 
 /// A line of the log.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Line {
     /// When it was written, in seconds since the UNIX epoch.
@@ -46,5 +47,5 @@ pub struct Line {
 }
 
 /// Removes the lines in memory.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Clear {}

@@ -23,6 +23,7 @@ pub mod queue;
 pub mod resource;
 
 use jobtap_core::job::JobId;
+use schemars::JsonSchema;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -31,7 +32,7 @@ use super::service::{Access, Audited, Responses, Service};
 
 /// The response to a request that was carried out: an empty object. A different response of a plugin is
 /// ignored.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Done {}
 
 impl<'de> Deserialize<'de> for Done {
@@ -95,7 +96,7 @@ services! { each_service:
     "job-manager.urgency":         job_manager::SetUrgency => job_manager::OldUrgency, Anyone, Short, job = id;
     "job-manager.update":          job_manager::Update => job_manager::Updated, Anyone, Short, job = id;
     "job-manager.memo":            job_manager::Memo => Done, Anyone, Short, job = id;
-    "job-manager.why":             job_manager::Why => job_manager::Reasons, Anyone, Long, job = id;
+    "job-manager.why":             job_manager::Why => job_manager::Reasons, Reader, Long, job = id;
     "job-manager.wait":            job_manager::Wait => job_manager::Ended, Owner, Late;
     "job-manager.purge":           job_manager::Purge => job_manager::Purged, Owner, Short,
                                        audit = job_manager::Purge::audit;
@@ -104,14 +105,14 @@ services! { each_service:
     "job-manager.events-journal":  job_manager::EventsJournal => Value, Owner, Stream;
     "job-manager.getinfo":         job_manager::GetInfo => job_manager::Info, UnlessPrivate, Long;
     "job-manager.stats-get":       job_manager::GetStats => Value, UnlessPrivate, Long;
-    "job-manager.uptime":          job_manager::GetUptime => job_manager::Uptime, Anyone, Short;
+    "job-manager.uptime":          job_manager::GetUptime => job_manager::Uptime, Reader, Short;
     "job-manager.restart":         job_manager::Restart => job_manager::Restarting, Owner, Short;
 
     "job-manager.queue-enable":    queue::Enable => Done, Owner, Short, audit = queue::Enable::audit;
     "job-manager.queue-start":     queue::Start => Done, Owner, Short, audit = queue::Start::audit;
-    "job-manager.queue-list":      queue::List => queue::Names, Anyone, Long;
-    "job-manager.queue-status":    queue::GetStatus => queue::Status, Anyone, Long;
-    "job-manager.queue-overview":  queue::GetOverview => queue::Overview, Anyone, Long;
+    "job-manager.queue-list":      queue::List => queue::Names, Reader, Long;
+    "job-manager.queue-status":    queue::GetStatus => queue::Status, Reader, Long;
+    "job-manager.queue-overview":  queue::GetOverview => queue::Overview, Reader, Long;
     "job-manager.alloc-query":     queue::AllocQuery => queue::Counts, UnlessPrivate, Long;
     "job-manager.drain":           queue::Drain => Done, Owner, Late;
     "job-manager.idle":            queue::Idle => queue::Pending, Owner, Late;
@@ -123,24 +124,24 @@ services! { each_service:
     "job-manager.jobtap-stats":    plugin::GetStats => plugin::Stats, Owner, Long;
     "job-manager.jobtap-schema":   plugin::GetSchema => plugin::Schema, Owner, Long;
 
-    "job-list.list":               job_list::List => job_list::Jobs, Anyone, Long;
-    "job-list.list-id":            job_list::ListId => job_list::Job, Anyone, Long, job = id;
+    "job-list.list":               job_list::List => job_list::Jobs, Reader, Long;
+    "job-list.list-id":            job_list::ListId => job_list::Job, Reader, Long, job = id;
     "job-list.job-stats":          job_list::GetStats => job_list::Stats, UnlessPrivate, Long;
 
-    "job-info.lookup":             job_info::Lookup => job_info::Values, Anyone, Long, job = id;
-    "job-info.eventlog-watch":     job_info::Watch => job_info::Event, Anyone, Late, job = id;
+    "job-info.lookup":             job_info::Lookup => job_info::Values, Reader, Long, job = id;
+    "job-info.eventlog-watch":     job_info::Watch => job_info::Event, Reader, Late, job = id;
 
-    "job-exec.proctable":          job_exec::Proctable => job_exec::Tasks, Anyone, Short, job = id;
+    "job-exec.proctable":          job_exec::Proctable => job_exec::Tasks, Reader, Short, job = id;
     "job-exec.override":           job_exec::Override => Done, Anyone, Short, job = jobid;
     "job-exec.resize":             job_exec::Resize => Done, Anyone, Short, job = id;
     "job-exec.stdin":              job_exec::Stdin => Done, Anyone, Short, job = id;
 
-    "kvs.lookup":                  kvs::Lookup => kvs::Found, Anyone, Long;
-    "kvs.watch":                   kvs::Watch => kvs::Found, Anyone, Stream;
-    "kvs.list":                    kvs::List => kvs::Keys, Anyone, Long;
+    "kvs.lookup":                  kvs::Lookup => kvs::Found, Reader, Long;
+    "kvs.watch":                   kvs::Watch => kvs::Found, Reader, Stream;
+    "kvs.list":                    kvs::List => kvs::Keys, Reader, Long;
     "kvs.dump":                    kvs::Dump => kvs::Dumped, Owner, Long;
 
-    "resource.status":             resource::GetStatus => resource::Status, Anyone, Long;
+    "resource.status":             resource::GetStatus => resource::Status, Reader, Long;
     "resource.journal":            resource::Journal => resource::Events, Owner, Stream;
     "resource.drain":              resource::Drain => Done, Owner, Short, audit = resource::Drain::audit;
     "resource.undrain":            resource::Undrain => Done, Owner, Short, audit = resource::Undrain::audit;
@@ -151,14 +152,14 @@ services! { each_service:
                                        audit = resource::AddMaintenance::audit;
     "resource.maintenance-remove": resource::RemoveMaintenance => Done, Owner, Short,
                                        audit = resource::RemoveMaintenance::audit;
-    "sched.resource-status":       resource::GetSchedStatus => resource::SchedStatus, Anyone, Long;
+    "sched.resource-status":       resource::GetSchedStatus => resource::SchedStatus, Reader, Long;
 
-    "config.get":                  config::Get => Value, Anyone, Long;
+    "config.get":                  config::Get => Value, Reader, Long;
     "config.load":                 config::Load => Done, Owner, Long + large, audit = config::Load::audit;
     "config.reload":               config::Reload => Done, Owner, Long, audit = config::Reload::audit;
 
-    "attr.get":                    attr::Get => attr::Found, Anyone, Short;
-    "attr.list":                   attr::List => attr::Names, Anyone, Short;
+    "attr.get":                    attr::Get => attr::Found, Reader, Short;
+    "attr.list":                   attr::List => attr::Names, Reader, Short;
     "attr.set":                    attr::Set => Done, Owner, Short, audit = attr::Set::audit;
     "shutdown.start":              attr::Shutdown => attr::Ending, Owner, Short, audit = attr::Shutdown::audit;
 

@@ -1,6 +1,9 @@
 //! `job-manager.jobtap*`, about plugins, and those services of builtin plugins that the commands call.
 
+use std::collections::BTreeMap;
+
 use jobtap_core::job::JobId;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -8,7 +11,7 @@ use super::super::service::Audited;
 use super::entries;
 
 /// Removes plugins, then loads one. Without either it changes nothing, and the response lists the plugins.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Jobtap {
     /// The name of a linked plugin to load.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -32,7 +35,7 @@ impl Jobtap {
 }
 
 /// The response to a [`Jobtap`] that changes nothing.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Plugins {
     /// The names of the loaded plugins in their order, as in Flux.
@@ -44,7 +47,7 @@ pub struct Plugins {
 }
 
 /// A loaded plugin.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Loaded {
     /// Its name.
@@ -59,7 +62,7 @@ pub struct Loaded {
 }
 
 /// Reloads a plugin: constructs it again, in its place on the stack.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reload {
     /// Its name.
     pub name: String,
@@ -75,21 +78,21 @@ impl Reload {
 }
 
 /// Queries a plugin: asks for its own data.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Query {
     /// Its name.
     pub name: String,
 }
 
 /// Asks what the handlers of a plugin did since it was loaded.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GetStats {
     /// Its name; without one, all plugins.
     pub name: Option<String>,
 }
 
 /// The response to [`GetStats`].
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Stats {
     /// The plugins in their order.
@@ -97,7 +100,7 @@ pub struct Stats {
 }
 
 /// The handlers of a plugin.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct PluginStats {
     /// The plugin's name.
@@ -107,7 +110,7 @@ pub struct PluginStats {
 }
 
 /// What one handler did. Times are upper bounds in nanoseconds; some calls are timed, not all.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Handler {
     /// The topic that it handles.
@@ -129,7 +132,7 @@ pub struct Handler {
 }
 
 /// Calls that took about the same time.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Bucket {
     /// They took less than this, and at least half of it.
@@ -139,14 +142,14 @@ pub struct Bucket {
 }
 
 /// Asks for the JSON Schema of a plugin's own configuration.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GetSchema {
     /// The name of a linked plugin.
     pub name: String,
 }
 
 /// The response to [`GetSchema`].
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Schema {
     /// The schema; `None` for a plugin that has no configuration.
@@ -154,20 +157,21 @@ pub struct Schema {
 }
 
 /// Asks `.housekeeping` where its scripts run.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HousekeepingList {}
 
 /// The response to [`HousekeepingList`].
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Housekeeping {
     /// The scripts that run, by the id of the job before them, in decimal.
     #[serde(with = "entries")]
+    #[schemars(with = "BTreeMap<String, Run>")]
     pub running: Vec<(String, Run)>,
 }
 
 /// The scripts that run after one job.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Run {
     /// When they were started, in seconds since the UNIX epoch.
@@ -179,7 +183,7 @@ pub struct Run {
 }
 
 /// Has `.housekeeping` send a signal to its scripts.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HousekeepingKill {
     /// The signal's number.
     pub signum: i32,
@@ -190,14 +194,14 @@ pub struct HousekeepingKill {
 }
 
 /// Asks `.history` for the user's last jobs.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct History {
     /// A slice as in Python, of the jobs from the newest to the oldest.
     pub slice: String,
 }
 
 /// The response to [`History`].
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct HistoryJobs {
     /// The jobs of the slice.
@@ -205,7 +209,7 @@ pub struct HistoryJobs {
 }
 
 /// Has `.post-event` write an event into a job's eventlog.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PostEvent {
     /// The job.
     pub id: JobId,
@@ -216,9 +220,9 @@ pub struct PostEvent {
 }
 
 /// Asks the plugin `limits` why it holds a job; the payload is the job's id alone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LimitsWhy(pub JobId);
 
 /// Asks the plugin `fairshare` how it came to a job's priority; the payload is the job's id alone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FairshareWhy(pub JobId);

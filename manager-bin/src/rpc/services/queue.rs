@@ -1,19 +1,20 @@
 //! `job-manager.queue-*`, and other services about pending jobs as a whole.
 
 use jobtap_core::queue::Target;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::payload::or_default;
 use super::super::service::Audited;
 
 /// Enables or disables submission.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Enable {
     /// The queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Whether all queues are meant, where none is named.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "or_default")]
     pub all: bool,
     /// Whether jobs are to be accepted.
     pub enable: bool,
@@ -37,13 +38,13 @@ impl Enable {
 }
 
 /// Starts or stops scheduling.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Start {
     /// The queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Whether all queues are meant, where none is named.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "or_default")]
     pub all: bool,
     /// Whether jobs are to be scheduled.
     pub start: bool,
@@ -51,7 +52,7 @@ pub struct Start {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Whether this holds only until the manager ends.
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "std::ops::Not::not")]
     pub nocheckpoint: bool,
 }
 
@@ -70,11 +71,11 @@ impl Start {
 }
 
 /// Asks for the names of all queues.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct List {}
 
 /// The response to [`List`].
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Names {
     /// The names; the anonymous queue has none.
@@ -82,7 +83,7 @@ pub struct Names {
 }
 
 /// Asks for the status of a queue.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GetStatus {
     /// Its name; none for the anonymous queue.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -90,7 +91,7 @@ pub struct GetStatus {
 }
 
 /// The response to [`GetStatus`]: the status object of RFC 33.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Status {
     /// Whether jobs are accepted.
@@ -112,11 +113,11 @@ pub struct Status {
 }
 
 /// Asks for all that a listing of queues can show.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GetOverview {}
 
 /// The response to [`GetOverview`].
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Overview {
     /// The queues in the order of their names.
@@ -124,7 +125,7 @@ pub struct Overview {
 }
 
 /// A queue as a listing shows it.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Queue {
     /// Its name; empty for the anonymous queue.
@@ -143,7 +144,7 @@ pub struct Queue {
 }
 
 /// What a job gets that does not say.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Defaults {
     /// Its time limit in seconds; `None` is no limit.
@@ -151,7 +152,7 @@ pub struct Defaults {
 }
 
 /// What the jobs of a queue may ask for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Limits {
     /// The longest time limit in seconds; `None` is no limit.
@@ -163,7 +164,7 @@ pub struct Limits {
 }
 
 /// A number of resources of each kind; `None` where none is given.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Size {
     /// Nodes.
@@ -175,7 +176,7 @@ pub struct Size {
 }
 
 /// The resources that the jobs of a queue can get, by their state.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Resources {
     /// All of them.
@@ -191,11 +192,11 @@ pub struct Resources {
 }
 
 /// Asks how many jobs wait for resources, and how many run.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AllocQuery {}
 
 /// The response to [`AllocQuery`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Counts {
     /// Requests for resources that are not sent to a scheduler yet; always 0 here.
@@ -207,15 +208,15 @@ pub struct Counts {
 }
 
 /// Waits until no job is active.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Drain {}
 
 /// Waits until no job runs.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Idle {}
 
 /// The response to [`Idle`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Pending {
     /// How many jobs are pending.

@@ -1,6 +1,9 @@
 //! `resource.*` and `sched.*`: nodes and what is allocated of them.
 
+use std::collections::BTreeMap;
+
 use jobtap_core::eventlog::EventEntry;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -9,11 +12,11 @@ use super::super::service::Audited;
 use super::entries;
 
 /// Asks in which state the nodes are.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GetStatus {}
 
 /// The response to [`GetStatus`]. Sets of ranks are idsets.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Status {
     /// All resources (RFC 20).
@@ -31,13 +34,14 @@ pub struct Status {
     pub housekeeping: String,
     /// The drained nodes, by their ranks.
     #[serde(with = "entries")]
+    #[schemars(with = "BTreeMap<String, Drained>")]
     pub drain: Vec<(String, Drained)>,
     /// The nodes that are reserved for maintenance.
     pub maintenance: Vec<Maintenance>,
 }
 
 /// Why nodes are drained.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Drained {
     /// When they were drained, in seconds since the UNIX epoch.
@@ -49,7 +53,7 @@ pub struct Drained {
 }
 
 /// Nodes that are to be empty for a time.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Maintenance {
     /// Its number; 0 for one of the configuration.
@@ -67,19 +71,20 @@ pub struct Maintenance {
 }
 
 /// Asks for the events of all nodes, those of the past in the first response, as a stream.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Journal {}
 
 /// One response to [`Journal`].
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Events {
     /// The events, the oldest first.
+    #[schemars(with = "Vec<Value>")]
     pub events: Vec<EventEntry>,
 }
 
 /// Drains nodes: jobs that run there go on, others do not start.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Drain {
     /// Ranks or hosts.
     pub targets: String,
@@ -105,7 +110,7 @@ impl Drain {
 }
 
 /// Lets jobs start on drained nodes again.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Undrain {
     /// Ranks or hosts.
     pub targets: String,
@@ -127,7 +132,7 @@ impl Undrain {
 }
 
 /// Declares nodes lost: the jobs that run there end.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Offline {
     /// Ranks or hosts.
     pub targets: String,
@@ -143,7 +148,7 @@ impl Offline {
 }
 
 /// Declares lost nodes found. They stay drained.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Online {
     /// Ranks or hosts.
     pub targets: String,
@@ -156,13 +161,13 @@ impl Online {
 }
 
 /// Replaces the resources of the instance.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reload {
     /// The new ones (RFC 20).
     #[serde(rename = "R")]
     pub r: Value,
     /// Whether jobs may have resources that are no longer there.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "or_default")]
     pub force: bool,
 }
 
@@ -173,7 +178,7 @@ impl Reload {
 }
 
 /// Reserves nodes for maintenance: no job starts that could still run there when it begins.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AddMaintenance {
     /// Ranks or hosts.
     pub targets: String,
@@ -192,7 +197,7 @@ impl AddMaintenance {
 }
 
 /// The response to [`AddMaintenance`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Added {
     /// Its number, by which it can be removed.
@@ -200,7 +205,7 @@ pub struct Added {
 }
 
 /// Gives up a maintenance.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RemoveMaintenance {
     /// Its number.
     pub id: u64,
@@ -213,11 +218,11 @@ impl RemoveMaintenance {
 }
 
 /// Asks what the scheduler may allocate.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GetSchedStatus {}
 
 /// The response to [`GetSchedStatus`], sets of resources (RFC 20).
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SchedStatus {
     /// All of them.

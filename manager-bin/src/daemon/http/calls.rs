@@ -1,0 +1,300 @@
+//! Requests to services: the same handlers as those of the socket, within limits of their own.
+//!
+//! A connection has one request at a time, so a request needs no place in a window; those that wait for long and
+//! streams are counted for all clients of a kind together, as those of a user are on the socket.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::{Body as _, Bytes, Incoming};
+use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap};
+use hyper::{Request, Response, StatusCode};
+use jobtap_core::engine::Cred;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+use super::guard::{Client, malformed};
+use super::responses::{Content, Parts, Refusal, json_response, response, shown};
+use super::{Http, Place};
+use crate::daemon::engine::{EngineHandle, answered};
+use crate::daemon::server::request_lines::MAX_PAYLOAD;
+use crate::daemon::server::shares::{Charge, Share};
+use crate::daemon::server::source;
+use crate::daemon::services::job_info::watch::{self, Sink};
+use crate::daemon::services::job_list::Listing;
+use crate::daemon::services::{self, Admitted, Context, PendingResponse};
+use crate::rpc::errno::{EMSGSIZE, EPERM, ETIMEDOUT};
+use crate::rpc::received::Received;
+use crate::rpc::service::Responses;
+use crate::rpc::{MAX_LINE, RpcError, RpcResult};
+
+/// How long a client may take to send the content of a request.
+const CONTENT_TIME: Duration = Duration::from_secs(30);
+/// How often a stream says that it is still there. A client that has left is noticed by it.
+const BEAT: Duration = Duration::from_secs(15);
+/// How many parts of a response wait for the client to read them.
+const WAITING_PARTS: usize = 8;
+
+/// Where the parts of a body go. An error means that the client has left.
+type Out = Sender<Result<Bytes, std::io::Error>>;
+
+/// What a request holds until its last response is written.
+struct Held {
+    /// First, so that requests which the engine has not begun are dropped before those that wait are abandoned.
+    _leaving: Leaving,
+    _place: Option<OwnedSemaphorePermit>,
+    _connection: Arc<Place>,
+}
+
+/// Drops a client's requests when it leaves.
+struct Leaving(EngineHandle);
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+/// Carries out a request to a service.
+pub(super) async fn call(
+    http: &Http,
+    client: Client,
+    topic: &str,
+    request: Request<Incoming>,
+    connection: Arc<Place>,
+) -> Result<Response<Content>, Refusal> {
+    let (cred, share) = http.who(client);
+    if client == Client::Reader && !services::is_for_readers(topic) && services::is_known(topic) {
+        let words = match http.has_token() {
+            true => format!("{topic} needs the token: Authorization: Bearer TOKEN"),
+            false => format!("{topic} needs a token, and none is configured (http.token-file)"),
+        };
+        return Err(RpcError::new(EPERM, words).into());
+    }
+    if let Some(rate) = http.parts.access.rate(cred) {
+        tokio::time::sleep(share.pace(Instant::now(), rate)).await;
+    }
+    let streaming = wants_stream(request.headers());
+    let (payload, charge) = content(topic, request, share).await?;
+    let mut admitted = services::admit(&http.parts, cred, topic, &payload)?;
+    drop(payload);
+    let streaming = streaming || admitted.responses == Responses::Stream;
+    let place = match admitted.responses {
+        Responses::Short | Responses::Long => None,
+        Responses::Late => Some(share.wait()?),
+        Responses::Stream => Some(share.stream()?),
+        Responses::LongOrStream | Responses::Plugin if streaming => Some(share.stream()?),
+        Responses::LongOrStream => None,
+        Responses::Plugin => Some(share.wait()?),
+    };
+    let engine = http.parts.engine.of_client(source(cred.userid));
+    let held = Held { _leaving: Leaving(engine.clone()), _place: place, _connection: connection };
+    let change = admitted.change.take();
+    let context = Context { parts: &http.parts, engine: &engine, cred, streaming };
+    let result = match handle(admitted, &context) {
+        Ok(Handled::One(response)) => response.await,
+        Ok(Handled::Body(body)) => return body.into_response(http, cred, held).await,
+        Err(error) => Err(error),
+    };
+    drop(charge);
+    if let Some(change) = change {
+        http.parts.audit.record(cred, change, &result).await;
+    }
+    drop(held);
+    Ok(json_response(StatusCode::OK, &result?))
+}
+
+/// Whether a client asks for server-sent events.
+fn wants_stream(headers: &HeaderMap) -> bool {
+    headers.get(ACCEPT).is_some_and(|accept| accept.as_bytes().starts_with(b"text/event-stream"))
+}
+
+/// The content of a request, and the bytes that it takes of its client's share. No content is an empty object.
+async fn content(
+    topic: &str,
+    request: Request<Incoming>,
+    share: &Share,
+) -> Result<(Received, Charge), Refusal> {
+    let most = if services::is_large(topic) { MAX_LINE } else { MAX_PAYLOAD };
+    let too_long = || {
+        let words = format!("{topic}: a payload of more than {most} bytes is refused");
+        Refusal::from(RpcError::new(EMSGSIZE, words))
+    };
+    let size = request.body().size_hint();
+    if size.lower() > most as u64 {
+        return Err(too_long());
+    }
+    let json = request.headers().get(CONTENT_TYPE).is_some_and(|kind| is_json(kind.as_bytes()));
+    let mut charge = Charge::default();
+    let bytes = size.exact().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(most);
+    share.charge(&mut charge, bytes).await?;
+    let collected = Limited::new(request.into_body(), most).collect();
+    let read = match tokio::time::timeout(CONTENT_TIME, collected).await {
+        Ok(Ok(read)) => read.to_bytes(),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => return Err(too_long()),
+        Ok(Err(error)) => return Err(malformed(format!("the content can't be read: {error}"))),
+        Err(_) => {
+            let error = RpcError::new(ETIMEDOUT, "the content of the request takes too long");
+            return Err(Refusal::with(StatusCode::REQUEST_TIMEOUT, error));
+        }
+    };
+    if read.trim_ascii().is_empty() {
+        let empty = RawValue::from_string("{}".to_owned());
+        let empty = empty.map_err(|error| malformed(error.to_string()))?;
+        return Ok((Received::alone(&empty), charge));
+    }
+    if !json {
+        let error = RpcError::proto("the content of a request has the type application/json");
+        return Err(Refusal::with(StatusCode::UNSUPPORTED_MEDIA_TYPE, error));
+    }
+    let text = String::from_utf8(read.into()).map_err(|error| malformed(error.to_string()))?;
+    let all = 0..text.len();
+    let payload = Received::within(text, all);
+    payload.json()?;
+    Ok((payload, charge))
+}
+
+fn is_json(kind: &[u8]) -> bool {
+    let kind = kind.split(|byte| *byte == b';').next().unwrap_or_default();
+    kind.trim_ascii().eq_ignore_ascii_case(b"application/json")
+}
+
+/// How a request is responded to.
+enum Handled {
+    One(std::pin::Pin<Box<dyn Future<Output = RpcResult> + Send>>),
+    Body(Streamed),
+}
+
+/// Responses that are written part by part.
+enum Streamed {
+    Jobs(std::pin::Pin<Box<dyn Future<Output = Result<Listing, RpcError>> + Send>>),
+    Events(PendingResponse),
+}
+
+/// Hands a request to its handler.
+fn handle(admitted: Admitted, context: &Context<'_>) -> Result<Handled, RpcError> {
+    Ok(match admitted.handle(context)? {
+        PendingResponse::Request(request) => {
+            Handled::One(Box::pin(answered(context.engine.request(context.cred, request))))
+        }
+        PendingResponse::One(response) => Handled::One(response),
+        PendingResponse::Jobs(listing) => Handled::Body(Streamed::Jobs(listing)),
+        events => Handled::Body(Streamed::Events(events)),
+    })
+}
+
+impl Streamed {
+    async fn into_response(
+        self,
+        http: &Http,
+        cred: Cred,
+        held: Held,
+    ) -> Result<Response<Content>, Refusal> {
+        match self {
+            Self::Jobs(listing) => {
+                let listing = listing.await?;
+                let (out, parts) = channel(1);
+                let body = Parts::body(parts, Box::pin(list(listing, out, held)));
+                Ok(response(StatusCode::OK, "application/json", body))
+            }
+            Self::Events(events) => {
+                let (out, parts) = channel(WAITING_PARTS);
+                let beats = out.clone();
+                let manager = Arc::clone(&http.parts);
+                let stream = async move {
+                    let end = match events {
+                        PendingResponse::Engine(mut stream) => loop {
+                            match stream.next().await {
+                                Ok(event) if send(&out, &event).await.is_ok() => {}
+                                Ok(_) => return,
+                                Err(end) => break end,
+                            }
+                        },
+                        PendingResponse::Feed(mut feed) => loop {
+                            match feed.recv().await {
+                                Some(Ok(event)) if send(&out, &event).await.is_ok() => {}
+                                Some(Err(end)) => break end,
+                                Some(Ok(_)) | None => return,
+                            }
+                        },
+                        PendingResponse::Eventlog(request) => {
+                            let (hub, events) = (&manager.hub, Events(&out));
+                            watch::serve(&manager.records, hub, cred, &request, &events).await
+                        }
+                        // Those with one response are handled above.
+                        PendingResponse::Request(_)
+                        | PendingResponse::One(_)
+                        | PendingResponse::Jobs(_) => return,
+                    };
+                    let text = format!("event: end\ndata: {}\n\n", shown(&end));
+                    let _ = out.send(Ok(text.into())).await;
+                };
+                Ok(events_of((beats, parts), stream, held))
+            }
+        }
+    }
+}
+
+/// A response of server-sent events, which `stream` sends to `out`.
+fn events_of(
+    (out, parts): (Out, Receiver<Result<Bytes, std::io::Error>>),
+    stream: impl Future<Output = ()> + Send + 'static,
+    held: Held,
+) -> Response<Content> {
+    let work = async move {
+        let _held = held;
+        let beats = async {
+            loop {
+                tokio::time::sleep(BEAT).await;
+                if out.send(Ok(Bytes::from_static(b":\n\n"))).await.is_err() {
+                    return;
+                }
+            }
+        };
+        tokio::select! {
+            () = stream => {}
+            () = beats => {}
+        }
+    };
+    response(StatusCode::OK, "text/event-stream", Parts::body(parts, Box::pin(work)))
+}
+
+/// Sends one event. An error means that the client has left.
+async fn send(out: &Out, event: &Value) -> Result<(), ()> {
+    // The text of a JSON value has no line breaks.
+    out.send(Ok(format!("data: {event}\n\n").into())).await.map_err(drop)
+}
+
+/// The events of a stream.
+struct Events<'a>(&'a Out);
+
+impl Sink for Events<'_> {
+    async fn send(&self, event: Value) -> Result<(), ()> {
+        send(self.0, &event).await
+    }
+}
+
+/// Sends a list of jobs part by part.
+async fn list(mut listing: Listing, out: Out, held: Held) {
+    let _held = held;
+    let mut before = "{\"jobs\":[";
+    loop {
+        let part = match listing.next().await {
+            Ok(Some(part)) => Ok(Bytes::from(format!("{before}{part}"))),
+            Ok(None) => {
+                let _ = out.send(Ok(Bytes::from(format!("{before}]}}")))).await;
+                return;
+            }
+            // The object has begun and can't be taken back: the connection is closed within it.
+            Err(error) => Err(std::io::Error::other(error)),
+        };
+        let failed = part.is_err();
+        if out.send(part).await.is_err() || failed {
+            return;
+        }
+        before = "";
+    }
+}

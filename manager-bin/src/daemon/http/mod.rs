@@ -1,0 +1,263 @@
+//! `[http]`: the services over HTTP, for tools and browsers.
+//!
+//! Off unless the configuration says where to listen. A client without the token reads what a guest may see and
+//! changes nothing (`guard`); the token gives the owner's rights. `calls` hands requests to the handlers of the socket.
+//!
+//! What a client sends, or does not read, takes a bounded amount of memory: the connections, the header of a request
+//! and its time, the content and its time, the parts of a response that wait, and the time in which a client must read
+//! some of it are limited.
+
+mod calls;
+mod guard;
+mod responses;
+mod settings;
+mod slow;
+mod token;
+
+use std::convert::Infallible;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use jobtap_core::engine::{Cred, Level};
+use jobtap_core::job::Uid;
+use serde_json::json;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+
+use self::guard::{Client, Guard};
+use self::responses::{Content, Refusal, json_response, response, whole};
+pub(in crate::daemon) use self::settings::HttpSettings;
+use self::settings::Listen;
+use self::slow::Patient;
+use super::Parts;
+use super::engine::answered;
+use super::server::shares::{Seat, Share, Shares};
+use crate::rpc::errno::{EINVAL, ENOENT, ETIMEDOUT};
+use crate::rpc::{RpcError, openapi};
+
+/// The most connections at once. More clients wait until one of them ends.
+const CONNECTIONS: usize = 256;
+/// How long a client may take to send the header of a request, the pause before it included.
+const HEADER_TIME: Duration = Duration::from_secs(10);
+/// The bytes that a header may have, and that a connection buffers.
+const BUFFER: usize = 64 * 1024;
+/// The lines that a header may have.
+const HEADERS: usize = 64;
+/// A manager whose engine doesn't respond within this time is not healthy.
+const HEALTHY: Duration = Duration::from_secs(5);
+
+/// The user of requests without a token. No user has this number.
+const READER: Uid = Uid::new(u32::MAX);
+
+/// A listener that is open.
+pub(super) struct HttpListener {
+    socket: Socket,
+    guard: Guard,
+    has_token: bool,
+    /// Where it listens.
+    address: Listen,
+}
+
+enum Socket {
+    Tcp(TcpListener),
+    Unix(UnixListener, PathBuf),
+}
+
+/// What connections share.
+struct Http {
+    parts: Arc<Parts>,
+    guard: Guard,
+    has_token: bool,
+    /// Taken for good, so that limits over time survive the clients.
+    reader: Seat,
+    owner: Seat,
+    document: String,
+}
+
+/// The place of a connection.
+struct Place {
+    _permit: OwnedSemaphorePermit,
+}
+
+impl HttpListener {
+    /// Opens the listener of `settings`. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// The token can't be read, or the address can't be used: with the key in question.
+    pub(super) fn open(settings: &HttpSettings) -> Result<Self, String> {
+        let token = settings.token()?;
+        let has_token = token.is_some();
+        let guard = Guard::new(settings, token);
+        let refused = |reason: std::io::Error| {
+            format!("http.listen: can't listen at {}: {reason}", settings.listen)
+        };
+        let (socket, address) = match &settings.listen {
+            Listen::Tcp(address) => {
+                let listener = std::net::TcpListener::bind(address).map_err(refused)?;
+                listener.set_nonblocking(true).map_err(refused)?;
+                let address = listener.local_addr().map_err(refused)?;
+                let listener = TcpListener::from_std(listener).map_err(refused)?;
+                (Socket::Tcp(listener), Listen::Tcp(address))
+            }
+            Listen::Unix(path) => {
+                let listener = super::lifecycle::listen(path).map_err(refused)?;
+                (Socket::Unix(listener, path.clone()), settings.listen.clone())
+            }
+        };
+        Ok(Self { socket, guard, has_token, address })
+    }
+
+    /// Where it listens, with the port that it has.
+    pub(super) fn uri(&self) -> String {
+        self.address.to_string()
+    }
+
+    /// Serves connections until it is dropped, at most `room` at once.
+    pub(super) async fn serve(self, parts: Arc<Parts>, room: usize) {
+        let Self { socket, guard, has_token, address } = self;
+        let shares = Shares::new(room);
+        let owner = Cred { userid: parts.owner, owner: true };
+        let (Ok(reader), Ok(owner)) = (shares.seat(cred_of_readers()), shares.seat(owner)) else {
+            // There is room for each, since neither has a place yet.
+            return;
+        };
+        parts.log.write(Level::Info, &format!("listening at {address}"));
+        let document = openapi::document().to_string();
+        let http = Arc::new(Http { parts, guard, has_token, reader, owner, document });
+        let places = Arc::new(Semaphore::new(room.clamp(1, CONNECTIONS)));
+        let mut connections = JoinSet::new();
+        loop {
+            while connections.try_join_next().is_some() {}
+            let Ok(permit) = Arc::clone(&places).acquire_owned().await else { return };
+            let place = Arc::new(Place { _permit: permit });
+            let http = Arc::clone(&http);
+            match &socket {
+                Socket::Tcp(listener) => match listener.accept().await {
+                    Ok((client, _)) => {
+                        // The end of a client that has vanished is noticed even if nothing is written to it.
+                        let _ = rustix::net::sockopt::set_socket_keepalive(&client, true);
+                        let _ = client.set_nodelay(true);
+                        connections.spawn(connection(http, client, place));
+                    }
+                    Err(_) => pause().await,
+                },
+                Socket::Unix(listener, _) => match listener.accept().await {
+                    Ok((client, _)) => drop(connections.spawn(connection(http, client, place))),
+                    Err(_) => pause().await,
+                },
+            }
+        }
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        if let Self::Unix(_, path) = self {
+            super::lifecycle::remove_socket(path);
+        }
+    }
+}
+
+/// Waits for file descriptors to be closed, of which there are none left.
+async fn pause() {
+    tokio::time::sleep(Duration::from_millis(50)).await;
+}
+
+/// Serves one connection to its end.
+async fn connection(
+    http: Arc<Http>,
+    socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    place: Arc<Place>,
+) {
+    let service = service_fn(|request| {
+        let (http, place) = (Arc::clone(&http), Arc::clone(&place));
+        async move {
+            let response = http.respond(request, place).await;
+            Ok::<_, Infallible>(response.unwrap_or_else(Refusal::into_response))
+        }
+    });
+    // A client that leaves in the middle is no matter of the manager's log.
+    let _ = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIME)
+        .max_headers(HEADERS)
+        .max_buf_size(BUFFER)
+        .serve_connection(TokioIo::new(Patient::new(socket)), service)
+        .await;
+}
+
+fn cred_of_readers() -> Cred {
+    Cred { userid: READER, owner: false }
+}
+
+impl Http {
+    async fn respond(
+        &self,
+        request: Request<Incoming>,
+        place: Arc<Place>,
+    ) -> Result<Response<Content>, Refusal> {
+        self.guard.check_origin(request.uri(), request.headers())?;
+        let path = request.uri().path().to_owned();
+        if path == "/healthz" {
+            only(&[Method::GET, Method::HEAD], request.method())?;
+            return self.health().await;
+        }
+        Guard::check_site(request.headers())?;
+        let client = self.guard.client(request.headers())?;
+        if let Some(topic) = path.strip_prefix(openapi::SERVICES) {
+            only(&[Method::POST], request.method())?;
+            return calls::call(self, client, topic, request, place).await;
+        }
+        match path.as_str() {
+            "/openapi.json" => {
+                only(&[Method::GET, Method::HEAD], request.method())?;
+                let document = whole(self.document.clone());
+                Ok(response(StatusCode::OK, "application/json", document))
+            }
+            _ => {
+                Err(RpcError::new(ENOENT, format!("{path}: there is nothing at this path")).into())
+            }
+        }
+    }
+
+    /// Whether the engine responds.
+    async fn health(&self) -> Result<Response<Content>, Refusal> {
+        let read = answered(self.parts.engine.read(|_| Ok(())));
+        let error = match tokio::time::timeout(HEALTHY, read).await {
+            Ok(Ok(())) => return Ok(json_response(StatusCode::OK, &json!({ "status": "ok" }))),
+            Ok(Err(error)) => error,
+            Err(_) => RpcError::new(ETIMEDOUT, "the engine doesn't respond"),
+        };
+        Err(Refusal::with(StatusCode::SERVICE_UNAVAILABLE, error))
+    }
+
+    /// As whom a client acts, and the limits of such clients.
+    fn who(&self, client: Client) -> (Cred, &Share) {
+        match client {
+            Client::Owner => (Cred { userid: self.parts.owner, owner: true }, self.owner.share()),
+            Client::Reader => (cred_of_readers(), self.reader.share()),
+        }
+    }
+
+    fn has_token(&self) -> bool {
+        self.has_token
+    }
+}
+
+/// Refuses other methods than these.
+fn only(methods: &[Method], method: &Method) -> Result<(), Refusal> {
+    if methods.contains(method) {
+        return Ok(());
+    }
+    let names: Vec<&str> = methods.iter().map(Method::as_str).collect();
+    let error = RpcError::new(EINVAL, format!("{method}: use {}", names.join(" or ")));
+    Err(Refusal::with(StatusCode::METHOD_NOT_ALLOWED, error))
+}

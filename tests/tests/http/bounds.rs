@@ -1,0 +1,115 @@
+//! A client that sends too much, sends nothing or reads nothing takes a bounded amount of memory and time.
+
+use std::io::{Read, Write};
+use std::time::{Duration, Instant};
+
+use jobtap_tests::until;
+use serde_json::json;
+
+use crate::client::{Site, TOKEN};
+
+const EMSGSIZE: i64 = 90;
+const EAGAIN: i64 = 11;
+
+/// The resident memory of the manager in MiB.
+fn memory(site: &Site) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", site.m.pid())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
+}
+
+#[test]
+fn a_request_that_is_too_long_is_refused() {
+    let site = Site::open("");
+    let long = format!("{{\"constraint\":\"{}\"}}", "x".repeat(1 << 20));
+    let words = site.send(&[], "job-list.list", &long).refused(413, EMSGSIZE);
+    assert!(words.contains("1048576 bytes"), "{words}");
+    // Also without its length.
+    let mut socket = site.connect();
+    let head = format!(
+        "POST /v1/job-list.list HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n\
+         Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{long}\r\n",
+        site.address,
+        long.len()
+    );
+    let _ = socket.write_all(head.as_bytes());
+    let mut reply = [0; 12];
+    socket.read_exact(&mut reply).unwrap();
+    assert_eq!(&reply, b"HTTP/1.1 413");
+    let header = format!("X: {}", "x".repeat(1 << 20));
+    // What the manager has not read resets the connection, perhaps before the response is read.
+    let status = site.ask("GET /healthz", &[&header], "").status;
+    assert!(matches!(status, 431 | 0), "{status}");
+    assert_eq!(site.ask("GET /healthz", &["X: x"; 100], "").status, 431);
+}
+
+#[test]
+fn a_client_that_sends_no_header_is_disconnected() {
+    let site = Site::open("");
+    let mut sockets = [site.connect(), site.connect()];
+    // Neither a client that says nothing nor one that never ends its header.
+    sockets[1].write_all(b"GET /healthz HTTP/1.1\r\n").unwrap();
+    let begun = Instant::now();
+    for mut socket in sockets {
+        let mut rest = Vec::new();
+        let _ = socket.read_to_end(&mut rest);
+    }
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn connections_beyond_the_limit_wait_and_the_socket_is_served() {
+    let site = Site::open("");
+    let idle: Vec<_> = (0..300).map(|_| site.connect()).collect();
+    let id = site.m.submit("true");
+    site.m.wait(&id, "clean");
+    drop(idle);
+    until("a place is free", || site.get("/healthz").status == 200);
+}
+
+#[test]
+fn unread_lists_take_little_memory() {
+    let site = Site::open("");
+    site.m.jobtap("submit --cc=1-400 --quiet --urgency=hold true").ok();
+    let before = memory(&site);
+    let request = format!(
+        "POST /v1/job-list.list HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n\
+         Content-Length: 17\r\n\r\n{{\"max_entries\":0}}",
+        site.address
+    );
+    let mut clients: Vec<_> = (0..32).map(|_| site.connect()).collect();
+    for client in &mut clients {
+        client.set_nonblocking(true).unwrap();
+        let all = request.repeat(500);
+        let _ = client.write(all.as_bytes());
+    }
+    assert_eq!(site.read("job-list.list", json!({"max_entries": 1})).ok()["jobs"][0]["state"], 8);
+    let grown = memory(&site).saturating_sub(before);
+    assert!(grown < 64, "{grown} MiB more than {before} MiB");
+}
+
+#[test]
+fn streams_are_counted() {
+    let site = Site::with_token("");
+    let open = |_| {
+        let mut socket = site.connect();
+        let content = "{\"key\":\"no.such\",\"waitcreate\":true}";
+        write!(
+            socket,
+            "POST /v1/kvs.watch HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {TOKEN}\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{content}",
+            site.address,
+            content.len()
+        )
+        .unwrap();
+        let mut status = [0; 12];
+        socket.read_exact(&mut status).unwrap();
+        (socket, status)
+    };
+    let streams: Vec<_> = (0..64).map(open).collect();
+    assert!(streams.iter().all(|(_, status)| status == b"HTTP/1.1 200"));
+    let request = json!({"key": "no.such", "waitcreate": true});
+    site.call("kvs.watch", request).refused(429, EAGAIN);
+    drop(streams);
+    until("a stream can be opened", || open(0).1 == *b"HTTP/1.1 200");
+}

@@ -1,0 +1,8 @@
+//! The services over HTTP: who may do what, what is refused, and what a client can't use up.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used)]
+
+mod bounds;
+mod client;
+mod openapi;
+mod requests;
+mod settings;

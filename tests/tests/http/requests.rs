@@ -1,0 +1,182 @@
+//! Requests to services, with the token and without it.
+
+use serde_json::{Value, json};
+
+use crate::client::{Site, jobspec};
+
+const EPERM: i64 = 1;
+const ENOENT: i64 = 2;
+const EACCES: i64 = 13;
+const EINVAL: i64 = 22;
+const ENOSYS: i64 = 38;
+const ENODATA: i64 = 61;
+const EPROTO: i64 = 71;
+
+#[test]
+fn a_job_is_submitted_followed_and_listed() {
+    let site = Site::with_token("");
+    let waitable = 4;
+    let request = json!({"jobspec": jobspec(&["echo", "hello"]), "flags": waitable});
+    let id = site.call("job-ingest.submit", request).ok()["id"].clone();
+    let ended = site.call("job-manager.wait", json!({ "id": id })).ok();
+    assert_eq!((&ended["id"], &ended["success"]), (&id, &json!(true)));
+
+    let mut stream = site.stream("job-info.eventlog-watch", &json!({"id": id, "path": "eventlog"}));
+    let mut names = Vec::new();
+    let end = loop {
+        let (event, data) = stream.next().unwrap();
+        if event == "end" {
+            break data;
+        }
+        let entry: Value = serde_json::from_str(data["event"].as_str().unwrap()).unwrap();
+        names.push(entry["name"].as_str().unwrap().to_owned());
+    };
+    assert_eq!(end["errno"], ENODATA);
+    assert_eq!(names.first().map(String::as_str), Some("submit"));
+    assert_eq!(names.last().map(String::as_str), Some("clean"));
+
+    let listed = site.call("job-list.list", json!({"max_entries": 0})).ok();
+    assert_eq!(listed["jobs"][0]["id"], id);
+    assert_eq!(listed["jobs"].as_array().unwrap().len(), 1);
+    // The token gives the rights of the owner, who submitted the job.
+    let text = serde_json::to_string(&listed).unwrap();
+    assert_eq!(site.m.jobtap_args(&["jobs", "-ano", "{id.dec}"]).ok(), id.to_string(), "{text}");
+}
+
+#[test]
+fn a_list_of_many_jobs_is_whole() {
+    let site = Site::open("");
+    site.m.jobtap("submit --cc=1-1500 --quiet --urgency=hold true").ok();
+    let listed = site.read("job-list.list", json!({"max_entries": 0})).ok();
+    assert_eq!(listed["jobs"].as_array().unwrap().len(), 1500);
+}
+
+#[test]
+fn a_client_without_the_token_reads_and_changes_nothing() {
+    for site in [Site::open(""), Site::with_token("")] {
+        let id = site.m.submit("--urgency=hold true");
+        let jobs = site.read("job-list.list", json!({})).ok();
+        assert_eq!(jobs["jobs"].as_array().unwrap().len(), 1);
+        assert_eq!(site.read("job-list.job-stats", json!({})).ok()["job_states"]["sched"], 1);
+        // As for a guest, the job is that of another user.
+        site.read("job-manager.why", json!({ "id": id })).refused(403, EPERM);
+        site.read("job-info.lookup", json!({"id": id, "keys": ["eventlog"]})).refused(403, EPERM);
+        assert_eq!(site.read("config.get", json!({})).ok().get("http"), None);
+
+        for (topic, payload) in [
+            ("job-ingest.submit", json!({"jobspec": jobspec(&["true"])})),
+            ("job-manager.raise", json!({"id": id, "type": "cancel", "severity": 0})),
+            ("job-manager.kill", json!({"id": id, "signum": 9})),
+            ("job-manager.urgency", json!({"id": id, "urgency": 16})),
+            ("job-manager.update", json!({"id": id, "updates": {}})),
+            ("job-manager.memo", json!({"id": id, "memo": {}})),
+            ("job-manager.limits.why", json!(1)),
+            ("job-manager.some-plugin.change", json!({})),
+            ("job-exec.stdin", json!({"id": id})),
+            ("resource.drain", json!({"targets": "0"})),
+            ("config.load", json!({})),
+            ("shutdown.start", json!({})),
+            ("log.dmesg", json!({})),
+        ] {
+            let words = site.read(topic, payload).refused(403, EPERM);
+            assert!(words.starts_with(topic) && words.contains("token"), "{words}");
+        }
+        assert_eq!(site.m.field(&id, "state"), "SCHED");
+    }
+}
+
+#[test]
+fn private_mode_hides_jobs_from_a_client_without_the_token() {
+    let site = Site::with_token("[access]\nprivate-mode = true\n");
+    let id = site.m.submit("--urgency=hold true");
+    assert_eq!(site.read("job-list.list", json!({})).ok(), json!({"jobs": []}));
+    site.read("job-list.job-stats", json!({})).refused(403, EPERM);
+    site.read("job-manager.why", json!({ "id": id })).refused(403, EPERM);
+    assert_eq!(site.call("job-list.list", json!({})).ok()["jobs"].as_array().unwrap().len(), 1);
+    site.call("job-list.job-stats", json!({})).ok();
+}
+
+#[test]
+fn another_token_is_refused_also_for_what_needs_none() {
+    for site in [Site::open(""), Site::with_token("")] {
+        for given in ["Bearer 0123456789abcdef", "Bearer ", "Basic OnB3"] {
+            let header = format!("Authorization: {given}");
+            let reply = site.send(&[&header], "job-list.list", "{}");
+            reply.refused(401, EACCES);
+            assert!(reply.header.contains("www-authenticate: bearer"), "{reply:?}");
+        }
+    }
+}
+
+#[test]
+fn changes_with_the_token_are_in_the_log_of_changes() {
+    let site = Site::with_token("");
+    site.call("resource.drain", json!({"targets": "0", "reason": "by http"})).ok();
+    let recorded = site.m.jobtap("audit").ok();
+    assert!(recorded.contains("drain") && recorded.contains("by http"), "{recorded}");
+}
+
+#[test]
+fn refusals_are_json_with_a_number_and_words() {
+    let site = Site::with_token("");
+    let missing = json!({"id": 7});
+    site.call("job-list.list-id", missing.clone()).refused(404, ENOENT);
+    site.call("no.such", json!({})).refused(404, ENOSYS);
+    site.read("no.such", json!({})).refused(404, ENOSYS);
+    let words = site.call("job-manager.raise", missing).refused(400, EPROTO);
+    assert_eq!(words, "job-manager.raise: 'type' is missing");
+    site.send(&[], "job-list.list", "{").refused(400, EPROTO);
+    site.ask("POST /v1/job-list.list", &["Content-Type: text/plain"], "{}").refused(415, EPROTO);
+    site.get("/v1/job-list.list").refused(405, EINVAL);
+    site.ask("OPTIONS /v1/job-list.list", &[], "").refused(405, EINVAL);
+    site.get("/no/such").refused(404, ENOENT);
+    // No content is an empty request.
+    assert_eq!(site.ask("POST /v1/job-list.list", &[], "").ok(), json!({"jobs": []}));
+}
+
+#[test]
+fn requests_of_other_sites_are_refused() {
+    let site = Site::with_token("hosts = [\"jobs.site\"]\n");
+    let own = format!("Origin: http://{}", site.address);
+    site.send(&[&own], "job-list.list", "{}").ok();
+    site.send(&["Host: jobs.site"], "job-list.list", "{}").ok();
+    for line in [
+        "Origin: http://evil.example",
+        "Origin: null",
+        "Sec-Fetch-Site: cross-site",
+        "Host: evil.example",
+        "Host: evil.example:80",
+    ] {
+        let reply = site.send(&[line], "job-list.list", "{}");
+        reply.refused(403, EACCES);
+        assert!(!reply.header.contains("access-control-"), "{reply:?}");
+    }
+    let reply = site.read("job-list.list", json!({}));
+    for header in
+        ["x-content-type-options: nosniff", "cache-control: no-store", "default-src 'none'"]
+    {
+        assert!(reply.header.contains(header), "{reply:?}");
+    }
+}
+
+#[test]
+fn a_working_manager_is_healthy() {
+    let site = Site::open("");
+    assert_eq!(site.get("/healthz").ok(), json!({"status": "ok"}));
+}
+
+#[test]
+fn a_manager_that_restarts_listens_again() {
+    let site = Site::with_token("");
+    let mut stream = site.stream("job-manager.events-journal", &json!({}));
+    stream.next().unwrap();
+    site.call("job-manager.restart", json!({})).ok();
+    // The stream ends, and does not keep the manager from starting again.
+    while stream.next().is_some() {}
+    let uri = || site.m.jobtap("getattr http-uri");
+    jobtap_tests::until("the manager restarts", || uri().code == 0);
+    let address = uri().ok().trim_start_matches("http://").trim_end_matches('/').to_owned();
+    let socket = std::net::TcpStream::connect(&address).unwrap();
+    let host = format!("Host: {address}");
+    assert_eq!(crate::client::ask(socket, "GET /healthz", &[&host], "").status, 200);
+}
