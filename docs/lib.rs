@@ -42,6 +42,7 @@ chapters! {
     testing = "testing.md";
     restart = "restart.md";
     order = "order.md";
+    service = "service.md";
     resources = "resources.md";
     batch = "batch.md";
     records = "records.md";

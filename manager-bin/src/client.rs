@@ -100,29 +100,22 @@ pub struct Stream {
 }
 
 impl Client {
-    /// Connects to the manager that `JOBTAP_URI` (or else `FLUX_URI`) names.
+    /// Connects to the manager that the environment names, or else to that of the system; see
+    /// [`socket`](Self::socket).
     pub async fn connect() -> Result<Self, ClientError> {
         Self::connect_to(&Self::socket()?).await
     }
 
-    /// The socket of the manager that `JOBTAP_URI` (or else `FLUX_URI`) names.
+    /// The socket of the manager that `JOBTAP_URI` (or else `FLUX_URI`) names. Without either it is the manager of
+    /// the system at [`uri::SYSTEM_SOCKET`], if there is one.
     ///
     /// # Errors
-    /// Neither variable is set, or it has an address that is not understood.
+    /// A variable has an address that is not understood, or no manager is found.
     pub fn socket() -> Result<PathBuf, ClientError> {
         let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let (ours, flux) = (set(uri::VARIABLE), set(uri::FLUX_VARIABLE));
-        // A malformed FLUX_URI is an error even where JOBTAP_URI is set: a script that sets it means it.
-        if let Some(flux) = flux.as_ref().filter(|address| !address.contains("://")) {
-            let text = format!("the address '{flux}' is not understood: write local://PATH");
-            return Err(ClientError::BadUri(uri::FLUX_VARIABLE, text));
-        }
-        let (name, address) = match (ours, flux) {
-            (Some(address), _) => (uri::VARIABLE, address),
-            (None, Some(address)) => (uri::FLUX_VARIABLE, address),
-            (None, None) => return Err(ClientError::NoUri),
-        };
-        uri::to_path(&address).map_err(|text| ClientError::BadUri(name, text))
+        let system = Path::new(uri::SYSTEM_SOCKET);
+        let system = system.exists().then_some(system);
+        socket_of(set(uri::VARIABLE), set(uri::FLUX_VARIABLE), system)
     }
 
     /// Connects to the manager that listens on this socket.
@@ -310,6 +303,26 @@ async fn read_responses(socket: OwnedReadHalf, waiting: Arc<Waiting>) {
     waiting.close();
 }
 
+/// The socket for the values of `JOBTAP_URI` and `FLUX_URI`, and the socket of the system's manager.
+fn socket_of(
+    ours: Option<String>,
+    flux: Option<String>,
+    system: Option<&Path>,
+) -> Result<PathBuf, ClientError> {
+    // A malformed FLUX_URI is an error even where JOBTAP_URI is set: a script that sets it means it.
+    if let Some(flux) = flux.as_ref().filter(|address| !address.contains("://")) {
+        let text = format!("the address '{flux}' is not understood: write local://PATH");
+        return Err(ClientError::BadUri(uri::FLUX_VARIABLE, text));
+    }
+    let (name, address) = match (ours, flux, system) {
+        (Some(address), ..) => (uri::VARIABLE, address),
+        (None, Some(address), _) => (uri::FLUX_VARIABLE, address),
+        (None, None, Some(system)) => return Ok(system.to_owned()),
+        (None, None, None) => return Err(ClientError::NoUri),
+    };
+    uri::to_path(&address).map_err(|text| ClientError::BadUri(name, text))
+}
+
 /// The payload of the first request. Flux's variables by which tests act as a guest are passed on.
 fn greeting() -> Map<String, Value> {
     let mut payload = Map::new();
@@ -342,5 +355,26 @@ fn connect_error(path: &Path, reason: std::io::Error) -> ClientError {
         }
         std::io::ErrorKind::PermissionDenied => ClientError::OtherUser(path),
         _ => ClientError::Io { path, reason },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_environment_names_the_manager_or_else_it_is_that_of_the_system() {
+        let text = |text: &str| Some(text.to_owned());
+        let system = Some(Path::new("/run/x"));
+        for (ours, flux, system, wanted) in [
+            (text("local:///a"), text("local:///b"), system, "/a"),
+            (None, text("local:///b"), system, "/b"),
+            (None, None, system, "/run/x"),
+        ] {
+            assert_eq!(socket_of(ours, flux, system).unwrap(), Path::new(wanted));
+        }
+        assert!(matches!(socket_of(None, None, None), Err(ClientError::NoUri)));
+        let refused = socket_of(text("local:///a"), text("x"), system).unwrap_err();
+        assert!(matches!(refused, ClientError::BadUri("FLUX_URI", _)), "{refused}");
     }
 }

@@ -6,6 +6,9 @@
 //! counted.
 //!
 //! Short-lived commands write directly: they may wait for their reader.
+//!
+//! Lines are text, or JSON for a collector of logs. An environment variable chooses, since it reaches the shepherd
+//! too, and holds from the first line on.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::Write;
@@ -15,20 +18,101 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use jobtap_core::engine::Level;
+use tracing::{Dispatch, Event, Metadata, Subscriber, dispatcher};
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
+
 use crate::shown;
 
-/// The most lines in the queue. Together with [`LONGEST`] this bounds the memory to 16 MiB.
-const WAITING: usize = 1024;
-/// The most bytes of a line; a longer one is cut.
+/// The variable that chooses between text and JSON.
+const FORMAT: &str = "JOBTAP_LOG_FORMAT";
+/// The target of lines of the manager's log.
+const LOG: &str = "job-manager";
+/// The target of other lines of the process.
+const PROCESS: &str = "jobtap";
+
+/// The most lines in the queue. Together with [`LONGEST_LINE`] this bounds the memory to 17 MiB.
+const WAITING: usize = 512;
+/// The most bytes of a message; a longer one is cut.
 const LONGEST: usize = 16 * 1024;
+/// The most bytes of a line, in which each character of a message may be escaped by another one.
+const LONGEST_LINE: usize = 2 * LONGEST + 1024;
 /// How long a process that ends waits for its last lines to be written.
 const LAST_LINES: Duration = Duration::from_secs(1);
 /// The interval at which it checks that.
 const POLL: Duration = Duration::from_millis(2);
 
-/// Queues a line, with its control characters escaped. Never fails, panics or blocks.
+/// Sends an event to a subscriber. The target of an event is part of the code that sends it, so this is a macro.
+macro_rules! emit {
+    ($to:expr, $target:expr, $level:expr, $text:expr) => {{
+        let text = shown::lines($text);
+        let text = text.get(..text.floor_char_boundary(LONGEST)).unwrap_or_default();
+        dispatcher::with_default($to, || match $level {
+            Level::Error => tracing::error!(target: $target, "{text}"),
+            Level::Warning => tracing::warn!(target: $target, "{text}"),
+            Level::Info => tracing::info!(target: $target, "{text}"),
+            Level::Debug => tracing::debug!(target: $target, "{text}"),
+        })
+    }};
+}
+
+/// How lines are written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Form {
+    /// As they are, log lines with service, severity and rank in front.
+    #[default]
+    Text,
+    /// A JSON object a line, with time, severity and message.
+    Json,
+}
+
+impl Form {
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "" | "text" => Some(Form::Text),
+            "json" => Some(Form::Json),
+            _ => None,
+        }
+    }
+}
+
+/// Checks the variable that chooses the form of lines.
+///
+/// # Errors
+/// A message about an unknown value.
+pub(crate) fn check_format() -> Result<(), String> {
+    let value = std::env::var(FORMAT).unwrap_or_default();
+    let known = Form::parse(&value).map(drop);
+    known.ok_or_else(|| format!("{FORMAT}={value}: use text or json"))
+}
+
+/// Queues a warning of this process, with its control characters escaped. Never fails, panics or blocks.
 pub(crate) fn line(text: &str) {
-    writer().line(&shown::lines(text));
+    line_of(Level::Warning, text);
+}
+
+/// Like [`line`], of this severity.
+pub(crate) fn line_of(level: Level, text: &str) {
+    emit!(lines(), PROCESS, level, text);
+}
+
+/// Queues a line of the manager's log, like [`line`].
+pub(crate) fn log(level: Level, text: &str) {
+    emit!(lines(), LOG, level, text);
+}
+
+/// A log line in the form of `flux dmesg`: service, severity, rank.
+pub(crate) fn render(level: Level, text: &str) -> String {
+    let severity = match level {
+        Level::Error => "err",
+        Level::Warning => "warning",
+        Level::Info => "info",
+        Level::Debug => "debug",
+    };
+    format!("{LOG}.{severity}[0]: {text}")
 }
 
 /// The number of lines that were dropped in this process.
@@ -41,9 +125,12 @@ pub(crate) fn flush() {
     writer().flush(LAST_LINES);
 }
 
-/// Writes panic messages through the queue too: the standard library's hook blocks on a full pipe.
+/// Writes panic messages through the queue too: the standard library's hook blocks on a full pipe. The same for the
+/// warnings of libraries.
 pub(crate) fn take_panics() {
-    std::panic::set_hook(Box::new(|panic| line(&words(panic))));
+    std::panic::set_hook(Box::new(|panic| line_of(Level::Error, &words(panic))));
+    // An error means that it is taken already.
+    let _ = dispatcher::set_global_default(lines().clone());
 }
 
 fn words(panic: &PanicHookInfo<'_>) -> String {
@@ -55,6 +142,77 @@ fn words(panic: &PanicHookInfo<'_>) -> String {
     match trace.status() {
         BacktraceStatus::Captured => format!("thread '{name}' panicked{place}:\n{text}\n{trace}"),
         _ => format!("thread '{name}' panicked{place}:\n{text}"),
+    }
+}
+
+/// Where events go: to the queue, in the form that the environment chooses.
+fn lines() -> &'static Dispatch {
+    static LINES: OnceLock<Dispatch> = OnceLock::new();
+    LINES.get_or_init(|| {
+        let form = std::env::var(FORMAT).ok().and_then(|form| Form::parse(&form));
+        subscriber(form.unwrap_or_default(), || Queued)
+    })
+}
+
+fn subscriber<W>(form: Form, writer: W) -> Dispatch
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    let ours = |metadata: &Metadata<'_>| {
+        [LOG, PROCESS].contains(&metadata.target()) || *metadata.level() <= tracing::Level::WARN
+    };
+    let lines = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(writer);
+    let filter = tracing_subscriber::filter::filter_fn(ours);
+    match form {
+        Form::Text => Dispatch::new(lines.event_format(Text).finish().with(filter)),
+        Form::Json => {
+            let lines = lines.json().flatten_event(true);
+            Dispatch::new(
+                lines.with_current_span(false).with_span_list(false).finish().with(filter),
+            )
+        }
+    }
+}
+
+/// Lines of text.
+struct Text;
+
+impl<S, N> FormatEvent<S, N> for Text
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> std::fmt::Result {
+        if event.metadata().target() == LOG {
+            let level = match *event.metadata().level() {
+                tracing::Level::ERROR => Level::Error,
+                tracing::Level::WARN => Level::Warning,
+                tracing::Level::INFO => Level::Info,
+                _ => Level::Debug,
+            };
+            write!(writer, "{}", render(level, ""))?;
+        }
+        context.field_format().format_fields(writer.by_ref(), event)?;
+        writeln!(writer)
+    }
+}
+
+/// Puts what is written at once on the queue, as a line.
+struct Queued;
+
+impl Write for Queued {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        writer().line(bytes.trim_ascii_end());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 
@@ -90,9 +248,9 @@ impl Lines {
         Self { queue, queued: AtomicU64::new(0), counts }
     }
 
-    fn line(&self, text: &str) {
-        let mut bytes = text.as_bytes().to_vec();
-        bytes.truncate(LONGEST);
+    fn line(&self, text: &[u8]) {
+        let mut bytes = text.to_vec();
+        bytes.truncate(LONGEST_LINE);
         bytes.push(b'\n');
         // Counted before it is queued: `flush` relies on `taken` never exceeding the number of queued lines.
         self.queued.fetch_add(1, Ordering::AcqRel);
@@ -138,12 +296,61 @@ mod tests {
         lines.take(count).map(Result::unwrap).collect()
     }
 
+    /// Keeps what is written.
+    #[derive(Clone, Default)]
+    struct Kept(Arc<std::sync::Mutex<Vec<u8>>>);
+
+    impl Write for Kept {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// What is written for a line of the log and one of the process.
+    fn written(form: Form, text: &str) -> Vec<String> {
+        let kept = Kept::default();
+        let place = kept.clone();
+        let to = subscriber(form, move || place.clone());
+        emit!(&to, LOG, Level::Warning, text);
+        emit!(&to, PROCESS, Level::Info, text);
+        // Of a library: not written.
+        dispatcher::with_default(&to, || tracing::info!(target: "hyper", "connected"));
+        let bytes = kept.0.lock().unwrap().clone();
+        String::from_utf8(bytes).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn lines_are_text_with_service_severity_and_rank() {
+        let lines = ["job-manager.warning[0]: a \\u0007 \"b\"", "a \\u0007 \"b\""];
+        assert_eq!(written(Form::Text, "a \u{7} \"b\""), lines);
+    }
+
+    #[test]
+    fn lines_are_json_on_request() {
+        let lines = written(Form::Json, "a \"b\"\nc");
+        let lines: Vec<serde_json::Value> =
+            lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(lines.len(), 2);
+        for (line, (level, target)) in lines.iter().zip([("WARN", LOG), ("INFO", PROCESS)]) {
+            assert_eq!(line["message"], "a \"b\"\nc");
+            assert_eq!((&line["level"], &line["target"]), (&level.into(), &target.into()));
+            assert!(line["timestamp"].as_str().unwrap().ends_with('Z'));
+        }
+        let long = written(Form::Json, &"\"".repeat(2 * LONGEST));
+        assert!(long.iter().all(|line| line.len() <= LONGEST_LINE));
+        assert_eq!(Form::parse("xml"), None);
+    }
+
     #[test]
     fn lines_arrive_in_order() {
         let (reader, place) = pipe().unwrap();
         let lines = Lines::to(place);
-        lines.line("one");
-        lines.line("two");
+        lines.line(b"one");
+        lines.line(b"two");
         lines.flush(LONG);
         assert_eq!(read_lines(reader, 2), ["one", "two"]);
         assert_eq!(lines.dropped(), 0);
@@ -152,8 +359,8 @@ mod tests {
     #[test]
     fn a_full_device_drops_and_counts() {
         let lines = Lines::to(File::options().write(true).open("/dev/full").unwrap());
-        lines.line("one");
-        lines.line("two");
+        lines.line(b"one");
+        lines.line(b"two");
         lines.flush(LONG);
         assert_eq!(lines.dropped(), 2);
     }
@@ -163,7 +370,7 @@ mod tests {
         let (reader, place) = pipe().unwrap();
         drop(reader);
         let lines = Lines::to(place);
-        lines.line("one");
+        lines.line(b"one");
         lines.flush(LONG);
         assert_eq!(lines.dropped(), 1);
     }
@@ -175,13 +382,13 @@ mod tests {
         // More than the pipe (64 KiB) and the queue hold together.
         let long = "x".repeat(LONGEST);
         let count = WAITING + 64;
-        (0..count).for_each(|_| lines.line(&long));
+        (0..count).for_each(|_| lines.line(long.as_bytes()));
         assert!(lines.dropped() > 0);
         // As soon as it is read again, the queued lines are written.
         let kept = (count as u64 - lines.dropped()) * (LONGEST as u64 + 1);
         let mut read = (&mut reader).take(kept);
         assert_eq!(std::io::copy(&mut read, &mut std::io::sink()).unwrap(), kept);
-        lines.line("again");
+        lines.line(b"again");
         assert_eq!(read_lines(reader, 1), ["again"]);
     }
 }

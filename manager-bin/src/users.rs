@@ -82,6 +82,11 @@ fn parse_entry(line: &str) -> Option<(&str, u32)> {
     Some((name, uid.parse().ok()?))
 }
 
+/// The names in a passwd(5) text, in its order.
+pub(crate) fn names(passwd: &str) -> Vec<String> {
+    passwd.lines().filter_map(parse_entry).map(|(name, _)| name.to_owned()).collect()
+}
+
 /// The number of the group `name`, from `/etc/group` or else from getent(1).
 pub(crate) fn group_number(name: &str) -> Option<u32> {
     let of = |text: &str| {

@@ -6,12 +6,14 @@ mod build;
 mod bulksubmit;
 mod cancel;
 mod common;
+mod completion;
 mod exec_override;
 mod housekeeping;
 mod instance;
 mod job;
 mod jobs;
 mod kvs;
+mod man;
 mod nested;
 mod new;
 mod pgrep;
@@ -163,6 +165,10 @@ enum Command {
     Build(build::BuildArgs),
     /// Create the crate of a plugin, or the manifest of a manager
     New(new::NewArgs),
+    /// Print the code with which a shell completes commands, job ids and names
+    Completion(completion::CompletionArgs),
+    /// Print or write manual pages
+    Man(man::ManArgs),
 }
 
 /// The commands that report usage errors as Flux's compiled commands do; see [`Family`].
@@ -185,6 +191,7 @@ pub fn main() -> ExitCode {
         Some(first) if first == process::ARGUMENT => return process::main(arguments),
         _ => {}
     }
+    completion::answer();
     let top = CommandLine::command();
     // `-Lalways` has to become `-L=always` before clap sees it.
     let words = optional_values::with_equals(&top, std::env::args_os().collect());
@@ -257,6 +264,8 @@ fn dispatch(command: Command) -> ExitCode {
         Command::Policy(args) => policy::run(args),
         Command::Build(args) => build::run(args),
         Command::New(args) => new::run(args),
+        Command::Completion(args) => completion::run(&args),
+        Command::Man(args) => man::run(&args),
     }
 }
 

@@ -44,7 +44,7 @@ pub struct Line {
 impl Line {
     /// The line as `log.dmesg` shows it.
     pub fn shown(&self) -> wire::Line {
-        wire::Line { timestamp: self.time, text: render(self.level, &self.text) }
+        wire::Line { timestamp: self.time, text: stderr::render(self.level, &self.text) }
     }
 
     /// The same as a response of a stream.
@@ -115,7 +115,7 @@ impl Log {
     pub fn write(&self, level: Level, text: &str) {
         for text in text.lines() {
             if level <= self.stderr_level() {
-                stderr::line(&render(level, text));
+                stderr::log(level, text);
             }
             self.keep(level, text);
         }
@@ -182,25 +182,9 @@ impl Log {
     }
 }
 
-/// A line in the form of `flux dmesg`: service, severity, rank.
-fn render(level: Level, text: &str) -> String {
-    let severity = match level {
-        Level::Error => "err",
-        Level::Warning => "warning",
-        Level::Info => "info",
-        Level::Debug => "debug",
-    };
-    format!("job-manager.{severity}[0]: {text}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lines_have_service_severity_and_rank() {
-        assert_eq!(render(Level::Error, "bad"), "job-manager.err[0]: bad");
-    }
 
     #[test]
     fn only_the_last_lines_are_kept() {

@@ -8,6 +8,9 @@ pub const VARIABLE: &str = "JOBTAP_URI";
 /// The same for scripts written for Flux; looked at when [`VARIABLE`] is unset.
 pub const FLUX_VARIABLE: &str = "FLUX_URI";
 
+/// The socket of the manager of the whole system, which clients use without a variable.
+pub const SYSTEM_SOCKET: &str = "/run/jobtap/local";
+
 const SCHEME: &str = "local://";
 
 /// The longest path that fits into a Unix socket's address, in bytes.

@@ -69,7 +69,7 @@ struct LoadArgs {
 #[derive(Debug, clap::Args)]
 struct RemoveArgs {
     /// Name, pattern or "all"
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "PLUGIN")]
     name: String,
 }
 

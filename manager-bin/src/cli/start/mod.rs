@@ -2,9 +2,11 @@
 
 mod broker;
 mod enclosing;
+mod service;
 mod signals;
 
 use std::ffi::OsString;
+use std::future::pending;
 use std::io::IsTerminal;
 use std::os::unix::fs::symlink;
 use std::os::unix::process::ExitStatusExt;
@@ -16,9 +18,11 @@ use jobtap_core::engine::Level;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::process::{Child, Command};
+use tokio::task::JoinHandle;
 
 use self::broker::{TestOptions, broker_attributes};
 use self::enclosing::{Enclosing, Expiration};
+use self::service::ServiceManager;
 use self::signals::Signals;
 use crate::archive;
 use crate::cli::common::message::{CliError, Prog, system_text};
@@ -59,7 +63,7 @@ pub(crate) struct StartArgs {
     /// Additional configuration: KEY=VAL, a TOML text or a file
     #[arg(long, value_name = "VALUE")]
     conf: Vec<String>,
-    /// Set an attribute: statedir=DIR, log-stderr-level=N, content.dump=FILE, content.restore=FILE
+    /// Set an attribute: statedir=DIR, local-uri=URI, log-stderr-level=N, content.dump=FILE, content.restore=FILE
     #[arg(short = 'S', long, value_name = "ATTR=VAL")]
     setattr: Vec<String>,
     /// Comma-separated options of Flux's brokers, of which -SATTR=VAL is supported
@@ -98,6 +102,8 @@ struct Plan {
     dump: Option<PathBuf>,
     /// Whether to stop all queues at the start.
     recovery: bool,
+    /// The socket, if it isn't in the state directory.
+    socket: Option<PathBuf>,
 }
 
 /// The first file descriptor after the three standard streams.
@@ -109,11 +115,12 @@ pub(crate) fn run(args: StartArgs) -> ExitCode {
     // which started the manager had open. This comes first, while no file of the manager itself is open.
     close_fds::set_fds_cloexec(FIRST_INHERITED, &[]);
     stderr::take_panics();
-    let result = session::block_on(start(args));
+    let checked = stderr::check_format().map_err(CliError::failure);
+    let result = checked.and_then(|()| session::block_on(start(args)));
     if let Err(error) = &result
         && !error.text.is_empty()
     {
-        stderr::line(&session::error_line(COMMAND, Family::Compiled, &error.text));
+        stderr::line_of(Level::Error, &session::error_line(COMMAND, Family::Compiled, &error.text));
     }
     stderr::flush();
     ExitCode::from(result.unwrap_or_else(|error| error.code))
@@ -162,13 +169,8 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
     }
     let rundir = RunDir::new(&statedir)?;
     statedir::remove_leftovers();
-    // In the state directory clients find the socket again after a restart. The system limits the length of
-    // such paths.
-    let mut socket = statedir.path().join("local-0");
-    if socket.as_os_str().len() > uri::MAX_PATH {
-        socket = rundir.path.join("local-0");
-    }
-    let Plan { source, config, log_level, test_size, command, dump, recovery, .. } = plan;
+    let Plan { source, config, log_level, test_size, command, dump, recovery, socket, .. } = plan;
+    let socket = socket.unwrap_or_else(|| own_socket(&statedir, &rundir));
     let known = given.as_ref().map(|job| job.expiration().unwrap_or(0.0));
     let mut attributes = vec![
         ("rundir", rundir.path.display().to_string()),
@@ -202,9 +204,10 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
         true => None,
         false => Some(spawn(&daemon, &rundir, &command)?),
     };
+    let mut service = ServiceManager::of_environment();
     let result = loop {
         let stop = match &mut child {
-            None => serve(&daemon, &mut expiration, &mut signals).await,
+            None => serve(&daemon, &mut expiration, &mut signals, &mut service).await,
             Some(child) => supervise(&daemon, child, &mut expiration, &mut signals).await,
         };
         match stop {
@@ -213,6 +216,7 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
             Err(error) => break Err(error),
         }
     };
+    service.stops();
     let keep_jobs = recovery || std::env::var_os(DISABLE_JOB_CLEANUP).is_some();
     if result.is_ok() && ends_jobs && !keep_jobs {
         finish_jobs(&daemon, &mut signals).await;
@@ -241,6 +245,7 @@ impl Plan {
             restore,
             dump,
             recovery,
+            socket: None,
         };
         for attribute in args.setattr.iter().chain(&broker_attributes(&args.broker_opts)?) {
             plan.set(attribute)?;
@@ -274,6 +279,7 @@ impl Plan {
         let (name, value) = attribute.split_once('=').unwrap_or((attribute, ""));
         match name {
             "statedir" => self.state_dir = Some(PathBuf::from(value)),
+            "local-uri" => self.socket = Some(named_socket(value)?),
             "content.restore" => self.restore = Some(PathBuf::from(value)),
             "content.dump" => {
                 // Absolute, so that it doesn't depend on the current directory at the end. Checked at the
@@ -302,6 +308,29 @@ impl Plan {
             }
         }
         Ok(())
+    }
+}
+
+/// The socket of a manager without one by name. In the state directory clients find it again after a restart; the
+/// system limits the length of such paths.
+fn own_socket(statedir: &StateDir, rundir: &RunDir) -> PathBuf {
+    let socket = statedir.path().join("local-0");
+    match socket.as_os_str().len() > uri::MAX_PATH {
+        true => rundir.path.join("local-0"),
+        false => socket,
+    }
+}
+
+/// The socket of the attribute `local-uri`.
+fn named_socket(address: &str) -> Result<PathBuf, CliError> {
+    let wrong = |text: &str| CliError::failure(format!("local-uri: {text}"));
+    let path = uri::to_path(address).map_err(|text| wrong(&text))?;
+    match path.is_absolute() && path.as_os_str().len() <= uri::MAX_PATH {
+        true => Ok(path),
+        false => Err(wrong(&format!(
+            "{address}: the path of a socket is absolute and has at most {} bytes",
+            uri::MAX_PATH
+        ))),
     }
 }
 
@@ -389,20 +418,37 @@ async fn serve(
     daemon: &Daemon,
     expiration: &mut Expiration,
     signals: &mut Signals,
+    service: &mut ServiceManager,
 ) -> Result<Stop, CliError> {
-    stderr::line(&format!("jobtap: manager ready at {}", daemon.uri()));
+    stderr::line_of(Level::Info, &format!("jobtap: manager ready at {}", daemon.uri()));
+    service.ready(daemon);
+    // A reload asks the name service, which may be slow; signals are handled meanwhile.
+    let mut reload = None;
     loop {
         tokio::select! {
             _ = signals.terminate.recv() => return Ok(Stop::Exit(0)),
             _ = signals.alarm.recv() => return Ok(Stop::Exit(0)),
             _ = signals.interrupt.recv() => return Ok(Stop::Exit(0)),
-            _ = signals.hangup.recv() => daemon.reload(),
+            _ = signals.hangup.recv() => {
+                service.reloads();
+                reload = Some(daemon.reload());
+            }
+            () = finished(&mut reload) => service.ready(daemon),
             end = expiration.changed() => daemon.move_end(end),
             () = daemon.restart_asked() => return Ok(Stop::Restart),
             () = daemon.shutdown_asked() => return Ok(Stop::Exit(0)),
+            () = service.watch(daemon) => {}
             reason = daemon.failure() => return Err(failed(&reason)),
         }
     }
+}
+
+/// Waits until a task has ended, and forgets it. Without a task it never returns.
+async fn finished(task: &mut Option<JoinHandle<()>>) {
+    let Some(running) = task else { return pending().await };
+    // A task that panicked has ended, too.
+    let _ = running.await;
+    *task = None;
 }
 
 /// Waits until the command exits, and forwards signals to it.
@@ -511,7 +557,7 @@ fn exit_code(status: ExitStatus) -> u8 {
 
 /// Prints why the manager failed. The error has no text, since the message has a form of its own.
 fn failed(reason: &str) -> CliError {
-    stderr::line(&format!("jobtap: {reason}"));
+    stderr::line_of(Level::Error, &format!("jobtap: {reason}"));
     CliError { text: String::new(), code: 1 }
 }
 

@@ -132,7 +132,8 @@ pub(in crate::daemon) fn warn_of_strangers(config: &Value, linked: &[&'static st
     }
 }
 
-fn strangers(config: &Value, linked: &[&'static str]) -> Vec<String> {
+/// The warnings about tables for plugins that are not linked.
+pub(super) fn strangers(config: &Value, linked: &[&str]) -> Vec<String> {
     if config.get("plugins").is_some_and(|plugins| !plugins.is_object()) {
         return vec!["plugins must be a table, with one table a plugin: [plugins.NAME]".to_owned()];
     }

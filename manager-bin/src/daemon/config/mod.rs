@@ -1,7 +1,9 @@
 //! The instance configuration: TOML files and command line settings, merged into one JSON object.
 
+pub mod check;
 pub(super) mod current;
 mod keys;
+pub mod place;
 pub(super) mod settings;
 
 use std::path::{Path, PathBuf};
@@ -132,7 +134,8 @@ pub fn merge(base: &mut Value, over: Value) {
     }
 }
 
-fn files(path: &Path) -> Result<Vec<PathBuf>, ConfigError> {
+/// The files of a configuration: the file itself, or those of a directory, in the order in which they are merged.
+pub(crate) fn files(path: &Path) -> Result<Vec<PathBuf>, ConfigError> {
     let read = |reason| ConfigError::Read { path: path.to_path_buf(), reason };
     if !std::fs::metadata(path).map_err(read)?.is_dir() {
         return Ok(vec![path.to_path_buf()]);
@@ -152,7 +155,8 @@ fn is_config_file(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "toml" || extension == "json")
 }
 
-fn load_file(path: &Path) -> Result<Value, ConfigError> {
+/// Reads one TOML or JSON file.
+pub(crate) fn load_file(path: &Path) -> Result<Value, ConfigError> {
     let text = std::fs::read_to_string(path)
         .map_err(|reason| ConfigError::Read { path: path.to_path_buf(), reason })?;
     let place = path.display().to_string();

@@ -73,6 +73,26 @@ impl Settings {
     }
 }
 
+impl Settings {
+    /// Everything that [`read`](Self::read) refuses, not only the first setting.
+    pub(super) fn problems(config: &Value) -> Vec<SettingsError> {
+        fn problem<T, E: Into<SettingsError>>(read: Result<T, E>) -> Option<SettingsError> {
+            read.err().map(Into::into)
+        }
+        let problems = [
+            problem(ring_size(config)),
+            problem(audit::limit(config)),
+            problem(KillPolicy::read(config)),
+            problem(AccessSettings::read(config).map_err(SettingsError::Access)),
+            problem(PrivateMode::read(config).map_err(SettingsError::Access)),
+            problem(size::limit(config).map_err(SettingsError::Ingest)),
+            problem(StoreSettings::read(config)),
+            problem(HttpSettings::read(config).map_err(SettingsError::Http)),
+        ];
+        problems.into_iter().flatten().collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -95,6 +115,9 @@ mod tests {
         ] {
             let refused = Settings::read(&config).map_err(|error| error.to_string());
             assert!(refused.as_ref().is_err_and(|text| text.contains(key)), "{refused:?}");
+            let problems = Settings::problems(&config);
+            let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            assert_eq!(refused, Err(problems.concat()));
         }
         let read = Settings::read(&json!({"audit": {"max-events": 5}}));
         assert!(read.is_ok_and(|settings| settings.audited == 5));

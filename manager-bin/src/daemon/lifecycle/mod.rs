@@ -40,10 +40,14 @@ use crate::exec::ExecError;
 use crate::files::{Dir, Kind};
 use crate::open_files::OpenFiles;
 use crate::rpc::uri;
+use crate::stderr;
 use crate::store::StoreError;
 
 /// How often it is checked whether all jobs have ended.
 const IDLE_POLL: Duration = Duration::from_millis(20);
+
+/// How long the engine and the store may take to end.
+const LONGEST_END: Duration = Duration::from_secs(20);
 
 /// How many turns of the runtime the last responses have to be written to their sockets. Bounded, since a
 /// client that doesn't read must not delay the end of the manager.
@@ -201,9 +205,9 @@ impl Daemon {
         }
     }
 
-    /// Begins to read the configuration again. A configuration that is refused is reported in the log, and
-    /// the old one stays in force.
-    pub fn reload(&self) {
+    /// Begins to read the configuration again; the task ends when that is done. A configuration that is refused is
+    /// reported in the log, and the old one stays in force.
+    pub fn reload(&self) -> tokio::task::JoinHandle<()> {
         let cred = Cred { userid: self.parts.owner, owner: true };
         let parts = Arc::clone(&self.parts);
         tokio::spawn(async move {
@@ -213,7 +217,14 @@ impl Daemon {
                     format!("the new configuration is refused, the old one stays: {refusal}");
                 parts.log.write(Level::Error, &text);
             }
-        });
+        })
+    }
+
+    /// Returns when the engine and the store have processed a request.
+    pub async fn responds(&self) {
+        // Results of reads are delivered once everything before them is durable. A refusal is a response, too: the
+        // manager ends then.
+        let _ = answered(self.parts.engine.read(|_| Ok(()))).await;
     }
 
     /// Moves the end of the resources to this time (UNIX seconds, 0: never), when that of the job as which
@@ -322,7 +333,9 @@ impl Daemon {
             // whose prolog the next manager may begin again.
             processes.close();
         });
-        let _ = ended.await;
+        if tokio::time::timeout(LONGEST_END, ended).await.is_err() {
+            stuck_at_the_end();
+        }
         // Requests that wait, and those that come from now on, are refused. Streams of events end.
         parts.engine.replies().close();
         parts.hub.close();
@@ -340,6 +353,19 @@ impl Daemon {
     }
 }
 
+/// Ends the process although the engine hasn't: a thread can't be stopped from outside. As after a crash, what was
+/// acknowledged is in the store, and running jobs continue.
+fn stuck_at_the_end() -> ! {
+    let text = format!(
+        "jobtap: the engine does not end within {} s: a plugin's handler may wait or loop, or the disk hangs. The \
+         process ends without it; what was acknowledged is stored",
+        LONGEST_END.as_secs()
+    );
+    stderr::line_of(Level::Error, &text);
+    stderr::flush();
+    std::process::exit(1)
+}
+
 /// Removes the socket that [`listen`] has made.
 pub(super) fn remove_socket(path: &Path) {
     let Ok((dir, name)) = Dir::of_file(path) else { return };
@@ -354,6 +380,10 @@ pub(super) fn listen(path: &Path) -> std::io::Result<UnixListener> {
     let (dir, name) = Dir::of_file(path)?;
     match dir.kind(&name)? {
         None => {}
+        Some(Kind::Socket) if std::os::unix::net::UnixStream::connect(path).is_ok() => {
+            let text = "another process listens there";
+            return Err(std::io::Error::new(std::io::ErrorKind::AddrInUse, text));
+        }
         // Removes the socket of a manager that was killed.
         Some(Kind::Socket) => dir.remove_file(&name)?,
         Some(kind) => {

@@ -1,5 +1,7 @@
 //! `config`: prints, replaces or changes the manager's configuration.
 
+mod check;
+
 use std::io::Read;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -38,6 +40,8 @@ enum ConfigCommand {
     Set(SetArgs),
     /// Remove one value
     Unset(UnsetArgs),
+    /// Show the mistakes in configuration files, each at its line
+    Check(check::CheckArgs),
 }
 
 /// Options and arguments of `config get`.
@@ -101,6 +105,7 @@ pub(crate) fn run(args: ConfigArgs) -> ExitCode {
             ConfigCommand::Reload => change("reload", Reload {}).await,
             ConfigCommand::Set(args) => set(&args).await,
             ConfigCommand::Unset(args) => unset(&args).await,
+            ConfigCommand::Check(args) => check::run(&args),
         }
     })
 }

@@ -1,0 +1,61 @@
+//! `completion SHELL`: prints the code with which a shell completes commands, options and their values.
+//!
+//! The shell asks the program for each completion, so that values are those of the running manager: ids of jobs,
+//! queues, loaded plugins, hosts. The program is asked by a variable of the environment, since a shell completes
+//! lines that no parser would accept yet.
+
+mod candidates;
+mod kinds;
+
+use std::process::ExitCode;
+
+use clap::CommandFactory;
+use clap_complete::CompleteEnv;
+use clap_complete::env::Shells;
+
+use super::CommandLine;
+use super::common::message::CliError;
+use super::common::session;
+use super::common::usage::{self, Family};
+
+/// The variable by which a shell asks; its value is the name of the shell.
+const VARIABLE: &str = "JOBTAP_COMPLETE";
+
+/// Arguments of `completion`.
+#[derive(Debug, clap::Args)]
+pub(super) struct CompletionArgs {
+    /// The shell
+    #[arg(value_name = "SHELL", value_parser = ["bash", "elvish", "fish", "powershell", "zsh"])]
+    shell: String,
+}
+
+/// Answers a shell that asks for a completion, and ends the process then.
+pub(super) fn answer() {
+    CompleteEnv::with_factory(|| kinds::with_values(CommandLine::command()))
+        .var(VARIABLE)
+        .bin(program())
+        .complete();
+}
+
+/// Runs the command.
+pub(super) fn run(args: &CompletionArgs) -> ExitCode {
+    session::run("completion", Family::Script, async {
+        session::print(&registration(&args.shell)?)?;
+        Ok(0)
+    })
+}
+
+/// The name that the shell completes: the one by which the program was started.
+fn program() -> String {
+    usage::program_name(std::env::args_os().next().as_deref())
+}
+
+/// The code for a shell.
+fn registration(shell: &str) -> Result<String, CliError> {
+    let shells = Shells::builtins();
+    let found = shells.completer(shell);
+    let shell = found.ok_or_else(|| CliError::failure(format!("unknown shell {shell:?}")))?;
+    let (program, mut code) = (program(), Vec::new());
+    shell.write_registration(VARIABLE, &program, &program, &program, &mut code)?;
+    String::from_utf8(code).map_err(CliError::failure)
+}

@@ -1,0 +1,71 @@
+//! What a service manager such as systemd is told: that the manager is ready, reloads or stops, and that it still
+//! works (the watchdog). A manager that no service manager has started tells nothing.
+
+use std::future::pending;
+use std::time::Duration;
+
+use sd_notify::NotifyState;
+
+use crate::daemon::Daemon;
+use crate::stderr;
+
+/// How many times in each period of the watchdog it is checked that the manager works. With 3, one check may come
+/// late.
+const CHECKS: u32 = 3;
+
+/// The service manager that the environment names, if any.
+pub(super) struct ServiceManager {
+    /// The interval of the checks for the watchdog, if it wants any.
+    checks: Option<tokio::time::Interval>,
+}
+
+impl ServiceManager {
+    pub(super) fn of_environment() -> Self {
+        Self { checks: sd_notify::watchdog_enabled().map(checks) }
+    }
+
+    /// Clients can connect.
+    pub(super) fn ready(&self, daemon: &Daemon) {
+        let status = format!("Listening at {}", daemon.uri());
+        tell(&[NotifyState::Ready, NotifyState::Status(&status)]);
+    }
+
+    /// The configuration is read again. The service is told so, since `systemctl reload` waits for it.
+    pub(super) fn reloads(&self) {
+        match NotifyState::monotonic_usec_now() {
+            Ok(now) => tell(&[NotifyState::Reloading, now]),
+            Err(error) => stderr::line(&format!("the clock can't be read: {error}")),
+        }
+    }
+
+    /// The manager begins to end.
+    pub(super) fn stops(&self) {
+        tell(&[NotifyState::Stopping, NotifyState::Status("Ending")]);
+    }
+
+    /// Reports to the watchdog for as long as the engine and the store respond. Never returns. A manager that hangs
+    /// isn't reported, so that the service manager ends it and starts another one, which takes its jobs over.
+    pub(super) async fn watch(&mut self, daemon: &Daemon) {
+        let Some(checks) = &mut self.checks else {
+            return pending().await;
+        };
+        loop {
+            checks.tick().await;
+            daemon.responds().await;
+            tell(&[NotifyState::Watchdog]);
+        }
+    }
+}
+
+fn checks(period: Duration) -> tokio::time::Interval {
+    let mut checks = tokio::time::interval((period / CHECKS).max(Duration::from_millis(1)));
+    checks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    checks
+}
+
+fn tell(state: &[NotifyState<'_>]) {
+    // Without a service manager this does nothing.
+    if let Err(error) = sd_notify::notify(state) {
+        stderr::line(&format!("the service manager can't be told: {error}"));
+    }
+}

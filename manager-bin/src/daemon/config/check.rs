@@ -1,0 +1,139 @@
+//! Tries a configuration without a running manager: everything that a manager reads at its start, so that a site
+//! finds the mistakes before it restarts one.
+
+use std::path::Path;
+
+use jobtap_core::host::Ticks;
+use jobtap_core::simulation::{self, Setup, Simulator};
+use serde_json::Value;
+
+use super::current::strangers;
+use super::keys::misspelt;
+use super::place::{self, Step};
+use super::settings::Settings;
+use crate::daemon::resources;
+
+/// The most mistakes that the engine is asked about, each of which takes a start of an engine.
+const MOST: usize = 50;
+
+/// A mistake.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Whether a manager starts nevertheless.
+    pub is_warning: bool,
+    /// What is wrong, as a manager says it.
+    pub text: String,
+    /// The value that the text is about; empty for the whole configuration.
+    pub place: Vec<Step>,
+}
+
+/// Everything that is wrong with a configuration. `directory` is that of its files.
+pub fn check(config: &Value, directory: Option<&Path>) -> Vec<Finding> {
+    let Some(registry) = crate::build::linked::registry().ok() else {
+        return Vec::new();
+    };
+    let linked: Vec<&str> = registry.plugins().map(|plugin| plugin.name).collect();
+    let warnings = strangers(config, &linked).into_iter().chain(misspelt(config));
+    let warnings = warnings.map(|text| found(true, text, config)).collect::<Vec<_>>();
+    let settings = Settings::problems(config).into_iter();
+    let errors = settings.map(|error| found(false, error.to_string(), config));
+    errors.chain(of_engine(config.clone(), directory)).chain(warnings).collect()
+}
+
+fn found(is_warning: bool, text: String, config: &Value) -> Finding {
+    let place = place::of(&text, config);
+    Finding { is_warning, text, place }
+}
+
+/// The mistakes in what the engine and the plugins read. An engine names its first one only, so the value that it
+/// names is left out and another engine is started, until one starts or names no other value.
+fn of_engine(mut config: Value, directory: Option<&Path>) -> Vec<Finding> {
+    let mut all: Vec<Finding> = Vec::new();
+    while let Err(text) = starts(&config, directory) {
+        let finding = found(false, text, &config);
+        // A value that is required and was left out is no mistake of the configuration.
+        let follows = all.iter().any(|earlier| earlier.place.starts_with(&finding.place));
+        if follows {
+            break;
+        }
+        let left_out = place::remove(&mut config, &finding.place);
+        // Without an element, the messages about those behind it would have other numbers.
+        let is_element = matches!(finding.place.last(), Some(Step::Index(_)));
+        all.push(finding);
+        if !left_out || is_element || all.len() == MOST {
+            break;
+        }
+    }
+    all
+}
+
+fn starts(config: &Value, directory: Option<&Path>) -> Result<(), String> {
+    let resources = resources::configured_set(config).map_err(|error| error.to_string())?;
+    // Without resources in the configuration, a manager takes those of its host.
+    let resources = resources.or_else(|| simulation::machine(1, 1, 0)).unwrap_or_default();
+    let registry = crate::build::linked::registry().map_err(|error| error.to_string())?;
+    let setup = Setup {
+        config: config.clone(),
+        config_directory: directory.map(Path::to_owned),
+        registry,
+        resources,
+        ticks: Ticks::default(),
+        start: None,
+        places: 0,
+    };
+    Simulator::new(setup).map(drop).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn places(config: &Value) -> Vec<String> {
+        let found = check(config, None);
+        found.iter().map(|finding| place::show(&finding.place)).collect()
+    }
+
+    #[test]
+    fn each_mistake_is_found_not_only_the_first() {
+        let config = json!({
+            "log": {"ring-size": 0},
+            "exec": {"kill-timeout": "x"},
+            "policy": {"limits": {"duration": "y"}},
+            "queues": {"debug": {"require": ["a"]}, "batch": {"requires": 3}},
+            "job-manager": {"inactive-age-limt": "1h"},
+        });
+        assert_eq!(
+            places(&config),
+            [
+                "log.ring-size",
+                "exec.kill-timeout",
+                "policy.limits.duration",
+                "queues.debug.require",
+                "queues.batch.requires",
+                "job-manager.inactive-age-limt",
+            ]
+        );
+        assert!(check(&config, None).last().is_some_and(|finding| finding.is_warning));
+    }
+
+    #[test]
+    fn a_plugins_mistake_is_found_in_its_table() {
+        let config = json!({
+            "job-manager": {"plugins": [{"load": "limits"}]},
+            "plugins": {"limits": {"foo": 1}},
+        });
+        assert_eq!(places(&config), ["plugins.limits.foo"]);
+        assert_eq!(
+            places(&json!({"job-manager": {"plugins": [{"load": "nosuch"}]}})),
+            ["job-manager.plugins[0].load"]
+        );
+    }
+
+    #[test]
+    fn a_configuration_without_mistakes_has_no_findings() {
+        assert_eq!(check(&json!({"queues": {"debug": {}}}), None), []);
+        assert_eq!(check(&json!({}), None), []);
+    }
+}

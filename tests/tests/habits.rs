@@ -1,0 +1,149 @@
+//! What helps a person at work: completions, manual pages, and mistakes of a configuration shown at their lines.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+use std::process::Command;
+
+use jobtap_tests::{Manager, clean, jobtap, run, temporary};
+
+/// A shell that completes lines under a manager with one running job.
+struct Shell {
+    manager: Manager,
+    job: String,
+}
+
+impl Shell {
+    fn start() -> Self {
+        let manager = Manager::start_with(jobtap(), "[queues.batch]\n[queues.debug]\n");
+        manager.jobtap("queue start --all --quiet").ok();
+        let job = manager.submit("--queue=debug --job-name=long sleep 600");
+        Self { manager, job }
+    }
+
+    /// The output of a script in which `jobtap` is the program.
+    fn says(&self, shell: &str, script: &str) -> String {
+        let path = format!("{}:/usr/bin:/bin", jobtap().parent().unwrap().display());
+        let uri = self.manager.jobtap("getattr local-uri").ok();
+        let mut command = clean(Path::new(shell));
+        command.env("PATH", path).env("JOBTAP_URI", uri.trim()).args(["-c", script]);
+        run(&mut command).ok()
+    }
+
+    /// The suggestions of bash for the last word of a line.
+    fn bash(&self, line: &str) -> Vec<String> {
+        let script = format!(
+            "eval \"$(jobtap completion bash)\"\n\
+             COMP_WORDS=({line}) COMP_TYPE=9\n\
+             COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))\n\
+             _clap_complete_jobtap jobtap \"${{COMP_WORDS[-1]}}\" \"${{COMP_WORDS[-2]}}\"\n\
+             printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        );
+        self.says("/bin/bash", &script).lines().map(str::to_owned).collect()
+    }
+}
+
+#[test]
+fn a_shell_completes_jobs_plugins_queues_and_keys() {
+    let shell = Shell::start();
+    let first = |line: &str| shell.bash(line).first().cloned().unwrap_or_default();
+    assert_eq!(first("jobtap canc"), "cancel");
+    assert_eq!(first("jobtap cancel ''"), shell.job);
+    assert_eq!(first("jobtap cancel f"), shell.job);
+    let decimal = shell.manager.jobtap(&format!("job id --to=dec {}", shell.job)).ok();
+    let begin = decimal.chars().next().unwrap();
+    assert_eq!(first(&format!("jobtap cancel {begin}")), decimal.trim());
+    assert_eq!(shell.bash("jobtap submit --queue d"), ["debug"]);
+    assert_eq!(shell.bash("jobtap jobs --queue batch,d"), ["batch,debug"]);
+    assert_eq!(shell.bash("jobtap plugin remove .begin"), [".begin-time"]);
+    assert_eq!(shell.bash("jobtap getattr local-u"), ["local-uri"]);
+    assert_eq!(shell.bash("jobtap config get resource.nov"), ["resource.noverify"]);
+    assert_eq!(shell.bash("jobtap submit --output=/dev/nul"), ["--output=/dev/null"]);
+}
+
+#[test]
+fn a_shell_without_a_manager_still_completes_options() {
+    let shell = Shell::start();
+    let script = "export JOBTAP_URI=local:///nonexistent JOBTAP_COMPLETE=bash _CLAP_IFS=$'\\n'\n\
+                  export _CLAP_COMPLETE_INDEX=2 _CLAP_COMPLETE_TYPE=9\n\
+                  jobtap -- jobtap cancel ''";
+    let said = shell.says("/bin/bash", script);
+    assert!(said.lines().any(|line| line == "--dry-run"), "{said}");
+}
+
+#[test]
+fn fish_shows_names_and_states_of_jobs() {
+    if !Path::new("/usr/bin/fish").exists() {
+        eprintln!("skipped: fish is not installed");
+        return;
+    }
+    let shell = Shell::start();
+    let said = shell.says(
+        "/usr/bin/fish",
+        "jobtap completion fish | source; complete --do-complete='jobtap cancel f'",
+    );
+    assert_eq!(said.trim(), format!("{}\tlong RUN", shell.job));
+}
+
+#[test]
+fn each_shells_code_is_accepted_by_the_shell() {
+    for shell in ["bash", "zsh", "fish"] {
+        if !Path::new("/usr/bin").join(shell).exists() {
+            eprintln!("skipped: {shell} is not installed");
+            continue;
+        }
+        let directory = temporary();
+        let file = directory.path().join("code");
+        let code = run(clean(jobtap()).args(["completion", shell])).ok();
+        std::fs::write(&file, code).unwrap();
+        run(Command::new(shell).arg("-n").arg(&file)).ok();
+    }
+    let refused = run(clean(jobtap()).args(["completion", "csh"]));
+    assert!(refused.code == 2 && refused.stderr.contains("invalid choice: 'csh'"), "{refused:?}");
+}
+
+#[test]
+fn each_command_has_a_manual_page() {
+    let directory = temporary();
+    let pages = directory.path().join("man1");
+    let write = || run(clean(jobtap()).arg("man").arg("-o").arg(&pages));
+    write().ok();
+    for name in ["jobtap.1", "jobtap-submit.1", "jobtap-job-attach.1", "jobtap-plugin-load.1"] {
+        assert!(pages.join(name).exists(), "{name}");
+    }
+    let refused = write();
+    assert!(refused.code == 1 && refused.stderr.contains("is not empty"), "{refused:?}");
+    let page = run(clean(jobtap()).args(["man", "job", "attach"])).ok();
+    assert!(page.contains(".TH jobtap-job-attach 1"), "{page}");
+    let refused = run(clean(jobtap()).args(["man", "job", "nosuch"]));
+    assert!(refused.code == 1 && refused.stderr.contains("no command \"nosuch\""), "{refused:?}");
+}
+
+#[test]
+fn mistakes_of_a_configuration_are_shown_at_their_lines() {
+    let directory = temporary();
+    let at = |name: &str| directory.path().join(name);
+    let check = |name: &str| run(clean(jobtap()).args(["config", "check"]).arg(at(name)));
+    let text = "[queues.debug]\nrequire = ['a']\n\n[log]\nring-size = 0\n\n[polcy]\nx = 1\n";
+    std::fs::write(at("a.toml"), text).unwrap();
+    let found = check("a.toml");
+    assert_eq!(found.code, 1);
+    for (line, said) in [
+        ("a.toml:2:1", "left unpacked: require"),
+        ("a.toml:5:1", "log.ring-size: 0 is not a number of lines"),
+        ("a.toml:7:1", "did you mean policy?"),
+        ("2 errors, 1 warning", "polcy"),
+    ] {
+        assert!(found.stdout.contains(line) && found.stdout.contains(said), "{}", found.stdout);
+    }
+    let places: Vec<&str> = found.stdout.matches("a.toml:").collect();
+    assert_eq!(places.len(), 3);
+    std::fs::write(at("b.toml"), "[queues\n").unwrap();
+    let found = check("b.toml");
+    assert!(found.code == 1 && found.stdout.contains("b.toml:1:8"), "{}", found.stdout);
+    std::fs::write(at("c.json"), "{\"log\": {\"ring-size\": 0}}").unwrap();
+    let found = check("c.json");
+    assert!(found.code == 1 && found.stdout.contains("at log.ring-size"), "{}", found.stdout);
+    std::fs::write(at("d.toml"), "[queues.debug]\n").unwrap();
+    assert!(check("d.toml").ok().contains("1 file: 0 errors, 0 warnings"));
+    assert_eq!(check("nosuch.toml").code, 1);
+}
