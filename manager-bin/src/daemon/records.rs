@@ -1,5 +1,6 @@
 //! What the store has of one job: its keys, its eventlogs and its files.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,8 +10,12 @@ use jobtap_core::job::{JobId, Uid};
 use serde_json::Value;
 
 use crate::rpc::RpcError;
-use crate::rpc::errno::{EIO, ENOENT, EPERM};
+use crate::rpc::errno::{EFBIG, EIO, ENOENT, EPERM};
 use crate::store::{GuestFiles, Key, Store};
+
+/// The most bytes of a job's input or output that a guest gets in one response. As a stream
+/// (`job-info.eventlog-watch`) a guest gets all of it.
+const MOST_AT_ONCE: u64 = 4 << 20;
 
 /// Access to the records of all jobs.
 #[derive(Clone)]
@@ -41,6 +46,31 @@ impl Records {
     /// The files of jobs outside the store.
     pub(super) fn files(&self) -> &GuestFiles {
         &self.files
+    }
+
+    /// The content of a job's input or output, for a client; `None` for a key that is in the store, or a file that
+    /// doesn't exist.
+    ///
+    /// # Errors
+    /// EFBIG for a guest who asks for a large one: the manager would hold all of it in memory.
+    pub(super) fn read_file(
+        &self,
+        id: JobId,
+        key: &str,
+        cred: Cred,
+    ) -> Result<Option<Vec<u8>>, RpcError> {
+        let most = if cred.owner { u64::MAX } else { MOST_AT_ONCE };
+        self.files.read_up_to(id.as_u64(), key, most).map_err(|error| match error.kind() {
+            io::ErrorKind::FileTooLarge => {
+                let most = MOST_AT_ONCE >> 20;
+                let text = format!(
+                    "{key}: more than {most} MiB, which guests can't get at once; \
+                     \"jobtap job attach {id}\" shows it line by line"
+                );
+                RpcError::new(EFBIG, text)
+            }
+            _ => unreadable(error),
+        })
     }
 
     /// The file of a job's input or output; `None` for a key that is in the store.

@@ -7,6 +7,7 @@
 
 mod kill;
 mod local;
+pub(crate) mod output_limit;
 mod protocol;
 mod shepherd;
 mod socket;
@@ -85,6 +86,10 @@ pub struct StartJob {
     pub seen: Seen,
     /// How the job is killed when the executor has to end it without a manager. Set by the executor.
     pub kill: KillPolicy,
+    /// How many bytes of each output stream are kept if it has no file, unless the shell option `output.limit` says
+    /// otherwise.
+    #[serde(default = "output_limit::highest")]
+    pub output_limit: u64,
 }
 
 impl StartJob {
@@ -108,6 +113,7 @@ impl StartJob {
             reattach: false,
             seen: Seen::default(),
             kill: KillPolicy::default(),
+            output_limit: output_limit::highest(),
         }
     }
 }

@@ -33,6 +33,7 @@ errnos! {
     ENOTDIR = 20, "Not a directory";
     EISDIR = 21, "Is a directory";
     EINVAL = 22, "Invalid argument";
+    EFBIG = 27, "File too large";
     ENOSPC = 28, "No space left on device";
     EPIPE = 32, "Broken pipe";
     EDEADLK = 35, "Resource deadlock avoided";

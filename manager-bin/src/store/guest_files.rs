@@ -45,12 +45,23 @@ impl GuestFiles {
     /// # Errors
     /// Fails if the file can't be read.
     pub fn read(&self, id: u64, name: &str) -> io::Result<Option<Vec<u8>>> {
+        self.read_up_to(id, name, u64::MAX)
+    }
+
+    /// As [`read`](Self::read), for a file of at most `most` bytes.
+    ///
+    /// # Errors
+    /// [`FileTooLarge`](io::ErrorKind::FileTooLarge) for a larger one. Fails if the file can't be read.
+    pub fn read_up_to(&self, id: u64, name: &str, most: u64) -> io::Result<Option<Vec<u8>>> {
         let Some(path) = self.path(id, name) else {
             return Ok(None);
         };
-        let read = |mut file: File| {
+        let read = |file: File| {
             let mut bytes = Vec::new();
-            file.read_to_end(&mut bytes).map(|_| bytes)
+            // One byte more, as the file may grow meanwhile.
+            file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+            let fits = bytes.len() as u64 <= most;
+            if fits { Ok(bytes) } else { Err(io::ErrorKind::FileTooLarge.into()) }
         };
         match Self::open(&path).and_then(read) {
             Ok(bytes) => Ok(Some(bytes)),
@@ -95,6 +106,10 @@ mod tests {
         std::fs::create_dir(dir.path().join("output")).unwrap();
         std::fs::write(&path, "x").unwrap();
         assert_eq!(files.read(1, "guest.output").unwrap().unwrap(), b"x");
+        std::fs::write(&path, "two").unwrap();
+        assert_eq!(files.read_up_to(1, "guest.output", 3).unwrap().unwrap(), b"two");
+        let refused = files.read_up_to(1, "guest.output", 2).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::FileTooLarge);
         files.remove(1);
         assert!(!path.exists());
     }

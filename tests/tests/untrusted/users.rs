@@ -411,6 +411,63 @@ fn private_mode_shows_jobs_to_their_users_and_to_a_group() {
 }
 
 #[test]
+fn the_output_that_is_kept_of_a_job_is_limited() {
+    if !has_users() {
+        return;
+    }
+    let site = Site::new();
+    let m = site.of_root("allow-guest-user = true\n[exec]\noutput-limit = \"1k\"\n");
+    let id = site.jobtap(&m, EVE, &["submit", "seq", "1000"]).ok();
+    let output = site.jobtap(&m, EVE, &["job", "attach", &id]);
+    assert!((1000..=1024).contains(&output.stdout.len()), "{output:?}");
+    for words in ["stdout will be truncated, 1k limit exceeded", "of 3893 bytes truncated"] {
+        assert!(output.stderr.contains(words), "{output:?}");
+    }
+    let whole = site.run(&m, EVE, &["-o", "output.limit=4k", "seq", "1000"]).ok();
+    assert_eq!(whole.lines().count(), 1000);
+    let refused = site.run(&m, EVE, &["-o", "output.limit=2G", "true"]);
+    let words = "output.limit: \"2G\" is no size from 1 to 1G";
+    assert!(refused.code != 0 && refused.stderr.contains(words), "{refused:?}");
+}
+
+#[test]
+fn a_user_cannot_open_the_files_of_others_by_their_numbers() {
+    if !has_users() {
+        return;
+    }
+    let site = Site::new();
+    let m = site.of_root("allow-guest-user = true");
+    // The shepherd has it open. Its mode lets all users write to it, that of its directory none but Ada.
+    let labeled = format!("--output={}", site.path("ada/labeled").display());
+    let script = "chmod 666 labeled; echo ready >$FIFO; sleep 600";
+    let fifo = site.path("ada/fifo");
+    run(Command::new("mkfifo").arg(&fifo)).ok();
+    chown(&fifo, Some(ADA), Some(ADA)).unwrap();
+    let env = format!("--env=FIFO={}", fifo.display());
+    let id =
+        site.jobtap(&m, ADA, &["submit", "--label-io", &labeled, &env, "sh", "-c", script]).ok();
+    assert_eq!(run(Command::new("timeout").args(["30", "cat"]).arg(&fifo)).ok(), "ready");
+    let pid = m.jobtap(&format!("job hostpids {id}")).ok();
+    let status = fs::read_to_string(format!("/proc/{}/status", pid.rsplit(':').next().unwrap()));
+    let shepherd =
+        status.unwrap().lines().find_map(|line| line.strip_prefix("PPid:\t")).unwrap().to_owned();
+    let mut tried = 0;
+    for entry in fs::read_dir(format!("/proc/{shepherd}/fd")).unwrap().flatten() {
+        if fs::read_link(entry.path()).is_ok_and(|target| target == site.path("ada/labeled")) {
+            let number = entry.file_name().into_string().unwrap();
+            let output = format!("--output=/proc/self/fd/{number}");
+            let refused = site.run(&m, EVE, &[&output, "echo", "written by Eve"]);
+            assert!(refused.stderr.contains("cannot open output file"), "{refused:?}");
+            tried += 1;
+        }
+    }
+    assert!(tried > 0, "the shepherd has the file open");
+    assert_eq!(fs::read_to_string(site.path("ada/labeled")).unwrap(), "");
+    site.jobtap(&m, ADA, &["cancel", &id]).ok();
+    m.wait(&id, "clean");
+}
+
+#[test]
 fn a_guest_that_floods_the_manager_is_slowed_down() {
     if !has_users() {
         return;

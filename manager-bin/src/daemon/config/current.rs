@@ -89,7 +89,7 @@ impl Configuration {
         let mut current = self.current.lock().await;
         let request = Request::Configure { config: config.clone() };
         answered(self.engine.request(cred, request)).await.map_err(of_the_manager)?;
-        self.execution.set_kill(settings.kill);
+        self.execution.set(settings.kill, settings.output_limit);
         warn_of_strangers(&config, &self.linked, &self.log);
         self.access.set(settings.access);
         if let Err(error) = self.access.apply_to(&self.paths.0, &self.paths.1) {

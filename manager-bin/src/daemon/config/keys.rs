@@ -51,6 +51,7 @@ const TABLES: [(&str, &[&str]); 15] = [
             "max-kill-timeout",
             "max-start-delay-percent",
             "method",
+            "output-limit",
             "service",
             "shell-exit-timeout",
             "term-signal",

@@ -9,7 +9,7 @@ use crate::daemon::services::access::AccessSettings;
 use crate::daemon::services::audit::{self, AuditError};
 use crate::daemon::services::ingest::size;
 use crate::daemon::services::privacy::PrivateMode;
-use crate::exec::{KillPolicy, KillPolicyError};
+use crate::exec::{KillPolicy, KillPolicyError, output_limit};
 use crate::store::{StoreSettings, StoreSettingsError};
 
 /// A setting that cannot be used.
@@ -24,6 +24,9 @@ pub enum SettingsError {
     /// One of the settings of how jobs are killed.
     #[error(transparent)]
     Kill(#[from] KillPolicyError),
+    /// The limit of the output that is kept.
+    #[error("{0}")]
+    Output(String),
     /// One of `[access]`.
     #[error("{0}")]
     Access(String),
@@ -46,6 +49,8 @@ pub(in crate::daemon) struct Settings {
     /// How many events the log of changes keeps.
     pub(in crate::daemon) audited: usize,
     pub(in crate::daemon) kill: KillPolicy,
+    /// How many bytes of a job's output streams are kept if they have no file.
+    pub(in crate::daemon) output_limit: u64,
     pub(in crate::daemon) access: AccessSettings,
     pub(in crate::daemon) private_mode: PrivateMode,
     /// The largest jobspec that is accepted, in bytes.
@@ -65,6 +70,7 @@ impl Settings {
             ring_size: ring_size(config)?,
             audited: audit::limit(config)?,
             kill: KillPolicy::read(config)?,
+            output_limit: output_limit::of_config(config).map_err(SettingsError::Output)?,
             access: AccessSettings::read(config).map_err(SettingsError::Access)?,
             private_mode: PrivateMode::read(config).map_err(SettingsError::Access)?,
             max_jobspec: size::limit(config).map_err(SettingsError::Ingest)?,
@@ -83,6 +89,7 @@ impl Settings {
             problem(ring_size(config)),
             problem(audit::limit(config)),
             problem(KillPolicy::read(config)),
+            problem(output_limit::of_config(config).map_err(SettingsError::Output)),
             problem(AccessSettings::read(config).map_err(SettingsError::Access)),
             problem(PrivateMode::read(config).map_err(SettingsError::Access)),
             problem(size::limit(config).map_err(SettingsError::Ingest)),
@@ -105,6 +112,7 @@ mod tests {
             (json!({"audit": {"max-events": 0}}), "audit.max-events"),
             (json!({"log": {"ring-size": "x"}}), "log.ring-size"),
             (json!({"exec": {"kill-signal": "SIGNONE"}}), "exec.kill-signal"),
+            (json!({"exec": {"output-limit": "2G"}}), "exec.output-limit"),
             (json!({"access": {"private-mode": 1}}), "access.private-mode"),
             (json!({"access": {"allow-guest-user": 1}}), "access.allow-guest-user"),
             (json!({"access": {"guest-request-rate": "x"}}), "access.guest-request-rate"),

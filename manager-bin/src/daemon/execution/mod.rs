@@ -48,7 +48,7 @@ pub(super) struct Execution {
 
 enum Message {
     Job { id: JobId, what: JobMessage },
-    SetKill(KillPolicy),
+    Set { kill: KillPolicy, output_limit: u64 },
     Settle,
     Close { for_good: bool, done: Sender<()> },
 }
@@ -80,6 +80,8 @@ pub(super) struct ExecutionContext {
     pub accounts: Accounts,
     /// The manager's address, for the tasks' environment.
     pub uri: String,
+    /// How many bytes of a job's output streams are kept if they have no file.
+    pub output_limit: u64,
 }
 
 impl Execution {
@@ -122,9 +124,9 @@ impl Execution {
         told
     }
 
-    /// Sets how jobs are killed from now on.
-    pub(super) fn set_kill(&self, kill: KillPolicy) {
-        let _ = self.messages.send(Message::SetKill(kill));
+    /// Sets how jobs are killed from now on, and how much output is kept of those that are started.
+    pub(super) fn set(&self, kill: KillPolicy, output_limit: u64) {
+        let _ = self.messages.send(Message::Set { kill, output_limit });
     }
 
     /// Tells the executor that all jobs of an earlier run were started again: it ends all other jobs.
@@ -174,7 +176,10 @@ fn serve(inbox: &Inbox, context: &mut ExecutionContext) -> Option<Sender<()>> {
             }
         };
         match message {
-            Message::SetKill(kill) => context.executor.set_kill_policy(kill),
+            Message::Set { kill, output_limit } => {
+                context.executor.set_kill_policy(kill);
+                context.output_limit = output_limit;
+            }
             Message::Settle => {
                 drop_strays(context, &started);
                 started = Vec::new();
@@ -340,6 +345,7 @@ fn start_job(
         },
         // The executor has its own, and sets it.
         kill: KillPolicy::default(),
+        output_limit: context.output_limit,
     })
 }
 

@@ -33,7 +33,7 @@ use crate::daemon::writes;
 use crate::daemon::writes::effects::Effector;
 use crate::daemon::writes::hub::Hub;
 use crate::daemon::{Failure, Parts};
-use crate::exec::{KillPolicy, LocalConfig, LocalExecutor, Report};
+use crate::exec::{LocalConfig, LocalExecutor, Report};
 use crate::store::{
     CommitTimes, Committer, EmbeddedStore, GuestFiles, Reserve, SpaceCheck, Store, StoreError,
     StoreSettings,
@@ -81,7 +81,7 @@ pub(super) fn start_threads(
     let setup_for_execution = ExecutionSetup { records: &records, limits: &limits, log: &log };
     let local = inventory.local;
     let execution =
-        start_execution(options, &engine, setup_for_execution, local, (uri, settings.kill))?;
+        start_execution(options, &engine, setup_for_execution, local, (uri, &settings))?;
     let hub = Arc::new(Hub::default());
     let journal = Arc::new(Journal::default());
     let effector = Effector {
@@ -294,10 +294,10 @@ fn start_execution(
     engine: &EngineHandle,
     setup: ExecutionSetup<'_>,
     local_ranks: Idset,
-    (uri, kill): (&str, KillPolicy),
+    (uri, settings): (&str, &Settings),
 ) -> Result<Execution, StartError> {
     let mut local = LocalConfig::new(options.statedir.path().to_path_buf())?;
-    local.kill = kill;
+    local.kill = settings.kill;
     local.temporary = options.statedir.is_temporary();
     let processes = TaskProcesses::default();
     let (events, requests, log) = (engine.clone(), processes.clone(), Arc::clone(setup.log));
@@ -315,6 +315,7 @@ fn start_execution(
         engine: engine.clone(),
         accounts: execution::Accounts::default(),
         uri: uri.to_owned(),
+        output_limit: settings.output_limit,
     };
     std::thread::Builder::new()
         .name("execution".into())

@@ -25,12 +25,14 @@ const WAITING: usize = 16 * 1024;
 const STREAMS: usize = 64;
 /// How many connections a guest may have, where there is room for so many.
 const CONNECTIONS_OF_A_GUEST: usize = 64;
+/// How many users without connections are remembered, since their next request isn't due yet.
+const REMEMBERED: usize = 1024;
 /// The time without requests that a user has ahead at most, under a rate.
 const BURST: Duration = Duration::from_secs(1);
 /// How long a request waits for room for its bytes, which other requests of its user have.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The shares of all users that are connected.
+/// The shares of all users that are connected, or whose next request isn't due yet.
 pub(in crate::daemon) struct Shares {
     room: usize,
     taken: Mutex<Taken>,
@@ -122,13 +124,25 @@ impl Shares {
         if let Some((count, _)) = taken.users.get_mut(&who) {
             *count = count.saturating_sub(1);
             if *count == 0 {
-                taken.users.remove(&who);
+                taken.forget(who, Instant::now());
             }
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, Taken> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Taken {
+    /// Forgets the users without connections who would have no advantage of it under a rate. `last` has closed its
+    /// last connection.
+    fn forget(&mut self, last: (Uid, bool), now: Instant) {
+        self.users.retain(|_, (count, share)| *count > 0 || share.is_ahead(now));
+        let without = self.users.values().filter(|(count, _)| *count == 0).count();
+        if without > REMEMBERED {
+            self.users.remove(&last);
+        }
     }
 }
 
@@ -161,6 +175,12 @@ impl Share {
         let at = due.map_or(earliest, |at| at.max(earliest));
         *due = at.checked_add(pause).or(Some(at));
         at.saturating_duration_since(now)
+    }
+
+    /// Whether a new share would serve the user's next request earlier.
+    fn is_ahead(&self, now: Instant) -> bool {
+        let due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
+        due.is_some_and(|at| at + BURST > now)
     }
 
     /// Raises a charge to this number of bytes, and waits until other requests have made room for it.
@@ -341,5 +361,25 @@ mod tests {
         assert_eq!(share.pace(begin, 10.0), Duration::from_millis(200));
         let later = begin + Duration::from_secs(60);
         assert_eq!(at_once(later), 11, "a long pause saves up no more");
+    }
+
+    #[test]
+    fn a_user_who_comes_back_has_no_new_share_of_the_rate() {
+        let shares = Shares::new(448);
+        let seat = shares.seat(guest(7)).unwrap();
+        let begin = Instant::now();
+        while seat.share().pace(begin, 0.01).is_zero() {}
+        drop(seat);
+        assert!(!shares.seat(guest(7)).unwrap().share().pace(begin, 0.01).is_zero());
+        assert!(shares.seat(guest(8)).unwrap().share().pace(begin, 0.01).is_zero());
+        // Those who have waited long enough are forgotten, and no more than so many are remembered.
+        for user in 100..100 + 2 * REMEMBERED as u32 {
+            let seat = shares.seat(guest(user)).unwrap();
+            while seat.share().pace(begin, 0.01).is_zero() {}
+        }
+        let mut taken = shares.lock();
+        assert!(taken.users.len() <= REMEMBERED, "{}", taken.users.len());
+        taken.forget((Uid::new(7), false), begin + Duration::from_secs(3600));
+        assert!(taken.users.is_empty());
     }
 }

@@ -15,7 +15,7 @@ use crate::daemon::engine::answered;
 use crate::daemon::engine::replies::shutting_down;
 use crate::daemon::records::{Records, unreadable};
 use crate::daemon::writes::hub::Commits;
-use crate::rpc::errno::{EINVAL, EIO, EISDIR, ENOENT, ENOTDIR};
+use crate::rpc::errno::{EFBIG, EINVAL, EIO, EISDIR, ENOENT, ENOTDIR};
 use crate::rpc::service::Service;
 use crate::rpc::services::kvs::{Dump, Dumped, Found, Keys, List, Lookup, Watch};
 use crate::rpc::{RpcError, RpcResult};
@@ -138,7 +138,7 @@ fn dump(records: &Records, newer: Overrides, file: &Path) -> Result<Dumped, RpcE
 fn lookup(records: &Records, cred: Cred, text: &str) -> Result<Found, RpcError> {
     allow(records, cred, text)?;
     let found = match text.parse::<Key>() {
-        Ok(key) if !key.is_index() => value(records, &key)?,
+        Ok(key) if !key.is_index() => value(records, cred, &key)?,
         _ => None,
     };
     match found {
@@ -148,9 +148,9 @@ fn lookup(records: &Records, cred: Cred, text: &str) -> Result<Found, RpcError> 
     }
 }
 
-fn value(records: &Records, key: &Key) -> Result<Option<Vec<u8>>, RpcError> {
+fn value(records: &Records, cred: Cred, key: &Key) -> Result<Option<Vec<u8>>, RpcError> {
     if let Some(id) = key.job_id()
-        && let Some(bytes) = records.files().read(id, key.name()).map_err(unreadable)?
+        && let Some(bytes) = records.read_file(JobId::new(id), key.name(), cred)?
     {
         return Ok(Some(bytes));
     }
@@ -171,7 +171,9 @@ fn list(
     let keys = keys_in(records, directory, recursive)?;
     if keys.is_empty() && !directory.is_empty() {
         let is_key = directory.parse::<Key>().is_ok_and(|key| {
-            !key.is_index() && value(records, &key).is_ok_and(|value| value.is_some())
+            let found = value(records, cred, &key);
+            !key.is_index()
+                && found.map_or_else(|error| error.errno == EFBIG, |value| value.is_some())
         });
         return Err(RpcError::new(if is_key { ENOTDIR } else { ENOENT }, ""));
     }
@@ -349,5 +351,22 @@ mod tests {
         let other = Cred { userid: Uid::new(8), owner: false };
         assert_eq!(list(&records, other, mine, true).unwrap_err().errno, EPERM);
         assert!(lookup(&records, GUEST, "job.0000.0000.0001.0003.jobspec").is_err());
+    }
+
+    #[test]
+    fn a_guest_gets_no_large_file_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let records = records(dir.path());
+        let id = JobId::new(0x0001_0002);
+        let file = std::fs::File::create(records.file(id, "guest.output").unwrap()).unwrap();
+        let output = "job.0000.0000.0001.0002.guest.output";
+        file.set_len(4 << 20).unwrap();
+        assert!(lookup(&records, GUEST, output).is_ok());
+        file.set_len((4 << 20) + 1).unwrap();
+        let refused = lookup(&records, GUEST, output).unwrap_err();
+        assert_eq!(refused.errno, EFBIG);
+        assert!(refused.text.starts_with("guest.output: more than 4 MiB"), "{}", refused.text);
+        assert_eq!(list(&records, GUEST, output, false).unwrap_err().errno, ENOTDIR);
+        assert!(lookup(&records, OWNER, output).is_ok());
     }
 }

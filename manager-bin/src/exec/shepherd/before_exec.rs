@@ -7,9 +7,12 @@
 //!
 //! [`Command`]: std::process::Command
 
-use std::ffi::{CString, c_char, c_int};
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::fmt::Display;
 use std::io::{self, PipeWriter};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::ptr::{null, null_mut};
 use std::sync::Arc;
 
@@ -35,13 +38,14 @@ pub(super) struct BeforeExec {
     pub(super) cpus: Option<CpuSet>,
     /// The resource limits to set.
     pub(super) limits: Vec<(Resource, Rlimit)>,
-    /// The user to become, and the working directory to enter as that user.
-    pub(super) user: Option<(Arc<Identity>, CString)>,
+    /// The user to become.
+    pub(super) user: Option<Arc<Identity>>,
 }
 
 /// A program with its arguments, its environment and its standard streams.
 pub(super) struct Program {
     path: CString,
+    directory: CString,
     args: Vec<CString>,
     env: Vec<CString>,
     streams: [OwnedFd; 3],
@@ -55,16 +59,17 @@ impl Program {
     /// # Errors
     /// A text has a NUL character in it.
     pub(super) fn new(
-        path: impl Into<Vec<u8>>,
+        (path, directory): (&Path, &Path),
         args: impl IntoIterator<Item = String>,
-        env: impl IntoIterator<Item = (String, String)>,
+        env: impl IntoIterator<Item = (impl Display, impl Display)>,
         streams: [OwnedFd; 3],
         inherited: Option<OwnedFd>,
     ) -> io::Result<Self> {
         let args = args.into_iter().map(CString::new).collect::<Result<_, _>>()?;
         let env = env.into_iter().map(|(name, value)| CString::new(format!("{name}={value}")));
         Ok(Self {
-            path: CString::new(path)?,
+            path: CString::new(path.as_os_str().as_bytes())?,
+            directory: CString::new(directory.as_os_str().as_bytes())?,
             args,
             env: env.collect::<Result<_, _>>()?,
             streams: streams.map(above_the_standard_streams),
@@ -109,14 +114,13 @@ impl BeforeExec {
         Ok(())
     }
 
-    /// Becomes the user. From here on the user can stop the process.
-    fn assume_user(&self) -> io::Result<()> {
-        if let Some((identity, directory)) = &self.user {
+    /// Becomes the user, who from here on can stop the process, and enters the working directory as this user:
+    /// root could enter directories that the user may not.
+    fn assume_user(&self, directory: &CStr) -> io::Result<()> {
+        if let Some(identity) = &self.user {
             identity.assume()?;
-            // As the user: root could enter directories that the user may not.
-            chdir(directory.as_c_str())?;
         }
-        Ok(())
+        Ok(chdir(directory)?)
     }
 }
 
@@ -177,7 +181,7 @@ impl BeforeExec {
                 let mut none = std::mem::zeroed();
                 libc::sigemptyset(&raw mut none);
                 libc::pthread_sigmask(libc::SIG_SETMASK, &raw const none, null_mut());
-                self.assume_user()?;
+                self.assume_user(&program.directory)?;
                 libc::execve(program.path.as_ptr(), args.as_ptr(), env.as_ptr());
                 let failed = io::Error::last_os_error();
                 if failed.raw_os_error() != Some(Errno::NOEXEC.raw_os_error()) {

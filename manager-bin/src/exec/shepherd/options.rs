@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::pmi;
 use super::pty::PtyOptions;
 use super::template::is_per_task;
+use crate::exec::output_limit;
 
 /// The two streams that a task writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +59,8 @@ pub(super) struct IoOptions {
     pub(super) stderr: StreamOptions,
     /// Whether output is appended to existing files instead of replacing their content.
     pub(super) append: bool,
+    /// How many bytes of a stream without file are kept; `None` for as many as the manager says.
+    pub(super) limit: Option<u64>,
     pub(super) input: Input,
 }
 
@@ -76,7 +79,12 @@ impl IoOptions {
             Some("truncate") | None => false,
             Some(other) => return Err(format!("output.mode: unknown mode '{other}'")),
         };
-        Ok(Self { stdout, stderr, append, input: input(options)? })
+        let limit = options.pointer("/output/limit");
+        let limit = limit.map(|value| {
+            output_limit::parse(value)
+                .ok_or_else(|| format!("output.limit: {value} is no size from 1 to 1G"))
+        });
+        Ok(Self { stdout, stderr, append, limit: limit.transpose()?, input: input(options)? })
     }
 
     pub(super) fn stream(&self, stream: Stream) -> &StreamOptions {
@@ -281,6 +289,7 @@ mod tests {
             (json!({"output": {"stdout": {"type": "file"}}}), "output.stdout.path"),
             (json!({"output": {"stderr": {"buffer": {"type": "x"}}}}), "output.stderr.buffer.type"),
             (json!({"input": {"stdin": {"type": "tape"}}}), "input.stdin.type"),
+            (json!({"output": {"limit": "2G"}}), "output.limit"),
         ] {
             assert!(IoOptions::parse(&value).unwrap_err().starts_with(named), "{value}");
         }

@@ -12,8 +12,12 @@ use serde_json::{Value, json};
 
 use super::options::Stream;
 use crate::clock::now;
+use crate::exec::output_limit;
 use crate::files::{Dir, Kind};
 use crate::open_files::OpenFiles;
+
+/// The part that warns of truncated output, with Flux's name.
+const COMPONENT: &str = "output.kvs";
 
 /// The output log of a job. Entries are buffered until [`flush`](Self::flush), which writes all of them or
 /// none.
@@ -21,6 +25,20 @@ pub(super) struct OutputLog {
     file: File,
     written: u64,
     buffer: Vec<u8>,
+    ntasks: u32,
+    /// How many bytes of each stream are kept.
+    limit: u64,
+    stdout: Extent,
+    stderr: Extent,
+}
+
+/// How much of a stream was printed, by all tasks together.
+#[derive(Default)]
+struct Extent {
+    printed: u64,
+    kept: u64,
+    /// Tasks whose stream has ended.
+    ended: u32,
 }
 
 #[derive(Serialize)]
@@ -57,9 +75,11 @@ pub(super) fn private(path: &Path) -> io::Result<File> {
 }
 
 impl OutputLog {
-    /// Creates the log of a job of `ntasks` tasks at `path`.
-    pub(super) fn create(path: &Path, ntasks: u32) -> io::Result<Self> {
-        let mut log = Self { file: private(path)?, written: 0, buffer: Vec::new() };
+    /// Creates the log of a job of `ntasks` tasks at `path`, which keeps `limit` bytes of each stream.
+    pub(super) fn create(path: &Path, ntasks: u32, limit: u64) -> io::Result<Self> {
+        let (stdout, stderr) = (Extent::default(), Extent::default());
+        let (file, buffer) = (private(path)?, Vec::new());
+        let mut log = Self { file, written: 0, buffer, ntasks, limit, stdout, stderr };
         log.add(
             "header",
             json!({
@@ -84,8 +104,28 @@ impl OutputLog {
         self.add("log", context);
     }
 
-    /// Adds data that a task wrote.
+    fn extent(&mut self, stream: Stream) -> &mut Extent {
+        match stream {
+            Stream::Stdout => &mut self.stdout,
+            Stream::Stderr => &mut self.stderr,
+        }
+    }
+
+    /// Adds data that a task wrote. Data over the limit, and all that follows it, is only counted.
     pub(super) fn data(&mut self, stream: Stream, rank: u32, data: &[u8]) {
+        let limit = self.limit;
+        let extent = self.extent(stream);
+        let whole = extent.printed == extent.kept;
+        extent.printed += data.len() as u64;
+        if !whole {
+            return;
+        }
+        if extent.printed > limit {
+            let limit = output_limit::text(limit);
+            let text = format!("{} will be truncated, {limit} limit exceeded", stream.name());
+            return self.warn(COMPONENT, &text);
+        }
+        extent.kept = extent.printed;
         let entry = |encoding, data| Data {
             stream: stream.name(),
             rank: rank.to_string(),
@@ -100,9 +140,17 @@ impl OutputLog {
     }
 
     /// Records the end of a task's stream.
-    pub(super) fn eof(&mut self, stream: Stream, rank: u32) {
-        let (stream, rank) = (stream.name(), rank.to_string());
+    pub(super) fn eof(&mut self, of: Stream, rank: u32) {
+        let (stream, rank) = (of.name(), rank.to_string());
         self.add("data", Data { stream, rank, encoding: None, data: None, eof: true });
+        let ntasks = self.ntasks;
+        let extent = self.extent(of);
+        extent.ended += 1;
+        let (printed, lost) = (extent.printed, extent.printed - extent.kept);
+        if extent.ended == ntasks && lost > 0 {
+            let text = format!("{stream}: {lost} of {printed} bytes truncated");
+            self.warn(COMPONENT, &text);
+        }
     }
 
     /// Writes the buffered entries. On an error they are lost, but earlier entries stay readable.
@@ -137,7 +185,7 @@ mod tests {
     fn a_log_has_the_form_of_rfc_24() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("output/0000.0000.0000.0001");
-        let mut log = OutputLog::create(&path, 2).unwrap();
+        let mut log = OutputLog::create(&path, 2, 1 << 30).unwrap();
         log.redirect(Stream::Stderr, "0-1", "e.txt");
         log.data(Stream::Stdout, 1, b"hi\n");
         log.data(Stream::Stdout, 0, b"\xff");
@@ -168,9 +216,52 @@ mod tests {
     }
 
     #[test]
+    fn output_over_the_limit_is_counted_and_not_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("output/log");
+        let mut log = OutputLog::create(&path, 2, 10).unwrap();
+        for rank in [0, 1] {
+            log.data(Stream::Stdout, rank, b"1234\n");
+        }
+        log.data(Stream::Stdout, 0, b"\n");
+        log.data(Stream::Stdout, 0, b"more\n");
+        log.data(Stream::Stderr, 0, b"error\n");
+        log.flush().unwrap();
+        let kept = std::fs::metadata(&path).unwrap().len();
+        for _ in 0..1000 {
+            log.data(Stream::Stdout, 1, &[b'x'; 1000]);
+        }
+        log.flush().unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), kept);
+        for (stream, rank) in [(Stream::Stdout, 0), (Stream::Stderr, 0), (Stream::Stderr, 1)] {
+            log.eof(stream, rank);
+        }
+        log.eof(Stream::Stdout, 1);
+        log.flush().unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let context = |line: &str| serde_json::from_str::<Value>(line).unwrap()["context"].clone();
+        let said: Vec<String> = text
+            .lines()
+            .map(context)
+            .filter_map(|context| {
+                let text = context.get("data").or(context.get("message"))?;
+                Some(text.as_str()?.to_owned())
+            })
+            .collect();
+        let expected = [
+            "1234\n",
+            "1234\n",
+            "stdout will be truncated, 10 limit exceeded",
+            "error\n",
+            "stdout: 1000006 of 1000016 bytes truncated",
+        ];
+        assert_eq!(said, expected);
+    }
+
+    #[test]
     fn a_full_disk_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
-        let mut log = OutputLog::create(&dir.path().join("output/log"), 1).unwrap();
+        let mut log = OutputLog::create(&dir.path().join("output/log"), 1, 1).unwrap();
         log.file = File::options().write(true).open("/dev/full").unwrap();
         assert_eq!(log.flush().unwrap_err().kind(), io::ErrorKind::StorageFull);
     }
@@ -180,7 +271,7 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("output/log");
-        OutputLog::create(&path, 1).unwrap();
+        OutputLog::create(&path, 1, 1).unwrap();
         for path in [&*path, &dir.path().join("output")] {
             assert_eq!(std::fs::metadata(path).unwrap().permissions().mode() & 0o077, 0);
         }
@@ -197,12 +288,12 @@ mod tests {
         symlink(path("victim"), path("state/output/1")).unwrap();
         symlink(path("new"), path("state/output/2")).unwrap();
         for name in ["state/output/1", "state/output/2"] {
-            assert!(OutputLog::create(&path(name), 1).is_err(), "{name}");
+            assert!(OutputLog::create(&path(name), 1, 1).is_err(), "{name}");
         }
         std::fs::hard_link(path("victim"), path("state/output/3")).unwrap();
-        OutputLog::create(&path("state/output/3"), 1).unwrap().flush().unwrap();
+        OutputLog::create(&path("state/output/3"), 1, 1).unwrap().flush().unwrap();
         symlink(path("elsewhere"), path("state/input")).unwrap();
-        assert!(OutputLog::create(&path("state/input/4"), 1).is_err());
+        assert!(OutputLog::create(&path("state/input/4"), 1, 1).is_err());
         assert_eq!(std::fs::read_to_string(path("victim")).unwrap(), "precious");
         assert!(!path("new").exists());
         assert_eq!(std::fs::read_dir(path("elsewhere")).unwrap().count(), 0);

@@ -1,16 +1,14 @@
 //! Which node of its job a task runs on: in blocks, or as the shell option `taskmap` says.
 
-use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use jobtap_core::job::TaskMap;
 use jobtap_core::resource::{Hostlist, ResourceSet};
-use rustix::fs::OFlags;
 use serde_json::Value;
 
 use super::system_error::plain;
+use super::user_file::{Purpose, open};
 use crate::exec::StartJob;
 
 /// The place of a task within its job.
@@ -70,8 +68,7 @@ const HOSTFILE: u64 = 1 << 20;
 /// Reads a file that a user has named. The shepherd serves all users with one thread, so it waits for no FIFO, and
 /// reads no endless device.
 fn read_short(path: &Path) -> io::Result<String> {
-    let flags = OFlags::NONBLOCK.bits().cast_signed();
-    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    let file = open(path, Purpose::Read)?;
     let found = file.metadata()?;
     if !found.is_file() || found.len() > HOSTFILE {
         let text = format!("not a file of at most {HOSTFILE} bytes");

@@ -1,10 +1,9 @@
 //! Starts a job's tasks.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::ffi::CString;
 use std::io::{self, PipeWriter};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -169,12 +168,8 @@ impl<'a> Launcher<'a> {
             terminal,
             cpus: self.affinity.map(|affinity| affinity.cpus(job, rank)),
             limits: self.limits.changed().to_vec(),
-            user: None,
+            user: self.actor.other().map(Arc::clone),
         };
-        if let Some(identity) = self.actor.other() {
-            let directory = CString::new(job.cwd.as_os_str().as_bytes())?;
-            before.user = Some((Arc::clone(identity), directory));
-        }
         let (theirs, pmi) = self.pmi.map(|pmi| pmi.connect(rank)).transpose()?.unzip();
         let env = self.environment(rank, theirs.as_ref());
         let arguments = job.command.iter().skip(1).map(|word| render(word, job, rank));
@@ -183,8 +178,8 @@ impl<'a> Launcher<'a> {
             // The limit that `lowered` sets for the other way; the job may have one of its own.
             before.limits.splice(0..0, self.open_files.of_started());
             let args = std::iter::once(program_name(job)).chain(arguments);
-            let path = program.as_os_str().as_bytes();
-            let program = Program::new(path, args, env, streams, theirs)?;
+            let paths = (program, job.cwd.as_path());
+            let program = Program::new(paths, args, env, streams, theirs)?;
             let (outcome, report) = io::pipe()?;
             let outcome = Outcome(Receiver::from_owned_fd(outcome.into())?);
             (before.fork(&program, report)?, Some(outcome))
@@ -203,6 +198,7 @@ impl<'a> Launcher<'a> {
                 command
             };
             let [stdin, stdout, stderr] = streams;
+            let env = env.iter().map(|(name, value)| (&**name, &**value));
             command.args(arguments).env_clear().envs(env).current_dir(&job.cwd);
             // Each task has a process group, as in Flux.
             command.stdin(stdin).stdout(stdout).stderr(stderr).process_group(0);
@@ -214,24 +210,32 @@ impl<'a> Launcher<'a> {
     }
 
     /// The environment of the task with rank `rank`, which inherits its PMI socket.
-    fn environment(&self, rank: u32, pmi: Option<&OwnedFd>) -> BTreeMap<String, String> {
+    fn environment(&self, rank: u32, pmi: Option<&OwnedFd>) -> Environment<'_> {
         let job = self.job;
-        let own = own_environment(job).map(|(name, value)| (name.clone(), value.clone()));
-        let expanded = expanded(job).map(|(name, text)| (name.clone(), render(text, job, rank)));
-        let mut env: BTreeMap<_, _> = own.chain(self.env.iter().cloned()).chain(expanded).collect();
+        let own = own_environment(job).chain(self.env.iter().map(|(name, value)| (name, value)));
+        let own = own.map(|(name, value)| (Cow::from(name), Cow::from(value)));
+        let expanded =
+            expanded(job).map(|(name, text)| (Cow::from(name), Cow::from(render(text, job, rank))));
+        let mut env: Environment<'_> = own.chain(expanded).collect();
         let local = place(&job.taskmap, rank).local;
-        for prefix in ["FLUX", "JOBTAP"] {
-            env.insert(format!("{prefix}_TASK_RANK"), rank.to_string());
-            env.insert(format!("{prefix}_TASK_LOCAL_ID"), local.to_string());
+        let mut set = |name: &'static str, value: String| env.insert(name.into(), value.into());
+        for name in ["FLUX_TASK_RANK", "JOBTAP_TASK_RANK"] {
+            set(name, rank.to_string());
+        }
+        for name in ["FLUX_TASK_LOCAL_ID", "JOBTAP_TASK_LOCAL_ID"] {
+            set(name, local.to_string());
         }
         if let Some(socket) = pmi {
-            env.insert("PMI_FD".to_owned(), socket.as_raw_fd().to_string());
-            env.insert("PMI_RANK".to_owned(), rank.to_string());
-            env.insert("PMI_SIZE".to_owned(), job.ntasks.to_string());
+            set("PMI_FD", socket.as_raw_fd().to_string());
+            set("PMI_RANK", rank.to_string());
+            set("PMI_SIZE", job.ntasks.to_string());
         }
         env
     }
 }
+
+/// The names and values of a task's environment.
+type Environment<'a> = BTreeMap<Cow<'a, str>, Cow<'a, str>>;
 
 /// The environment as it was submitted, without the PMI of a job that encloses this manager or the submitter.
 fn own_environment(job: &StartJob) -> impl Iterator<Item = (&String, &String)> {

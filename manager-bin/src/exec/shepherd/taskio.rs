@@ -19,7 +19,7 @@ use super::output::OutputLog;
 use super::pty::{Pty, PtyOptions, Terminal};
 use super::system_error::plain;
 use super::template::{is_per_task, render};
-use super::user_file::{OutputFile, for_task, open};
+use super::user_file::{OutputFile, Purpose, for_task, open};
 use crate::exec::StartJob;
 use crate::open_files::OpenFiles;
 
@@ -93,7 +93,8 @@ impl JobIo {
     pub(super) fn create(job: &StartJob, actor: &Actor, state_dir: &Path) -> Result<Self, String> {
         let options = IoOptions::parse(&job.shell_options)?;
         let path = state_dir.join("output").join(job.id.encode(Encoding::DotHex));
-        let mut log = OutputLog::create(&path, job.ntasks)
+        let limit = options.limit.unwrap_or(job.output_limit);
+        let mut log = OutputLog::create(&path, job.ntasks, limit)
             .map_err(|error| format!("cannot make the output log: {error}"))?;
         let shared = actor.try_act(|| open_shared(job, &options, &mut log))?;
         let input = match &options.input {
@@ -101,7 +102,7 @@ impl JobIo {
             Input::Null | Input::Service => None,
         };
         if let Some(path) = &input {
-            let opened = actor.act(|| open(path, File::options().read(true))).flatten();
+            let opened = actor.act(|| open(path, Purpose::Read)).flatten();
             opened.map_err(|error| cannot_open("input", path, &error))?;
         }
         let pty = PtyOptions::parse(&job.shell_options)?;
@@ -209,7 +210,7 @@ impl JobIo {
         let stderr = output(Stream::Stderr)?;
         let (stdin, input) = match (&self.input, self.takes_input()) {
             (Some(path), _) => {
-                let file = self.actor.act(|| open(path, File::options().read(true))).flatten()?;
+                let file = self.actor.act(|| open(path, Purpose::Read)).flatten()?;
                 (for_task(file)?, None)
             }
             (None, true) => {
@@ -296,8 +297,7 @@ fn open_shared(
 /// Opens an output file, always for appending: tasks and streams that share a file must not overwrite
 /// each other's data.
 fn open_output(path: &Path) -> Result<File, String> {
-    open(path, File::options().create(true).append(true))
-        .map_err(|error| cannot_open("output", path, &error))
+    open(path, Purpose::Append).map_err(|error| cannot_open("output", path, &error))
 }
 
 /// Opens an output file and truncates it, unless `append` is set.

@@ -123,6 +123,19 @@ fn a_command_that_cannot_be_run_fails_as_in_a_shell() {
 }
 
 #[test]
+fn tasks_run_in_the_working_directory_of_the_job() {
+    let site = Site::new();
+    let manager = site.manager();
+    let directory = site.dir.path().canonicalize().unwrap();
+    for id in [1, 2] {
+        let job = StartJob { shell_options: way(id), ..site.job(id, 1, "pwd -P") };
+        assert_eq!(manager.status(job), 0);
+        assert_eq!(site.output(id, "stdout", 0), format!("{}\n", directory.display()));
+    }
+    manager.end();
+}
+
+#[test]
 fn a_script_without_interpreter_is_run_by_the_shell() {
     let site = Site::new();
     let manager = site.manager();

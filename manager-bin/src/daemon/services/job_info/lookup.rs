@@ -9,7 +9,6 @@ use crate::daemon::records::{MainLog, Records, unreadable};
 use crate::rpc::RpcError;
 use crate::rpc::errno::ENOENT;
 use crate::rpc::services::job_info::{Lookup, Values};
-use crate::store::GuestFiles;
 
 /// The values that are asked for.
 ///
@@ -23,10 +22,11 @@ pub(super) fn values(records: &Records, cred: Cred, request: &Lookup) -> Result<
         let text = match key.as_str() {
             "eventlog" => Some(log.text.clone()),
             "guest.exec.eventlog" => records.log(request.id, JobLog::Exec)?,
-            name => match records.file(request.id, name) {
-                Some(file) => GuestFiles::open(&file).and_then(std::io::read_to_string).ok(),
-                None => records.value(request.id, name)?,
-            },
+            name if records.file(request.id, name).is_some() => {
+                let bytes = records.read_file(request.id, name, cred)?;
+                bytes.map(String::from_utf8).transpose().map_err(unreadable)?
+            }
+            name => records.value(request.id, name)?,
         };
         let text = text.ok_or_else(|| RpcError::new(ENOENT, format!("{key}: key not found")))?;
         let text = match key.as_str() {
