@@ -103,7 +103,7 @@ impl Core {
     /// other work.
     #[inline]
     pub(super) fn notify(&mut self, topic: TopicId, job: JobId, cause: Cause) {
-        if self.plugins.stack.handles(topic) {
+        if self.plugins.stack.handles(topic) || self.plugins.shadows.handle(topic) {
             self.agenda.push(Work::Notify(PendingDispatch { topic, job, cause }));
         }
     }

@@ -16,6 +16,7 @@
 //! | `timers` | timers of the engine and of plugins | `api` |
 //! | `core` | the parts side by side | the data of all parts |
 //! | `dispatch` | plugins: how their handlers are called, and what they ask for | `core` |
+//! | `shadow` | plugins that are called beside the live ones, and decide nothing | `core` |
 //! | `alloc` | queues, resources and nodes | `core` |
 //! | `exec` | starting and ending jobs outside, and simulated ones | `core` |
 //! | `life_cycle` | what follows from an event, and the manager's part in each state | `core` |
@@ -41,6 +42,7 @@ mod life_cycle;
 mod mirror;
 mod requests;
 mod restart;
+mod shadow;
 mod timers;
 
 use std::path::PathBuf;
@@ -57,6 +59,7 @@ pub use mirror::{JobNow, Mirror, NotApplied, Obsolete};
 pub use requests::listing::{JobBrief, Listed, Listing};
 pub use requests::submit::ENVIRONMENT;
 pub use restart::RestoreError;
+pub use shadow::{ShadowDifference, ShadowReport, ShadowUser};
 
 use self::core::Core;
 use crate::host::{HandlerStats, Registry, RemoteSink, Ticks};
@@ -245,7 +248,10 @@ impl Engine {
                 Work::Resume(id) => restart::resume(core, id),
                 Work::Orphans(id, step) => restart::handle_orphans(core, id, step),
                 Work::ShowInactive(jobs) => restart::show_next_inactive(core, jobs),
-                Work::RemoveRecord(id) => core.jobs.remove(id),
+                Work::RemoveRecord(id) => {
+                    core.plugins.shadows.forget(id);
+                    core.jobs.remove(id);
+                }
                 Work::AskPriorities(jobs) => priorities::ask_next(core, jobs),
                 Work::CloseFaulted(plugin) => removal::close_faulted(core, plugin),
                 Work::FreeUnconfirmed(plugin, job) => {
@@ -275,7 +281,8 @@ impl Engine {
 }
 
 /// Goes on when all handlers of a dispatch were called, by what it was for.
-fn finish_dispatch(core: &mut Core, frame: Frame) {
+fn finish_dispatch(core: &mut Core, mut frame: Frame) {
+    shadow::watch::finish(core, &mut frame);
     match frame.purpose {
         Purpose::Notify => frames::finish_notify(core, frame),
         Purpose::Introduce => frames::log_refusal(core, &frame),
@@ -492,6 +499,19 @@ impl Engine {
     /// The loaded plugins in stack order.
     pub fn plugins(&self) -> Vec<PluginStatus> {
         loading::list(&self.core.plugins)
+    }
+
+    /// The shadows in the order in which they were loaded. One that was stopped is `faulted`.
+    pub fn shadows(&self) -> Vec<PluginStatus> {
+        shadow::manage::list(&self.core.plugins)
+    }
+
+    /// What a shadow would have done otherwise than the live plugins.
+    ///
+    /// # Errors
+    /// When no shadow of this name is loaded.
+    pub fn shadow_report(&self, name: &str) -> Result<ShadowReport, RequestError> {
+        shadow::report(&self.core, name)
     }
 
     /// What the handlers of all plugins, or of one, did so far.

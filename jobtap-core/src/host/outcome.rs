@@ -120,6 +120,11 @@ impl Outcome {
         self.more.map_or_else(Decisions::default, |more| *more)
     }
 
+    /// The decisions other than the priority, if there are any.
+    pub fn peek(&self) -> Option<&Decisions> {
+        self.more.as_deref()
+    }
+
     /// Whether nothing was decided.
     #[inline]
     pub fn is_empty(&self) -> bool {

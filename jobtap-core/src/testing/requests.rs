@@ -4,6 +4,7 @@ use super::job::TestJob;
 use super::manager::TestManager;
 use crate::engine::{
     Cred, DrainMode, Engine, Exception, Input, NodeRequest, ReplyTo, Request, RequestError,
+    ShadowReport, ShadowRequest,
 };
 use crate::host::HandlerStats;
 use crate::job::{JobId, StateSet, Uid};
@@ -203,6 +204,81 @@ impl TestManager {
     pub fn load_plugin(&mut self, name: &str, conf: Value) -> Result<(), String> {
         let load = Some(name.to_owned());
         self.ask(Request::Plugins { remove: None, load, conf: Some(conf) }).map(drop)
+    }
+
+    /// Loads a plugin as a shadow: it is called beside the live plugins, and decides nothing.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// # use jobtap_core::testing::{TestJob, TestManager};
+    /// # use serde_json::json;
+    /// #[derive(Default)]
+    /// struct NoRoot;
+    ///
+    /// #[jobtap_plugin(name = "no-root", load = "by-name")]
+    /// impl NoRoot {
+    ///     #[on("job.validate")]
+    ///     fn check(&self, job: &Job) -> Result<(), Reject> {
+    ///         Reject::when(job.userid() == Uid(0), "not as root")
+    ///     }
+    /// }
+    /// let mut m = TestManager::new().plugin::<NoRoot>().start();
+    /// m.load_shadow("no-root", json!({})).unwrap();
+    /// m.submit(TestJob::new().user(0)).unwrap();
+    /// let report = m.shadow("no-root").unwrap();
+    /// assert_eq!(report.refuses, 1);
+    /// assert_eq!(report.differences[0].shadow, "refuses: not as root");
+    /// ```
+    ///
+    /// # Errors
+    /// The message with which the manager or the plugin refuses.
+    pub fn load_shadow(&mut self, name: &str, conf: Value) -> Result<(), String> {
+        let (name, conf) = (name.to_owned(), Some(conf));
+        self.ask(Request::Shadow(ShadowRequest::Load { name, conf })).map(drop)
+    }
+
+    /// Removes a shadow.
+    ///
+    /// # Errors
+    /// When no shadow of this name is loaded.
+    pub fn remove_shadow(&mut self, name: &str) -> Result<(), String> {
+        let name = name.to_owned();
+        self.ask(Request::Shadow(ShadowRequest::Remove { name })).map(drop)
+    }
+
+    /// The query data of a shadow.
+    ///
+    /// # Errors
+    /// The message with which the manager refuses the request.
+    pub fn query_shadow(&mut self, name: &str) -> Result<Value, String> {
+        let name = name.to_owned();
+        self.ask(Request::Shadow(ShadowRequest::Query { name }))
+    }
+
+    /// Puts a shadow live. Returns whether it has replaced a live plugin of its name.
+    ///
+    /// # Errors
+    /// The message with which the manager or the plugin refuses. Nothing has changed then.
+    pub fn promote(&mut self, name: &str) -> Result<bool, String> {
+        let name = name.to_owned();
+        let done = self.ask(Request::Shadow(ShadowRequest::Promote { name }))?;
+        Ok(done.get("replaced") == Some(&Value::Bool(true)))
+    }
+
+    /// Makes a live plugin a shadow. Returns whether the plugin that its promotion had replaced is live again.
+    ///
+    /// # Errors
+    /// The message with which the manager or the plugin refuses. Nothing has changed then.
+    pub fn demote(&mut self, name: &str) -> Result<bool, String> {
+        let name = name.to_owned();
+        let done = self.ask(Request::Shadow(ShadowRequest::Demote { name }))?;
+        Ok(done.get("restored") == Some(&Value::Bool(true)))
+    }
+
+    /// What a shadow would have done otherwise; `None` if no shadow of this name is loaded, or the manager has
+    /// crashed.
+    pub fn shadow(&self, name: &str) -> Option<ShadowReport> {
+        self.engine()?.shadow_report(name).ok()
     }
 
     /// Reloads a plugin with a new configuration.

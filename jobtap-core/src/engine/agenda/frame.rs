@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{JobspecUpdate, SubmissionStep};
+use crate::engine::shadow::Watch;
 use crate::eventlog::EventEntry;
 use crate::host::prep::Node;
 use crate::host::{BoundHandler, Detail, Handlers, Outcome, PluginKey, UpdateRequest};
@@ -102,6 +103,8 @@ pub(crate) struct Frame {
     /// Why a gate refused.
     pub(crate) refusal: Option<String>,
     pub(crate) purpose: Purpose,
+    /// The shadows that are called beside these handlers.
+    pub(crate) watch: Option<Box<Watch>>,
 }
 
 impl Frame {
@@ -118,6 +121,7 @@ impl Frame {
             awaited: Vec::new(),
             refusal: None,
             purpose,
+            watch: None,
         }
     }
 

@@ -10,7 +10,9 @@ mod writes;
 
 pub use effect::{Effect, Effects, JobLog, LogLine, Resubmission, TimerId, Write};
 pub use exec::{ExecCommand, ExecEvent};
-pub use request::{DrainMode, Exception, NodeRequest, Request, RequestError, Submission};
+pub use request::{
+    DrainMode, Exception, NodeRequest, Request, RequestError, ShadowRequest, Submission,
+};
 pub use writes::Writes;
 pub(crate) use writes::append_held_back;
 

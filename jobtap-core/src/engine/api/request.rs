@@ -161,6 +161,8 @@ pub enum Request {
         /// The whole configuration, an object.
         config: Value,
     },
+    /// A request about shadows (owner).
+    Shadow(ShadowRequest),
     /// `job-manager.jobtap` with `remove` and `load` (owner), in this order.
     Plugins {
         /// The name or pattern of plugins to remove.
@@ -169,6 +171,38 @@ pub enum Request {
         load: Option<String>,
         /// The configuration for the loaded plugin.
         conf: Option<Value>,
+    },
+}
+
+/// What an administrator can ask about shadows: plugins that are called beside the live ones, and decide nothing.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ShadowRequest {
+    /// Loads a linked plugin as a shadow.
+    Load {
+        /// Its name.
+        name: String,
+        /// Its configuration, as for a live plugin.
+        conf: Option<Value>,
+    },
+    /// Removes a shadow.
+    Remove {
+        /// Its name.
+        name: String,
+    },
+    /// The data of a shadow's `plugin.query` handler.
+    Query {
+        /// Its name.
+        name: String,
+    },
+    /// Puts a shadow live, in the place of the live plugin of its name. Response: `{"replaced"}`.
+    Promote {
+        /// Its name.
+        name: String,
+    },
+    /// Makes a live plugin a shadow. What its promotion had replaced is live again. Response: `{"restored"}`.
+    Demote {
+        /// Its name.
+        name: String,
     },
 }
 

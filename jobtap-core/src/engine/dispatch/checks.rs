@@ -22,8 +22,7 @@ pub(crate) fn check(jobs: &Jobs, command: &Command) -> Result<(), CallError> {
             in_state(job, "dependency_add", rule, is_before_depend_ends)
         }
         Command::RemoveDependency { job, description } => {
-            let rule = "dependencies hold a job until it leaves DEPEND";
-            in_state(job, "dependency_remove", rule, is_before_depend_ends)?;
+            check_can_remove_dependency(jobs, *job)?;
             check_dependency(jobs, *job, description)
         }
         Command::StartProlog { job, .. } => {
@@ -80,6 +79,12 @@ pub(crate) fn check(jobs: &Jobs, command: &Command) -> Result<(), CallError> {
         Command::Signal { job, .. } => check_active(jobs, *job, "signal"),
         _ => Ok(()),
     }
+}
+
+/// Checks that the removal of a dependency can have an effect, if the dependency is open.
+pub(crate) fn check_can_remove_dependency(jobs: &Jobs, job: JobId) -> Result<(), CallError> {
+    let rule = "dependencies hold a job until it leaves DEPEND";
+    check_state(jobs, job, "dependency_remove", rule, is_before_depend_ends)
 }
 
 /// The longest key below `guest`, in bytes.

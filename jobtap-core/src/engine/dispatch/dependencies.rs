@@ -3,6 +3,7 @@
 
 use std::rc::Rc;
 
+use super::frames;
 use super::plugins::Plugins;
 use crate::engine::agenda::{Frame, Progress, Purpose, Subject, Work};
 use crate::engine::core::Core;
@@ -56,7 +57,10 @@ pub(crate) fn push(
     let subject = Subject::Dependency(dependency);
     let progress = Progress { deciders, ..Progress::default() };
     let handlers = Some(handlers);
-    let frame = Frame { subject, handlers, progress, ..Frame::new(topic, id, purpose) };
+    let mut frame = Frame { subject, handlers, progress, ..Frame::new(topic, id, purpose) };
+    if only.is_none() {
+        frames::watch(core, &mut frame);
+    }
     core.agenda.push(Work::Frame(Box::new(frame)));
 }
 

@@ -13,27 +13,38 @@ use crate::engine::agenda::Work;
 use crate::engine::api::Level;
 use crate::engine::core::Core;
 use crate::host::PluginKey;
+use crate::job::Timestamp;
 
 /// How many panics within [`PERIOD`] make a plugin faulted, unless
 /// `job-manager.plugin-panic-limit` says otherwise.
 const LIMIT: u64 = 3;
 
 /// In seconds.
-const PERIOD: f64 = 60.0;
+pub(crate) const PERIOD: f64 = 60.0;
+
+/// How many panics within [`PERIOD`] are too many.
+pub(crate) fn limit(config: &Value) -> u64 {
+    let limit = config.pointer("/job-manager/plugin-panic-limit").and_then(Value::as_u64);
+    limit.unwrap_or(LIMIT).max(1)
+}
+
+/// Adds a panic to those of the last period. Returns whether there are too many now.
+pub(crate) fn is_too_often(times: &mut Vec<Timestamp>, now: Timestamp, limit: u64) -> bool {
+    times.retain(|time| now - *time < PERIOD);
+    times.push(now);
+    times.len() as u64 >= limit
+}
 
 /// Counts a panic of a plugin, which is logged already, and faults the plugin if the limit is reached.
 /// What it has open is closed as the next piece of work.
 pub(crate) fn note_panic(core: &mut Core, key: PluginKey) {
-    let limit = core.config.pointer("/job-manager/plugin-panic-limit").and_then(Value::as_u64);
-    let limit = limit.unwrap_or(LIMIT).max(1);
+    let limit = limit(&core.config);
     let now = core.clock.now;
     let Some(plugin) = core.plugins.stack.get(key).cloned() else {
         return;
     };
     let times = core.plugins.panics.entry(key).or_default();
-    times.retain(|time| now - *time < PERIOD);
-    times.push(now);
-    if plugin.is_faulted() || (times.len() as u64) < limit {
+    if !is_too_often(times, now, limit) || plugin.is_faulted() {
         return;
     }
     plugin.set_faulted();

@@ -14,6 +14,7 @@ use super::{faulted, outcome, prep};
 use crate::engine::agenda::{Frame, PendingDispatch, Progress, Purpose, Subject, Work};
 use crate::engine::api::Level;
 use crate::engine::core::Core;
+use crate::engine::shadow::watch;
 use crate::host::{
     Args, BoundHandler, Failure, Fault, Handlers, Outcome, PluginKey, PrepFailure, Priority,
 };
@@ -23,9 +24,28 @@ use crate::topic::{OnFailure, TopicId};
 /// any case.
 pub(crate) fn push(core: &mut Core, frame: Frame) {
     let only_tells = matches!(frame.purpose, Purpose::Notify | Purpose::Introduce);
-    if !only_tells || core.plugins.stack.handles(frame.topic) {
-        let handlers = core.plugins.stack.handlers(frame.topic).map(Rc::clone);
-        core.agenda.push(Work::Frame(Box::new(Frame { handlers, ..frame })));
+    let topic = frame.topic;
+    if !only_tells || core.plugins.stack.handles(topic) || core.plugins.shadows.handle(topic) {
+        let handlers = core.plugins.stack.handlers(topic).map(Rc::clone);
+        let mut frame = Frame { handlers, ..frame };
+        watch(core, &mut frame);
+        core.agenda.push(Work::Frame(Box::new(frame)));
+    }
+}
+
+/// Has the shadows called beside the handlers of this frame, if there are any.
+pub(crate) fn watch(core: &Core, frame: &mut Frame) {
+    if !core.plugins.shadows.is_empty() {
+        frame.watch = watch::begin(core, frame, frame.handlers.as_deref().unwrap_or_default());
+    }
+}
+
+/// Puts a dispatch to these handlers and to the shadows on the agenda, if there are any.
+pub(crate) fn push_watched(core: &mut Core, frame: Frame, handlers: Handlers) {
+    let mut frame = Frame { handlers: Some(handlers), ..frame };
+    watch(core, &mut frame);
+    if frame.watch.is_some() || frame.handlers.as_ref().is_some_and(|list| !list.is_empty()) {
+        core.agenda.push(Work::Frame(Box::new(frame)));
     }
 }
 
@@ -47,6 +67,9 @@ pub(crate) fn push_to_plugin(core: &mut Core, key: PluginKey, frame: Frame) {
 
 /// Runs a dispatch that has not begun, in one go as long as its handlers only look on and decide.
 pub(crate) fn notify(core: &mut Core, pending: PendingDispatch) {
+    if !core.plugins.shadows.is_empty() {
+        return notify_watched(core, pending);
+    }
     // It is not taken apart here: it is moved only when the loop is left early.
     let (topic, id) = (pending.topic, pending.job);
     let (mut progress, buffer) = (Progress::default(), CommandBuffer::default());
@@ -64,6 +87,14 @@ pub(crate) fn notify(core: &mut Core, pending: PendingDispatch) {
     if !progress.outcome.is_empty() {
         outcome::take(core, topic, id, progress.outcome);
     }
+}
+
+/// Turns such a dispatch into a frame, since there are shadows.
+#[cold]
+fn notify_watched(core: &mut Core, pending: PendingDispatch) {
+    let PendingDispatch { topic, job, cause } = pending;
+    let subject = Subject::Cause(cause);
+    push(core, Frame { subject, ..Frame::new(topic, job, Purpose::Notify) });
 }
 
 /// Turns such a dispatch into a frame, since one of its handlers did more than look on and decide.
@@ -86,22 +117,39 @@ fn continue_as_frame(
 /// Calls the next handlers of a frame. Returns the frame once all of them were called.
 #[must_use]
 pub(crate) fn run(core: &mut Core, mut frame: Box<Frame>) -> Option<Box<Frame>> {
+    while frame.watch.is_some() {
+        // One handler at a time: shadows have their places between them, and what each answers is noted.
+        watch::call_due(core, &mut frame);
+        let next = frame.progress.next;
+        if frame.handlers.as_ref().is_none_or(|handlers| next >= handlers.len()) {
+            return Some(frame);
+        }
+        frame = run_to(core, frame, next.saturating_add(1))?;
+    }
+    run_to(core, frame, usize::MAX)
+}
+
+/// Calls the handlers before this index. Returns the frame once they were called.
+fn run_to(core: &mut Core, mut frame: Box<Frame>, end: usize) -> Option<Box<Frame>> {
     let buffer = CommandBuffer::default();
     // The list is shared, so that this copies a pointer. The frame is changed while its handlers are called.
     let Some(handlers) = frame.handlers.clone() else { return Some(frame) };
     // Taken out, since the arguments borrow the frame during the calls.
     let mut progress = std::mem::take(&mut frame.progress);
+    // Of the handlers before, so that shadows can be compared with each answer.
+    let earlier = frame.watch.is_some().then(|| std::mem::take(&mut progress.outcome));
     let interrupt = {
+        let handlers = handlers.get(..end).unwrap_or(&handlers);
         // The job is gone when it was purged or rejected meanwhile; then nothing follows.
         let job = frame.trial.as_deref().or_else(|| core.job(frame.job))?;
-        match host_of(core, &handlers, Some(job.id()), &buffer) {
+        match host_of(core, handlers, Some(job.id()), &buffer) {
             None => Interrupt::AllCalled,
             Some(host) => {
                 let (topic, detail) = (frame.topic, frame.detail());
                 let args = Args { host: &host, topic, job: Some(job), detail };
                 call_handlers(
                     &host,
-                    &handlers,
+                    handlers,
                     &mut progress,
                     &args,
                     BoundHandler::is_out_of_service,
@@ -109,6 +157,14 @@ pub(crate) fn run(core: &mut Core, mut frame: Box<Frame>) -> Option<Box<Frame>> 
             }
         }
     };
+    if let Some(mut outcome) = earlier {
+        let answered = std::mem::take(&mut progress.outcome);
+        if let (Some(watch), Some(bound)) = (&mut frame.watch, handlers.get(end.wrapping_sub(1))) {
+            watch.note_outcome(bound, &answered, frame.job);
+        }
+        outcome.merge(answered);
+        progress.outcome = outcome;
+    }
     frame.progress = progress;
     if matches!(interrupt, Interrupt::AllCalled) {
         return Some(frame);
@@ -138,6 +194,13 @@ fn resume_below(
     asked::forget(&mut core.jobs, noted);
     let has_panicked =
         matches!(&interrupt, Interrupt::Fault(fault) if matches!(**fault, Fault::Panic(_)));
+    if let Some(watch) = &mut frame.watch {
+        let fault = match &interrupt {
+            Interrupt::Fault(fault) => Some(&**fault),
+            _ => None,
+        };
+        watch.note_rest(if has_panicked { &[] } else { &commands }, fault);
+    }
     match interrupt {
         Interrupt::AllCalled | Interrupt::Commands => {}
         Interrupt::Deferred => frame.awaited.push(bound.plugin()),

@@ -1,7 +1,6 @@
 //! How plugins are loaded: by themselves, by the configuration, or on request.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::rc::Rc;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -40,13 +39,17 @@ pub struct PluginStatus {
 
 /// The loaded plugins in stack order.
 pub(crate) fn list(plugins: &Plugins) -> Vec<PluginStatus> {
-    let status = |plugin: &Rc<LoadedPlugin>| PluginStatus {
+    plugins.stack.plugins().iter().map(|plugin| status(plugin)).collect()
+}
+
+/// How a plugin is listed.
+pub(crate) fn status(plugin: &LoadedPlugin) -> PluginStatus {
+    PluginStatus {
         name: plugin.listed_as().to_owned(),
         crate_name: plugin.descriptor().crate_name,
         version: plugin.descriptor().crate_version,
         faulted: plugin.is_faulted(),
-    };
-    plugins.stack.plugins().iter().map(status).collect()
+    }
 }
 
 /// Loads the plugins of a new manager: those with `load = "auto"`, then what `[job-manager] plugins`
@@ -210,19 +213,33 @@ pub(crate) fn load_named(
     name: &str,
     conf: Option<Value>,
 ) -> Result<PluginKey, RequestError> {
-    if conf.as_ref().is_some_and(|conf| !conf.is_object() && !conf.is_null()) {
-        return Err(RequestError::new(EINVAL, CONF_MUST_BE_OBJECT));
-    }
-    // Flux names a plugin by its file. Here it is linked, so that a path and `.so` mean nothing.
-    let listed = name.rsplit('/').next().unwrap_or(name);
-    let bare = listed.strip_suffix(".so").unwrap_or(listed);
+    let (listed, bare) = names_of(name);
+    let linked = find_linked(&core.plugins, name, conf.as_ref());
     if core.plugins.stack.find(bare).is_some() {
         return Err(RequestError::new(EEXIST, format!("{listed} already loaded")));
     }
-    let linked = core.plugins.registry.find(bare);
-    let linked =
-        linked.ok_or_else(|| RequestError::new(ENOENT, not_linked(&core.plugins, name, bare)))?;
-    load(core, linked, listed, conf).map_err(|text| RequestError::new(EINVAL, text))
+    load(core, linked?, listed, conf).map_err(|text| RequestError::new(EINVAL, text))
+}
+
+/// The name by which a plugin is listed, and the plugin's own. Flux names a plugin by its file. Here it is linked,
+/// so that a path and `.so` mean nothing.
+pub(crate) fn names_of(name: &str) -> (&str, &str) {
+    let listed = name.rsplit('/').next().unwrap_or(name);
+    (listed, listed.strip_suffix(".so").unwrap_or(listed))
+}
+
+/// The linked plugin that a client or the configuration means, to be loaded with this configuration.
+pub(crate) fn find_linked(
+    plugins: &Plugins,
+    name: &str,
+    conf: Option<&Value>,
+) -> Result<Linked, RequestError> {
+    if conf.is_some_and(|conf| !conf.is_object() && !conf.is_null()) {
+        return Err(RequestError::new(EINVAL, CONF_MUST_BE_OBJECT));
+    }
+    let (_, bare) = names_of(name);
+    let linked = plugins.registry.find(bare);
+    linked.ok_or_else(|| RequestError::new(ENOENT, not_linked(plugins, name, bare)))
 }
 
 /// The error for a plugin that is not linked, with the name that was probably meant.
@@ -296,7 +313,11 @@ pub(crate) fn build(
 }
 
 /// A plugin's configuration: the `conf` that was given at load over `[plugins.NAME]`.
-fn merged_conf(config: &Value, name: &str, conf: Option<Value>) -> Result<Value, String> {
+pub(crate) fn merged_conf(
+    config: &Value,
+    name: &str,
+    conf: Option<Value>,
+) -> Result<Value, String> {
     let table = config.get("plugins").and_then(|plugins| plugins.get(name));
     let mut merged = match table {
         None => Map::new(),

@@ -23,7 +23,7 @@
 
 pub(super) mod asked;
 pub(super) mod async_work;
-mod buffer;
+pub(super) mod buffer;
 pub(super) mod call;
 pub(super) mod chains;
 pub(super) mod checks;

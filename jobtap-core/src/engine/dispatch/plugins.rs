@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::engine::agenda::{Agenda, Chain, Frame, Work};
 use crate::engine::api::{Effect, Effects, ReplyTo, RequestError};
+use crate::engine::shadow::Shadows;
 use crate::host::errno::ENOSYS;
 use crate::host::{PluginKey, Registry, RemoteSink, RequestKey, ServiceError, Stack, Ticks};
 use crate::job::{JobId, Timestamp};
@@ -18,9 +19,10 @@ pub(super) const DEFAULT_BUDGET: u64 = 100;
 pub(crate) struct Plugins {
     pub(crate) registry: Registry,
     pub(crate) stack: Stack,
+    pub(crate) shadows: Shadows,
     /// The way back for work outside the engine's thread.
     pub(super) sink: Arc<dyn RemoteSink>,
-    pub(super) ticks: Ticks,
+    pub(crate) ticks: Ticks,
     /// Milliseconds that a callback may take before the log says so.
     pub(super) budget: u64,
     /// The times of each plugin's panics within the last period.
@@ -42,6 +44,7 @@ impl Plugins {
         Self {
             registry,
             stack: Stack::default(),
+            shadows: Shadows::default(),
             sink,
             ticks,
             budget: DEFAULT_BUDGET,

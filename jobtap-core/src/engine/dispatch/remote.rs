@@ -5,6 +5,7 @@ use super::faulted;
 use crate::engine::agenda::Queued;
 use crate::engine::api::Level;
 use crate::engine::core::Core;
+use crate::engine::shadow;
 use crate::host::{Fault, PluginKey, RemoteCall, RemoteWork};
 
 /// Handles [`Input::Remote`](crate::engine::Input::Remote): work of a plugin has come back.
@@ -14,6 +15,9 @@ pub(crate) fn receive(core: &mut Core, call: RemoteCall) {
 
 /// Does what has come back to a plugin, unless it was removed.
 pub(crate) fn resume(core: &mut Core, plugin: PluginKey, work: RemoteWork) {
+    if core.plugins.shadows.contains(plugin) {
+        return shadow::resume(core, plugin, work);
+    }
     let Some(instance) = core.plugins.stack.get(plugin).cloned() else {
         return;
     };
@@ -36,5 +40,8 @@ pub(crate) fn resume(core: &mut Core, plugin: PluginKey, work: RemoteWork) {
             commands
         }
     };
+    if !core.plugins.shadows.is_empty() {
+        shadow::later::note_live(core, instance.name(), &commands);
+    }
     core.agenda.push_commands("later", commands);
 }

@@ -20,7 +20,11 @@ pub(crate) fn remove(core: &mut Core, pattern: &str) -> Result<(), RequestError>
     let leaving = core.plugins.stack.plugins().iter().filter(|plugin| means(plugin));
     let leaving: Vec<Rc<LoadedPlugin>> = leaving.cloned().collect();
     if leaving.is_empty() && pattern != "all" {
-        return Err(RequestError::new(ENOENT, "Failed to find plugin to remove"));
+        let text = match core.plugins.shadows.contains_name(pattern) {
+            true => "Failed to find plugin to remove: it is a shadow, which --shadow removes",
+            false => "Failed to find plugin to remove",
+        };
+        return Err(RequestError::new(ENOENT, text));
     }
     // `unload` is called while these plugins are on the stack, so that their last commands find them by key.
     // (That of a replaced plugin is called after it has left: see `remove_replaced`.)
@@ -34,6 +38,7 @@ pub(crate) fn remove(core: &mut Core, pattern: &str) -> Result<(), RequestError>
     let closed: Vec<_> = removed.iter().map(|p| (p.key(), Arc::clone(p.name()))).collect();
     for plugin in removed {
         core.plugins.panics.remove(&plugin.key());
+        core.plugins.shadows.forget_replaced(plugin.name());
         drop_instance(core, plugin);
     }
     close_open(core, &closed, OnJobs::Fail);

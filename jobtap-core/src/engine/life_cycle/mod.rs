@@ -16,6 +16,7 @@ use super::dispatch::{async_work, frames};
 use super::events::{self, ANNOTATIONS};
 use super::exec;
 use super::jobs::Applied;
+use super::shadow;
 use crate::eventlog::EventEntry;
 use crate::host::PluginKey;
 use crate::job::{JobId, State};
@@ -102,7 +103,11 @@ fn follow_in_parts(core: &mut Core, id: JobId, entry: &EventEntry, applied: Appl
 }
 
 fn enter_state(core: &mut Core, id: JobId, left: State, entry: &Arc<EventEntry>) {
-    if let Some(topic) = core.jobs.state(id).and_then(state_topic) {
+    let state = core.jobs.state(id);
+    if state == Some(State::Inactive) && !core.plugins.shadows.is_empty() {
+        shadow::later::settle(core, id);
+    }
+    if let Some(topic) = state.and_then(state_topic) {
         core.notify(topic, id, Cause::State(left, Arc::clone(entry)));
     }
 }
@@ -112,14 +117,14 @@ fn show_subscribers(core: &mut Core, id: JobId, entry: &Arc<EventEntry>) {
     let Some(record) = core.jobs.get(id) else {
         return;
     };
-    if record.subscribers.is_empty() {
+    if record.subscribers.is_empty() && core.plugins.shadows.is_empty() {
         return;
     }
     let subscribes = |plugin: PluginKey| record.subscribers.contains(&plugin);
     let handlers = core.plugins.stack.members(TopicId::JobEvent, &entry.name, subscribes);
     let subject = Subject::Cause(Cause::Event(Arc::clone(entry)));
     let frame = Frame { subject, ..Frame::new(TopicId::JobEvent, id, Purpose::Notify) };
-    frames::push_to(core, frame, handlers);
+    frames::push_watched(core, frame, handlers);
 }
 
 /// The topic that is called when a state is entered. NEW is entered before there is anything to call.

@@ -34,6 +34,7 @@ use serde_json::json;
 use super::api::{Cred, ReplyTo, Request, RequestError};
 use super::core::Core;
 use super::exec::simulated;
+use super::shadow;
 
 /// Handles a request. It is answered now, or when it can be.
 pub(super) fn handle(core: &mut Core, reply: ReplyTo, cred: Cred, request: Request) {
@@ -88,6 +89,9 @@ pub(super) fn handle(core: &mut Core, reply: ReplyTo, cred: Cred, request: Reque
         }
         Request::PluginQuery { name } => {
             owner_only(cred).and_then(|()| plugins::query(core, &name))
+        }
+        Request::Shadow(request) => {
+            owner_only(cred).and_then(|()| shadow::manage::handle(core, request))
         }
         Request::Configure { config } => {
             owner_only(cred).and_then(|()| plugins::configure(core, config)).map(|()| json!({}))

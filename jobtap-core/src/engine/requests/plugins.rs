@@ -17,6 +17,7 @@ use crate::engine::dispatch::introduction::introduce_jobs;
 use crate::engine::dispatch::plugins::Plugins;
 use crate::engine::dispatch::{faulted, loading, removal};
 use crate::engine::exec::config::ExecConfig;
+use crate::engine::shadow;
 use crate::host::errno::{EINVAL, ENOENT};
 use crate::host::{BoundHandler, Detail, Fault, HandlerStats, Load, LoadedPlugin};
 use crate::queue::Queues;
@@ -68,8 +69,19 @@ fn find<'a>(plugins: &'a Plugins, name: &str) -> Result<&'a Rc<LoadedPlugin>, Re
     Err(RequestError::new(ENOENT, text))
 }
 
-/// Builds a plugin anew, in its place. When it refuses its configuration the old one stays.
+/// Builds a plugin anew, in its place, as an administrator requests.
 pub(super) fn reload(
+    core: &mut Core,
+    name: &str,
+    conf: Option<Value>,
+) -> Result<Value, RequestError> {
+    let names = rebuild(core, name, conf)?;
+    core.plugins.shadows.forget_replaced(name.strip_suffix(".so").unwrap_or(name));
+    Ok(names)
+}
+
+/// Builds a plugin anew, in its place. When it refuses its configuration the old one stays.
+pub(crate) fn rebuild(
     core: &mut Core,
     name: &str,
     conf: Option<Value>,
@@ -153,6 +165,7 @@ pub(super) fn configure(core: &mut Core, config: Value) -> Result<(), RequestErr
         }
     };
     loading::log_changed_tables(core, &before);
+    shadow::manage::show_config_to_all(core);
     core.submissions.ingest = ingest;
     core.alloc.queues.reconfigure(queues);
     core.alloc.alloc_queues.replace(alloc_queues);

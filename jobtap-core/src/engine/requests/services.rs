@@ -10,6 +10,7 @@ use crate::engine::core::Core;
 use crate::engine::dispatch::call::{Called, call_one};
 use crate::engine::dispatch::faulted;
 use crate::engine::dispatch::plugins::Plugins;
+use crate::engine::shadow;
 use crate::host::errno::{EIO, ENOSYS};
 use crate::host::{BoundHandler, Detail, Failure, Fault, Role, ServiceError, ServiceRequest};
 use crate::topic::TopicId;
@@ -29,8 +30,10 @@ pub(super) fn request(
     };
     let taken = false.into();
     let request = ServiceRequest { cred, payload, to: reply, streaming, taken };
+    let answered = shadow::services::show(core, &bound, &request);
     let Called { result, commands } =
         call_one(core, &bound, TopicId::Own, Detail::Request(&request));
+    shadow::services::finish(core, answered, &bound, (&result, &commands));
     match result {
         Ok(outcome) => match outcome.decisions().reply {
             Some(response) => core.reply(reply, Ok(response)),

@@ -6,7 +6,7 @@ use crate::cli::common::format::columns::{Column, Side, table};
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
 use crate::client::Client;
-use crate::rpc::services::plugin::{GetSchema, Jobtap, Loaded, Query};
+use crate::rpc::services::plugin::{GetSchema, Jobtap, Loaded, Plugins, Query, QueryShadow};
 
 /// Options of `plugin list`.
 #[derive(Debug, clap::Args)]
@@ -14,7 +14,8 @@ pub(super) struct ListArgs {
     /// List builtin plugins as well, whose names begin with a dot
     #[arg(short = 'a', long)]
     all: bool,
-    /// Show crate, version and state; a plugin that panics repeatedly is "faulted" and not called any more
+    /// Show crate, version and state; a plugin that panics repeatedly is "faulted" and not called any more, and
+    /// a "shadow" decides nothing
     #[arg(short = 'l', long)]
     long: bool,
 }
@@ -22,6 +23,9 @@ pub(super) struct ListArgs {
 /// Arguments of `plugin query`.
 #[derive(Debug, clap::Args)]
 pub(super) struct QueryArgs {
+    /// Query the shadow of this name
+    #[arg(long)]
+    shadow: bool,
     /// Name of the plugin
     #[arg(value_name = "PLUGIN")]
     plugin: String,
@@ -37,29 +41,42 @@ pub(super) struct SchemaArgs {
 
 /// Runs `plugin list`.
 pub(super) async fn list(client: &Client, args: &ListArgs) -> Result<u8, CliError> {
-    let details = client.call(Jobtap::default()).await?.details;
-    let shown = details.iter().filter(|plugin| args.all || !plugin.name.starts_with('.'));
+    let Plugins { details, shadows, .. } = client.call(Jobtap::default()).await?;
+    let is_shown = |plugin: &&Loaded| args.all || !plugin.name.starts_with('.');
+    let shown = details.iter().filter(is_shown);
+    let shadows = shadows.iter().filter(is_shown);
     if args.long {
-        session::print(&long(shown))?;
+        session::print(&long(shown, shadows))?;
     } else {
-        session::print(&shown.map(|plugin| format!("{}\n", plugin.name)).collect::<String>())?;
+        let live = shown.map(|plugin| format!("{}\n", plugin.name));
+        let shadows = shadows.map(|plugin| format!("{} (shadow)\n", plugin.name));
+        session::print(&live.chain(shadows).collect::<String>())?;
     }
     Ok(0)
 }
 
-fn long<'a>(plugins: impl Iterator<Item = &'a Loaded>) -> String {
+fn long<'a>(
+    plugins: impl Iterator<Item = &'a Loaded>,
+    shadows: impl Iterator<Item = &'a Loaded>,
+) -> String {
     let columns = ["PLUGIN", "CRATE", "VERSION", "STATE"].map(|name| Column(name, Side::Left));
-    let row = |plugin: &Loaded| {
-        let state = if plugin.faulted { "faulted" } else { "loaded" };
+    let row = |(plugin, good, bad): (&Loaded, &str, &str)| {
+        let state = if plugin.faulted { bad } else { good };
         let Loaded { name, crate_name, version, .. } = plugin;
         vec![name.clone(), crate_name.clone(), version.clone(), state.to_owned()]
     };
-    table(&columns, plugins.map(row))
+    let plugins = plugins.map(|plugin| (plugin, "loaded", "faulted"));
+    let shadows = shadows.map(|plugin| (plugin, "shadow", "shadow, stopped"));
+    table(&columns, plugins.chain(shadows).map(row))
 }
 
 /// Runs `plugin query`.
 pub(super) async fn query(client: &Client, args: &QueryArgs) -> Result<u8, CliError> {
-    let response = client.call(Query { name: args.plugin.clone() }).await?;
+    let name = args.plugin.clone();
+    let response = match args.shadow {
+        true => client.call(QueryShadow { name }).await?,
+        false => client.call(Query { name }).await?,
+    };
     session::print(&format!("{response}\n"))?;
     Ok(0)
 }
@@ -93,11 +110,14 @@ mod tests {
             faulted,
         };
         let plugins = [loaded("a", false), loaded("limits", true)];
+        let shadows = [loaded("a", false), loaded("limits", true)];
         assert_eq!(
-            long(plugins.iter()),
+            long(plugins.iter(), shadows.iter()),
             "PLUGIN  CRATE  VERSION  STATE\n\
              a       site   1.0.0    loaded\n\
-             limits  site   1.0.0    faulted\n"
+             limits  site   1.0.0    faulted\n\
+             a       site   1.0.0    shadow\n\
+             limits  site   1.0.0    shadow, stopped\n"
         );
     }
 }

@@ -1,8 +1,9 @@
-//! `plugin` (Flux's `jobtap`): lists, loads, removes, reloads and queries the manager's plugins.
+//! `plugin` (Flux's `jobtap`): lists, loads, removes, reloads and queries the manager's plugins and shadows.
 
 mod available;
 mod call;
 mod inspect;
+mod shadow;
 mod stats;
 mod unknown;
 
@@ -15,7 +16,7 @@ use super::common::session;
 use super::common::usage::Family;
 use crate::client::Client;
 use crate::daemon::config::{merge, nest};
-use crate::rpc::services::plugin::{Jobtap, Reload};
+use crate::rpc::services::plugin::{Jobtap, LoadShadow, Reload, RemoveShadow};
 pub(super) use unknown::{Among, explain};
 
 /// The name of the command in messages: Flux's, since scripts look for it.
@@ -41,6 +42,12 @@ enum PluginCommand {
     Remove(RemoveArgs),
     /// Give a loaded plugin a new configuration; its data about jobs remains
     Reload(ReloadArgs),
+    /// Show what a shadow would have done otherwise than the live plugins
+    Shadow(shadow::ShadowArgs),
+    /// Put a shadow live, in the place of the live plugin of its name
+    Promote(shadow::NameArgs),
+    /// Make a live plugin a shadow; what its promotion replaced is live again
+    Demote(shadow::NameArgs),
     /// Show the data that a plugin offers for queries
     Query(inspect::QueryArgs),
     /// Show calls, errors, panics and times of handlers since their plugin was loaded
@@ -57,6 +64,9 @@ struct LoadArgs {
     /// Remove plugins first: a name, a pattern or "all"
     #[arg(short = 'r', long, value_name = "NAME")]
     remove: Option<String>,
+    /// Load it as a shadow: called beside the live plugins, compared with them, and deciding nothing
+    #[arg(long, conflicts_with = "remove")]
+    shadow: bool,
     /// Name of the plugin
     #[arg(value_name = "PLUGIN")]
     plugin: String,
@@ -68,6 +78,9 @@ struct LoadArgs {
 /// Arguments of `plugin remove`.
 #[derive(Debug, clap::Args)]
 struct RemoveArgs {
+    /// Remove the shadow of this name
+    #[arg(long)]
+    shadow: bool,
     /// Name, pattern or "all"
     #[arg(value_name = "PLUGIN")]
     name: String,
@@ -96,6 +109,9 @@ pub(crate) fn run(args: PluginArgs) -> ExitCode {
         PluginCommand::Load(args) => load(&client, &args).await,
         PluginCommand::Remove(args) => remove(&client, &args).await,
         PluginCommand::Reload(args) => reload(&client, &args).await,
+        PluginCommand::Shadow(args) => shadow::show(&client, &args).await,
+        PluginCommand::Promote(args) => shadow::promote(&client, &args).await,
+        PluginCommand::Demote(args) => shadow::demote(&client, &args).await,
         PluginCommand::Query(args) => inspect::query(&client, &args).await,
         PluginCommand::Stats(args) => stats::run(&client, &args).await,
         PluginCommand::Schema(args) => inspect::schema(&client, &args).await,
@@ -104,6 +120,13 @@ pub(crate) fn run(args: PluginArgs) -> ExitCode {
 }
 
 async fn load(client: &Client, args: &LoadArgs) -> Result<u8, CliError> {
+    if args.shadow {
+        let request = LoadShadow { name: args.plugin.clone(), conf: conf(&args.conf)? };
+        return match client.call(request).await {
+            Ok(_) => Ok(0),
+            Err(error) => Err(explain(client, error, &args.plugin, Among::Linked).await),
+        };
+    }
     // One request for both: no job can be submitted while neither plugin is loaded.
     let (load, remove) = (Some(args.plugin.clone()), args.remove.clone());
     let request = Jobtap { load, remove, conf: conf(&args.conf)? };
@@ -115,6 +138,10 @@ async fn load(client: &Client, args: &LoadArgs) -> Result<u8, CliError> {
 }
 
 async fn remove(client: &Client, args: &RemoveArgs) -> Result<u8, CliError> {
+    if args.shadow {
+        client.call(RemoveShadow { name: args.name.clone() }).await?;
+        return Ok(0);
+    }
     let request = Jobtap { remove: Some(args.name.clone()), ..Jobtap::default() };
     match client.call_raw(request).await {
         Ok(_) => Ok(0),

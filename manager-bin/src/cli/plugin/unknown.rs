@@ -37,6 +37,11 @@ fn unknown(name: &str, among: Among, plugins: &Plugins) -> String {
         Among::Loaded => &plugins.plugins,
         Among::Linked => &plugins.linked,
     };
+    if among == Among::Loaded && plugins.shadows.iter().any(|shadow| shadow.name == wanted) {
+        return format!(
+            "{name} not found; it is a shadow: add --shadow to remove it, or promote it"
+        );
+    }
     match nearest(wanted, known.iter().map(String::as_str)) {
         // With `load --remove=OTHER`, it is OTHER that is unknown.
         Some(meant) if meant == wanted => format!("{name} not found"),

@@ -1,6 +1,6 @@
 //! `job-manager.jobtap*`, about plugins, and the services of plugins themselves.
 
-use jobtap_core::engine::{Engine, Request};
+use jobtap_core::engine::{Engine, PluginStatus, Request, ShadowRequest};
 use jobtap_core::host::HandlerStats;
 use jobtap_core::job::JobId;
 use serde_json::Value;
@@ -11,8 +11,8 @@ use crate::rpc::RpcError;
 use crate::rpc::errno::EINVAL;
 use crate::rpc::service::Service;
 use crate::rpc::services::plugin::{
-    Bucket, GetSchema, GetStats, Handler, HousekeepingKill, Jobtap, Loaded, PluginStats, Plugins,
-    Query, Reload, Schema, Stats,
+    Bucket, Demote, GetSchema, GetShadow, GetStats, Handler, HousekeepingKill, Jobtap, LoadShadow,
+    Loaded, PluginStats, Plugins, Promote, Query, QueryShadow, Reload, RemoveShadow, Schema, Stats,
 };
 
 impl Handle for Jobtap {
@@ -28,20 +28,18 @@ impl Handle for Jobtap {
 
 /// The loaded plugins, and which ones are linked.
 fn list(engine: &Engine, linked: &[&'static str]) -> Plugins {
-    let details: Vec<Loaded> = engine
-        .plugins()
-        .into_iter()
-        .map(|plugin| Loaded {
-            name: plugin.name.to_string(),
-            crate_name: plugin.crate_name.to_string(),
-            version: plugin.version.to_string(),
-            faulted: plugin.faulted,
-        })
-        .collect();
+    let loaded = |plugin: PluginStatus| Loaded {
+        name: plugin.name,
+        crate_name: plugin.crate_name.to_owned(),
+        version: plugin.version.to_owned(),
+        faulted: plugin.faulted,
+    };
+    let details: Vec<Loaded> = engine.plugins().into_iter().map(loaded).collect();
     Plugins {
         plugins: details.iter().map(|plugin| plugin.name.clone()).collect(),
         details,
         linked: linked.iter().map(|name| (*name).to_owned()).collect(),
+        shadows: engine.shadows().into_iter().map(loaded).collect(),
     }
 }
 
@@ -52,6 +50,47 @@ impl Handle for Reload {
             return Err(RpcError::new(EINVAL, "jobptap: plugin conf must be a JSON object"));
         }
         Ok(PendingResponse::Request(Request::PluginReload { name, conf }))
+    }
+}
+
+impl Handle for GetShadow {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
+        context.read_as::<Self, _>(move |engine| engine.shadow_report(&self.name))
+    }
+}
+
+impl Handle for LoadShadow {
+    fn handle(self, _: &Context<'_>) -> Result<PendingResponse, RpcError> {
+        let Self { name, conf } = self;
+        Ok(PendingResponse::Request(Request::Shadow(ShadowRequest::Load { name, conf })))
+    }
+}
+
+impl Handle for RemoveShadow {
+    fn handle(self, _: &Context<'_>) -> Result<PendingResponse, RpcError> {
+        let request = ShadowRequest::Remove { name: self.name };
+        Ok(PendingResponse::Request(Request::Shadow(request)))
+    }
+}
+
+impl Handle for QueryShadow {
+    fn handle(self, _: &Context<'_>) -> Result<PendingResponse, RpcError> {
+        let request = ShadowRequest::Query { name: self.name };
+        Ok(PendingResponse::Request(Request::Shadow(request)))
+    }
+}
+
+impl Handle for Promote {
+    fn handle(self, _: &Context<'_>) -> Result<PendingResponse, RpcError> {
+        let request = ShadowRequest::Promote { name: self.name };
+        Ok(PendingResponse::Request(Request::Shadow(request)))
+    }
+}
+
+impl Handle for Demote {
+    fn handle(self, _: &Context<'_>) -> Result<PendingResponse, RpcError> {
+        let request = ShadowRequest::Demote { name: self.name };
+        Ok(PendingResponse::Request(Request::Shadow(request)))
     }
 }
 

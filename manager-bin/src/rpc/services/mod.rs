@@ -22,6 +22,7 @@ pub mod plugin;
 pub mod queue;
 pub mod resource;
 
+use jobtap_core::engine::ShadowReport;
 use jobtap_core::job::JobId;
 use schemars::JsonSchema;
 use serde::de::IgnoredAny;
@@ -120,6 +121,16 @@ services! { each_service:
     "job-manager.jobtap":          plugin::Jobtap => plugin::Plugins, Owner, Long,
                                        audit = plugin::Jobtap::audit;
     "job-manager.jobtap-reload":   plugin::Reload => Done, Owner, Short, audit = plugin::Reload::audit;
+    "job-manager.jobtap-shadow":   plugin::GetShadow => ShadowReport, Owner, Long;
+    "job-manager.jobtap-shadow-load": plugin::LoadShadow => Done, Owner, Short,
+                                       audit = plugin::LoadShadow::audit;
+    "job-manager.jobtap-shadow-remove": plugin::RemoveShadow => Done, Owner, Short,
+                                       audit = plugin::RemoveShadow::audit;
+    "job-manager.jobtap-shadow-query": plugin::QueryShadow => Value, Owner, Long;
+    "job-manager.jobtap-promote":  plugin::Promote => plugin::Promoted, Owner, Short,
+                                       audit = plugin::Promote::audit;
+    "job-manager.jobtap-demote":   plugin::Demote => plugin::Demoted, Owner, Short,
+                                       audit = plugin::Demote::audit;
     "job-manager.jobtap-query":    plugin::Query => Value, Owner, Long;
     "job-manager.jobtap-stats":    plugin::GetStats => plugin::Stats, Owner, Long;
     "job-manager.jobtap-schema":   plugin::GetSchema => plugin::Schema, Owner, Long;

@@ -44,6 +44,8 @@ pub struct Plugins {
     pub details: Vec<Loaded>,
     /// The names of all plugins that are linked into the manager.
     pub linked: Vec<String>,
+    /// The shadows, in the order in which they were loaded; one that was stopped is `faulted`.
+    pub shadows: Vec<Loaded>,
 }
 
 /// A loaded plugin.
@@ -75,6 +77,91 @@ impl Reload {
     pub(super) fn audit(&self) -> Option<Audited> {
         Audited::new("plugin-reload", &["name", "conf"])
     }
+}
+
+/// Loads a plugin as a shadow: it is called beside the live plugins, and decides nothing.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LoadShadow {
+    /// The name of a linked plugin.
+    pub name: String,
+    /// Its configuration, an object; if it is not given, the one of the instance.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conf: Option<Value>,
+}
+
+impl LoadShadow {
+    pub(super) fn audit(&self) -> Option<Audited> {
+        Audited::new("plugin-load-shadow", &["name", "conf"])
+    }
+}
+
+/// Removes a shadow.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RemoveShadow {
+    /// Its name.
+    pub name: String,
+}
+
+impl RemoveShadow {
+    pub(super) fn audit(&self) -> Option<Audited> {
+        Audited::new("plugin-remove-shadow", &["name"])
+    }
+}
+
+/// Asks what a shadow would have done otherwise than the live plugins.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GetShadow {
+    /// Its name.
+    pub name: String,
+}
+
+/// Queries a shadow: asks for its own data.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct QueryShadow {
+    /// Its name.
+    pub name: String,
+}
+
+/// Puts a shadow live, in the place of the live plugin of its name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Promote {
+    /// Its name.
+    pub name: String,
+}
+
+impl Promote {
+    pub(super) fn audit(&self) -> Option<Audited> {
+        Audited::new("plugin-promote", &["name"])
+    }
+}
+
+/// The response to [`Promote`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Promoted {
+    /// Whether it has replaced a live plugin.
+    pub replaced: bool,
+}
+
+/// Makes a live plugin a shadow.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Demote {
+    /// Its name.
+    pub name: String,
+}
+
+impl Demote {
+    pub(super) fn audit(&self) -> Option<Audited> {
+        Audited::new("plugin-demote", &["name"])
+    }
+}
+
+/// The response to [`Demote`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Demoted {
+    /// Whether the plugin that its promotion had replaced is live again.
+    pub restored: bool,
 }
 
 /// Queries a plugin: asks for its own data.

@@ -1,0 +1,294 @@
+//! A call of a shadow, and what follows from it for the shadow alone.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use super::answer::{Answer, Kind, Said, fault_text};
+use super::compare::{Difference, alone};
+use super::host::ShadowHost;
+use super::introduction;
+use super::later;
+use super::shadows::Shadow;
+use crate::engine::agenda::Queued;
+use crate::engine::api::Level;
+use crate::engine::core::Core;
+use crate::engine::dispatch::buffer::{Asked, CommandBuffer};
+use crate::engine::dispatch::host::CallbackHost;
+use crate::engine::dispatch::{asked, async_work, faulted};
+use crate::engine::timers::Due;
+use crate::host::{
+    Args, BoundHandler, Command, Detail, Fault, Outcome, PluginKey, Priority, RemoteWork,
+};
+use crate::job::{Job, JobId, State, Timestamp};
+use crate::topic::TopicId;
+
+/// Whether the time of a call is charged to the shadow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Charge {
+    Yes,
+    /// While it is loaded: a plugin that is loaded live takes the same time.
+    No,
+}
+
+/// What a shadow is called with.
+#[derive(Clone, Copy)]
+pub(super) struct Topic<'a> {
+    pub(super) topic: TopicId,
+    /// The job that is shown in place of the one that the engine knows.
+    pub(super) trial: Option<&'a Job>,
+    pub(super) job: Option<JobId>,
+    pub(super) detail: Detail<'a>,
+}
+
+/// The answer of a shadow, with its outcome if it has one.
+pub(super) struct Called {
+    pub(super) answer: Answer,
+    pub(super) result: Result<Outcome, Fault>,
+}
+
+/// Calls one handler of a shadow. `None` when it was stopped, or the job is not there.
+pub(super) fn call(
+    core: &mut Core,
+    bound: &BoundHandler,
+    topic: Topic<'_>,
+    charge: Charge,
+) -> Option<Called> {
+    let key = bound.plugin();
+    let buffer = CommandBuffer::default();
+    let (result, milliseconds) = {
+        let core = &*core;
+        let shadow = core.plugins.shadows.get(key).filter(|shadow| shadow.stopped.is_none())?;
+        let job = match (topic.trial, topic.job) {
+            (Some(trial), _) => Some(trial),
+            (None, Some(id)) => Some(core.job(id)?),
+            (None, None) => None,
+        };
+        let host = host_of(core, shadow, topic.job, &buffer);
+        if let Some(job) = job {
+            host.show_own(job);
+        }
+        let args = Args { host: &host, topic: topic.topic, job, detail: topic.detail };
+        let called = bound.call(&args, &core.plugins.ticks);
+        if let Some(trial) = topic.trial {
+            // Nothing else undoes what is noted on it, and the live plugins see it next.
+            trial.asked.undo(0, false);
+        }
+        called
+    };
+    let result = result.map_err(|fault| *fault);
+    Some(finish(core, key, topic, charge, (result, milliseconds, buffer)))
+}
+
+fn host_of<'e>(
+    core: &'e Core,
+    shadow: &'e Shadow,
+    current: Option<JobId>,
+    buffer: &'e CommandBuffer,
+) -> ShadowHost<'e> {
+    let instance = Cell::new(&*shadow.plugin);
+    ShadowHost { live: CallbackHost { core, instance, current, buffer }, shadow }
+}
+
+/// Takes over what a callback has led to.
+fn finish(
+    core: &mut Core,
+    key: PluginKey,
+    topic: Topic<'_>,
+    charge: Charge,
+    (result, milliseconds, buffer): (Result<Outcome, Fault>, u64, CommandBuffer),
+) -> Called {
+    if matches!(&result, Err(fault) if !matches!(fault, Fault::Panic(_))) {
+        // As for a live plugin.
+        buffer.drop_updates(0);
+    }
+    let Asked { mut commands, noted, .. } = buffer.into_asked();
+    asked::forget(&mut core.jobs, noted);
+    let mut answer = Answer::default();
+    match &result {
+        Ok(outcome) => answer.add_outcome(outcome, topic.job),
+        Err(fault) => {
+            answer.failed = Some(fault_text(fault));
+            if matches!(fault, Fault::Panic(_)) {
+                commands.clear();
+            }
+        }
+    }
+    for queued in &commands {
+        answer.add_command(&queued.command);
+    }
+    if core.plugins.shadows.get(key).is_some_and(|shadow| !has_live(core, shadow)) {
+        // It is the priority that the job has anyway.
+        answer.said.retain(|said| said.kind != Kind::Priority || !is_present(core, said));
+    }
+    for Queued { command, .. } in commands {
+        keep(core, key, command);
+    }
+    if let Err(Fault::Panic(text)) = &result {
+        note_panic(core, key, topic.topic.name(), text);
+    }
+    take_time(core, key, milliseconds, charge);
+    Called { answer, result }
+}
+
+/// Carries out those commands that concern the shadow alone. The others are only recorded.
+fn keep(core: &mut Core, key: PluginKey, command: Command) {
+    match command {
+        Command::StartTimer { key: timer, at, work } => {
+            core.start_timer(at, Due::Plugin(key, timer, work));
+            return;
+        }
+        Command::CancelTimer { key: timer } => return core.timers.stop_plugin_timer(timer),
+        Command::NotifyAtJobEnd { job, work } => return async_work::at_end(core, key, job, work),
+        Command::Log { level, text } => return log(core, key, level, &text),
+        Command::LogForJob { job, level, text } => {
+            return log(core, key, level, &format!("{job}: {text}"));
+        }
+        Command::ReprioritizeAll => return introduction::ask_if_alone(core, key),
+        _ => {}
+    }
+    let Some(shadow) = core.plugins.shadows.get_mut(key) else { return };
+    match command {
+        Command::SetData { job, value, .. } => shadow.on_job(job).data = Some(value),
+        Command::SetInstanceData { value, .. } => shadow.instance_data = Some(value),
+        Command::Subscribe { job } => shadow.on_job(job).subscribed = true,
+        Command::Unsubscribe { job } => shadow.on_job(job).subscribed = false,
+        Command::AddDependency { job, description } => {
+            let own = &mut shadow.on_job(job).dependencies;
+            if own.iter().all(|(known, _)| **known != *description) {
+                own.push((description.into(), true));
+            }
+        }
+        Command::RemoveDependency { job, description } => {
+            let own = &mut shadow.on_job(job).dependencies;
+            match own.iter_mut().find(|(known, _)| **known == *description) {
+                Some((_, open)) => *open = false,
+                None => own.push((description.into(), false)),
+            }
+        }
+        Command::UpdateJobspec { job, updates } => shadow.on_job(job).updates.extend(updates),
+        _ => {}
+    }
+}
+
+/// Whether a live plugin has the shadow's name.
+pub(super) fn has_live(core: &Core, shadow: &Shadow) -> bool {
+    core.plugins.stack.find(shadow.plugin.name()).is_some()
+}
+
+/// Whether the job has the priority that is asked for.
+fn is_present(core: &Core, said: &Said) -> bool {
+    let present = said.job.and_then(|id| core.job(id)?.priority());
+    present.is_some_and(|present| present.to_string() == said.text)
+}
+
+/// The priority that a job has now.
+pub(super) fn present_priority(job: &Job) -> Priority {
+    job.priority().map_or(Priority::Unchanged, Priority::Set)
+}
+
+/// Handles work of a shadow that has come back to it.
+pub(in crate::engine) fn resume(core: &mut Core, key: PluginKey, work: RemoteWork) {
+    let Some(shadow) = core.plugins.shadows.get(key).filter(|shadow| shadow.stopped.is_none())
+    else {
+        return;
+    };
+    let plugin = Rc::clone(&shadow.plugin);
+    let topic = Topic { topic: TopicId::Own, trial: None, job: None, detail: Detail::None };
+    let answer = match work {
+        RemoteWork::Commands(commands) => {
+            let mut answer = Answer::default();
+            commands.iter().for_each(|command| answer.add_command(command));
+            commands.into_iter().for_each(|command| keep(core, key, command));
+            answer
+        }
+        RemoteWork::Call(call) => {
+            let buffer = CommandBuffer::default();
+            let called = {
+                let core = &*core;
+                let Some(shadow) = core.plugins.shadows.get(key) else { return };
+                let host = host_of(core, shadow, None, &buffer);
+                let args = Args::new(&host, TopicId::Own);
+                plugin.call_later(&core.plugins.ticks, |plugin| call(plugin, &args))
+            };
+            let Some((result, milliseconds)) = called else { return };
+            let result = result.map(|()| Outcome::default()).map_err(Fault::Panic);
+            finish(core, key, topic, Charge::Yes, (result, milliseconds, buffer)).answer
+        }
+    };
+    let Some(shadow) = core.plugins.shadows.get(key) else { return };
+    match has_live(core, shadow) {
+        true => later::note(core, key, later::Side::Shadow, answer.said),
+        false => {
+            let now = core.clock.now;
+            record(core, key, "later", alone(answer.said), now);
+        }
+    }
+}
+
+/// Records differences.
+pub(super) fn record(
+    core: &mut Core,
+    key: PluginKey,
+    topic: &str,
+    found: Vec<Difference>,
+    now: Timestamp,
+) {
+    for difference in found {
+        let user = difference.job.and_then(|id| core.job(id)).map(|job| job.userid);
+        let Some(shadow) = core.plugins.shadows.get_mut(key) else { return };
+        if let Some(id) = difference.job {
+            let on_job = shadow.on_job(id);
+            let is_first = !std::mem::replace(&mut on_job.differs, true);
+            shadow.record.jobs += u64::from(is_first);
+        }
+        shadow.record.add(topic, user, now, difference);
+    }
+}
+
+/// Counts a panic. A shadow that panics as often as makes a live plugin faulted is stopped.
+fn note_panic(core: &mut Core, key: PluginKey, topic: &str, text: &str) {
+    log(core, key, Level::Error, &format!("{topic}: panicked: {text}"));
+    let (now, limit) = (core.clock.now, faulted::limit(&core.config));
+    let Some(shadow) = core.plugins.shadows.get_mut(key) else { return };
+    if faulted::is_too_often(&mut shadow.panics, now, limit) {
+        stop(core, key, format!("it panicked {limit} times within {} s", faulted::PERIOD));
+    }
+}
+
+fn take_time(core: &mut Core, key: PluginKey, milliseconds: u64, charge: Charge) {
+    let now = core.clock.now;
+    let Some(shadow) = core.plugins.shadows.get_mut(key) else { return };
+    match charge {
+        Charge::No => shadow.budget.note(milliseconds),
+        Charge::Yes if shadow.budget.charge(now, milliseconds) => {}
+        Charge::Yes => {
+            let text = format!(
+                "it took more than {} % of the time and {} s beyond that",
+                super::budget::SHARE * 100.0,
+                super::budget::CREDIT / 1000.0
+            );
+            stop(core, key, text);
+        }
+    }
+}
+
+/// Stops a shadow: it is not called any more, and what it has recorded stays.
+fn stop(core: &mut Core, key: PluginKey, why: String) {
+    log(core, key, Level::Error, &format!("stopped: {why}"));
+    core.timers.stop_timers_of(&[key]);
+    if let Some(shadow) = core.plugins.shadows.get_mut(key) {
+        shadow.stopped.get_or_insert(why);
+    }
+}
+
+/// Writes to the manager's log in the name of a shadow.
+pub(super) fn log(core: &mut Core, key: PluginKey, level: Level, text: &str) {
+    let Some(shadow) = core.plugins.shadows.get(key) else { return };
+    let text = format!("{} (shadow): {text}", shadow.plugin.name());
+    core.log(level, text);
+}
+
+/// Whether a job waits, so that its priority decides something.
+pub(super) fn waits(state: State) -> bool {
+    matches!(state, State::Priority | State::Sched)
+}

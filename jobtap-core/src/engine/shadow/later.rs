@@ -1,0 +1,180 @@
+//! What a shadow and the live plugin of its name ask for outside of dispatches, such as in a timer.
+//!
+//! The one asks for it a moment before or after the other. So what one of them has asked for waits until the
+//! other asks for the same, or until the job has ended.
+
+use std::collections::VecDeque;
+
+use rustc_hash::FxHashMap;
+
+use super::answer::{Answer, Kind, Said};
+use super::call::record;
+use super::compare::{Difference, NOTHING};
+use crate::engine::agenda::Queued;
+use crate::engine::core::Core;
+use crate::host::PluginKey;
+use crate::job::{JobId, Timestamp};
+
+/// How much is kept of one job; the oldest is taken as different first.
+const KEPT: usize = 16;
+
+/// Seconds between the same request of both that make no difference.
+const SAME_TIME: f64 = 1.0;
+
+/// Which of both has asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Live,
+    Shadow,
+}
+
+/// What one of both has asked for, and the other has not yet.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    side: Side,
+    said: Said,
+    at: Timestamp,
+}
+
+/// All that waits for the other, by job.
+#[derive(Debug, Default)]
+pub(super) struct Later(FxHashMap<Option<JobId>, VecDeque<Waiting>>);
+
+impl Later {
+    /// Adds what one of both has asked for. Returns the difference that has come out.
+    fn add(&mut self, side: Side, said: Said, now: Timestamp) -> Option<Difference> {
+        let waiting = self.0.entry(said.job).or_default();
+        let matches = |other: &Waiting| other.side != side && other.said == said;
+        if let Some(index) = waiting.iter().position(matches) {
+            let other = waiting.remove(index)?;
+            return apart(side, said, now - other.at);
+        }
+        waiting.push_back(Waiting { side, said, at: now });
+        if waiting.len() > KEPT { waiting.pop_front().map(Waiting::alone) } else { None }
+    }
+
+    /// Takes what the other has not asked for until the job's end.
+    fn settle(&mut self, id: JobId) -> Vec<Difference> {
+        self.0.remove(&Some(id)).into_iter().flatten().map(Waiting::alone).collect()
+    }
+
+    /// Forgets a job whose record is removed.
+    pub(super) fn forget(&mut self, id: JobId) {
+        self.0.remove(&Some(id));
+    }
+
+    /// What has waited long enough to be shown.
+    pub(super) fn open(&self, now: Timestamp) -> impl Iterator<Item = (Timestamp, Difference)> {
+        let all = self.0.values().flatten();
+        let old = all.filter(move |waiting| now - waiting.at > SAME_TIME);
+        old.map(|waiting| (waiting.at, waiting.copy().alone()))
+    }
+}
+
+impl Waiting {
+    fn copy(&self) -> Self {
+        Self { side: self.side, said: self.said.clone(), at: self.at }
+    }
+
+    /// The difference when the other doesn't ask for it at all.
+    fn alone(self) -> Difference {
+        let Said { kind, job, text } = self.said;
+        let (live, shadow) = match self.side {
+            Side::Live => (text, NOTHING.to_owned()),
+            Side::Shadow => (NOTHING.to_owned(), text),
+        };
+        Difference { kind, job, live, shadow, distance: 0 }
+    }
+}
+
+/// The difference when both ask for the same with some seconds between. `second` has asked last.
+fn apart(second: Side, said: Said, seconds: f64) -> Option<Difference> {
+    if seconds <= SAME_TIME {
+        return None;
+    }
+    let Said { kind, job, text } = said;
+    let how = if second == Side::Live { "earlier" } else { "later" };
+    let shadow = format!("{text}, {seconds:.0} s {how}");
+    Some(Difference { kind, job, live: text, shadow, distance: 0 })
+}
+
+/// Notes what the live plugin of this name asks for outside of a dispatch.
+pub(in crate::engine) fn note_live(core: &mut Core, name: &str, commands: &[Queued]) {
+    let Some(key) = core.plugins.shadows.find(name).map(|shadow| shadow.key()) else { return };
+    let mut answer = Answer::default();
+    commands.iter().for_each(|queued| answer.add_command(&queued.command));
+    note(core, key, Side::Live, answer.said);
+}
+
+/// Notes what one of both asks for.
+pub(super) fn note(core: &mut Core, key: PluginKey, side: Side, said: Vec<Said>) {
+    let now = core.clock.now;
+    for said in said {
+        // The answers of services go to a request, which the live plugin answers.
+        if said.kind == Kind::Reply {
+            continue;
+        }
+        let Some(shadow) = core.plugins.shadows.get_mut(key) else { return };
+        // A shadow doesn't know of what it has refused.
+        if said.job.is_some_and(|id| shadow.has_refused(id)) {
+            continue;
+        }
+        let found = shadow.later.add(side, said, now);
+        record(core, key, "later", found.into_iter().collect(), now);
+    }
+}
+
+/// Compares what is left of a job that has ended.
+pub(in crate::engine) fn settle(core: &mut Core, id: JobId) {
+    let now = core.clock.now;
+    let keys: Vec<PluginKey> = core.plugins.shadows.iter().map(|shadow| shadow.key()).collect();
+    for key in keys {
+        let Some(shadow) = core.plugins.shadows.get_mut(key) else { continue };
+        let found = shadow.later.settle(id);
+        record(core, key, "later", found, now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(text: &str) -> Said {
+        let job = Some(JobId::new(1));
+        Said { kind: Kind::Dependency, job, text: text.to_owned() }
+    }
+
+    fn at(seconds: f64) -> Timestamp {
+        Timestamp::from_secs(seconds)
+    }
+
+    #[test]
+    fn the_same_at_about_the_same_time_is_no_difference() {
+        let mut later = Later::default();
+        assert_eq!(later.add(Side::Live, said("a"), at(1.0)), None);
+        assert_eq!(later.add(Side::Shadow, said("a"), at(1.5)), None);
+        assert_eq!(later.settle(JobId::new(1)), []);
+    }
+
+    #[test]
+    fn the_time_between_both_is_told() {
+        let mut later = Later::default();
+        later.add(Side::Shadow, said("a"), at(1.0));
+        let found = later.add(Side::Live, said("a"), at(301.0)).unwrap();
+        assert_eq!((found.live.as_str(), found.shadow.as_str()), ("a", "a, 300 s earlier"));
+    }
+
+    #[test]
+    fn what_only_one_asks_for_is_a_difference_at_the_end() {
+        let mut later = Later::default();
+        later.add(Side::Live, said("a"), at(1.0));
+        assert_eq!(later.open(at(1.5)).count(), 0);
+        assert_eq!(later.open(at(9.0)).count(), 1);
+        let found = later.settle(JobId::new(1));
+        assert_eq!((found[0].live.as_str(), found[0].shadow.as_str()), ("a", "-"));
+        for _ in 0..KEPT {
+            assert_eq!(later.add(Side::Shadow, said("b"), at(1.0)), None);
+        }
+        assert!(later.add(Side::Shadow, said("b"), at(1.0)).is_some());
+    }
+}

@@ -1,0 +1,168 @@
+//! The shadows in a dispatch: each is called where the live plugin of its name is, else after all others.
+
+use super::answer::{Answer, fault_text};
+use super::call::{Charge, Topic, call, record};
+use super::compare::{Compared, LiveAnswer, compare};
+use crate::engine::agenda::{Cause, Frame, Purpose, Queued, Subject};
+use crate::engine::core::Core;
+use crate::engine::dispatch::dependencies;
+use crate::host::{BoundHandler, Fault, Handlers, Outcome, PluginKey};
+use crate::job::{Job, JobId};
+use crate::topic::{OnFailure, TopicId};
+
+/// The shadows of one dispatch, and what the live plugins have answered so far.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    shadows: Vec<Watched>,
+    live: Vec<LiveAnswer>,
+}
+
+/// A shadow in a dispatch.
+#[derive(Debug)]
+struct Watched {
+    key: PluginKey,
+    handlers: Handlers,
+    /// It is called before the live handler of this index.
+    place: usize,
+    /// The live plugin of its name, if it is called in this dispatch.
+    own: Option<PluginKey>,
+    answer: Option<Answer>,
+}
+
+/// The shadows that this dispatch concerns; `None` when it concerns no shadow.
+pub(crate) fn begin(core: &Core, frame: &Frame, live: &[BoundHandler]) -> Option<Box<Watch>> {
+    let shadows = &core.plugins.shadows;
+    if shadows.is_empty() {
+        return None;
+    }
+    let mut watch = Watch::default();
+    for shadow in shadows.iter().filter(|shadow| shadow.stopped.is_none()) {
+        let (topic, id) = (frame.topic, frame.job);
+        if topic == TopicId::JobEvent && !shadow.jobs.get(&id).is_some_and(|job| job.subscribed) {
+            continue;
+        }
+        if shadow.has_refused(id) {
+            continue;
+        }
+        let handlers = match member(frame) {
+            Some(member) => shadow.stack.members(topic, member, |_| true),
+            None => shadow.stack.handlers(topic).cloned().unwrap_or_default(),
+        };
+        if handlers.is_empty() {
+            continue;
+        }
+        let name = shadow.plugin.name();
+        let place = live.iter().position(|bound| bound.instance().name() == name);
+        let own = place.and_then(|place| live.get(place)).map(BoundHandler::plugin);
+        let (key, place) = (shadow.key(), place.unwrap_or(live.len()));
+        watch.shadows.push(Watched { key, handlers, place, own, answer: None });
+    }
+    (!watch.shadows.is_empty()).then(|| Box::new(watch))
+}
+
+/// The member of a family of topics that is called.
+fn member(frame: &Frame) -> Option<&str> {
+    match &frame.subject {
+        Subject::Cause(Cause::Event(entry)) => Some(&entry.name),
+        Subject::Dependency(dependency) => Some(&dependency.scheme),
+        Subject::UpdateRequest(request) => Some(&request.key),
+        Subject::Cause(_) | Subject::Node(_) => None,
+    }
+}
+
+/// Calls the shadows whose turn it is.
+pub(crate) fn call_due(core: &mut Core, frame: &mut Frame) {
+    let Some(mut watch) = frame.watch.take() else { return };
+    let next = frame.progress.next;
+    for watched in &mut watch.shadows {
+        // A dispatch that a live plugin has ended goes on for none of those behind it.
+        if watched.answer.is_some() || watched.place > next || next == usize::MAX {
+            continue;
+        }
+        let mut answer = Answer::default();
+        for bound in watched.handlers.iter() {
+            let trial: Option<&Job> = frame.trial.as_deref();
+            let (topic, job, detail) = (frame.topic, Some(frame.job), frame.detail());
+            let topic = Topic { topic, trial, job, detail };
+            if let Some(called) = call(core, bound, topic, Charge::Yes) {
+                answer.add(called.answer);
+            }
+        }
+        watched.answer = Some(answer);
+    }
+    frame.watch = Some(watch);
+}
+
+impl Watch {
+    /// Notes the outcome of a live handler.
+    pub(crate) fn note_outcome(&mut self, bound: &BoundHandler, outcome: &Outcome, job: JobId) {
+        let mut answer = Answer::default();
+        answer.add_outcome(outcome, Some(job));
+        self.live.push(LiveAnswer { plugin: bound.plugin(), answer });
+    }
+
+    /// Notes what the last live handler asked for, and how it has failed.
+    pub(crate) fn note_rest(&mut self, commands: &[Queued], fault: Option<&Fault>) {
+        let Some(last) = self.live.last_mut() else { return };
+        last.answer.failed = fault.map(fault_text);
+        commands.iter().for_each(|queued| last.answer.add_command(&queued.command));
+    }
+}
+
+impl Answer {
+    /// Adds the answer of another handler of the same plugin.
+    fn add(&mut self, later: Answer) {
+        self.failed = self.failed.take().or(later.failed);
+        self.deferred |= later.deferred;
+        if later.priority != Default::default() {
+            self.priority = later.priority;
+        }
+        self.said.extend(later.said);
+    }
+}
+
+/// Compares the answers of the shadows with those of the live plugins, once all of these were called.
+pub(crate) fn finish(core: &mut Core, frame: &mut Frame) {
+    let Some(watch) = frame.watch.take() else { return };
+    let Watch { shadows, live } = *watch;
+    let is_gate = matches!(frame.purpose, Purpose::Gate(_) | Purpose::Update);
+    let is_gate = is_gate && frame.topic.on_failure() == OnFailure::Reject;
+    let now = core.clock.now;
+    let topic = frame.full_topic();
+    let fixed_priority =
+        core.job(frame.job).is_some_and(|job| job.urgency.forced_priority().is_some());
+    for watched in shadows {
+        let Some(answer) = watched.answer else { continue };
+        let unsupported = (is_gate && watched.own.is_none())
+            .then(|| unsupported(core, frame))
+            .flatten()
+            .filter(|_| watched.handlers.iter().any(|bound| !bound.only_observes()));
+        let comparison = compare(&Compared {
+            job: Some(frame.job),
+            live: &live,
+            own: watched.own,
+            shadow: &answer,
+            is_gate,
+            unsupported,
+            fixed_priority,
+        });
+        let Some(shadow) = core.plugins.shadows.get_mut(watched.key) else { continue };
+        shadow.record.compared += 1;
+        shadow.record.different += u64::from(!comparison.differences.is_empty());
+        shadow.record.undecided += u64::from(comparison.undecided);
+        if matches!(frame.purpose, Purpose::Gate(_)) && is_gate && answer.failed.is_some() {
+            shadow.on_job(frame.job).refused = true;
+        }
+        record(core, watched.key, &topic, comparison.differences, now);
+    }
+}
+
+/// What is refused since no live plugin supports it.
+fn unsupported(core: &Core, frame: &Frame) -> Option<String> {
+    match &frame.subject {
+        Subject::Dependency(dependency) if frame.progress.deciders == 0 => {
+            Some(dependencies::unsupported(&core.plugins, &dependency.scheme))
+        }
+        _ => None,
+    }
+}
