@@ -222,7 +222,7 @@ impl TestManager {
     ///         Reject::when(job.userid() == Uid(0), "not as root")
     ///     }
     /// }
-    /// let mut m = TestManager::new().plugin::<NoRoot>().start();
+    /// let mut m = TestManager::new().linked::<NoRoot>().start();
     /// m.load_shadow("no-root", json!({})).unwrap();
     /// m.submit(TestJob::new().user(0)).unwrap();
     /// let report = m.shadow("no-root").unwrap();
