@@ -50,9 +50,9 @@ fn exists(reference: &str) -> bool {
     let file = if file.contains('/') {
         root().join(file)
     } else {
-        root().join("jobtap-core/tests").join(file)
+        root().join("jobtap-core/tests/plugins").join(file)
     };
-    // A test binary may have modules in a folder of its name.
+    // A module may have modules in a folder of its name.
     let modules = fs::read_dir(file.with_extension("")).into_iter().flatten();
     let mut files = modules.map(|file| file.unwrap().path()).chain([file]);
     files.any(|file| {

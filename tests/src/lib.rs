@@ -23,7 +23,7 @@ use tempfile::TempDir;
 /// How long a test waits for something that must happen.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long a command may take. Some commands build a manager.
+/// How long a command, or a server that a test uses, may run. Some commands build a manager.
 const LONGEST: Duration = Duration::from_secs(900);
 
 /// Builds the plain manager, and returns the path of its binary.
@@ -110,11 +110,22 @@ pub fn run(command: &mut Command) -> Output {
     }
 }
 
-/// Starts a process that a test uses while it runs.
+/// Starts a process whose end or output a test waits for.
 #[track_caller]
 pub fn spawn(command: &mut Command) -> Process {
+    spawn_for(PATIENCE, command)
+}
+
+/// Starts a server that a test uses to its end.
+#[track_caller]
+pub fn serve(command: &mut Command) -> Process {
+    spawn_for(LONGEST, command)
+}
+
+#[track_caller]
+fn spawn_for(time: Duration, command: &mut Command) -> Process {
     match command.spawn() {
-        Ok(process) => Process { deadline: Deadline::new(process.id(), PATIENCE), process },
+        Ok(process) => Process { deadline: Deadline::new(process.id(), time), process },
         Err(error) => panic!("{command:?}: {error}"),
     }
 }

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-use crate::{Output, Process, run, spawn, temporary, until};
+use crate::{Output, Process, run, serve, temporary, until};
 
 const MUNGED: &str = "/usr/sbin/munged";
 const SLURMCTLD: &str = "/usr/sbin/slurmctld";
@@ -109,7 +109,7 @@ impl Slurm {
         }
         let socket = at("run/munge.sock");
         // `--force`, since the directory for temporary files is open to others; this key protects nothing.
-        let munged = spawn(
+        let munged = serve(
             Command::new(MUNGED)
                 .args(["--foreground", "--force", "--num-threads=2"])
                 .arg(with("--socket=", &socket))
@@ -133,14 +133,14 @@ impl Slurm {
 
     #[track_caller]
     fn start_controller(&mut self) {
-        self.controller = Some(spawn(self.daemon(SLURMCTLD).stderr(Stdio::null())));
+        self.controller = Some(serve(self.daemon(SLURMCTLD).stderr(Stdio::null())));
         until("slurmctld answers", || self.client("scontrol", &["ping"]).code == 0);
     }
 
     /// Starts slurmd, and waits until the node takes jobs.
     #[track_caller]
     pub fn start_node(&mut self) {
-        self.node = Some(spawn(self.daemon(SLURMD).stderr(Stdio::null())));
+        self.node = Some(serve(self.daemon(SLURMD).stderr(Stdio::null())));
         until("the node is idle", || {
             self.client("sinfo", &["-h", "-o", "%T"]).stdout.contains("idle")
         });

@@ -58,7 +58,7 @@ pub struct Parts {
     hub: Arc<writes::hub::Hub>,
     journal: Arc<journal::Journal>,
     commits: Arc<CommitTimes>,
-    audit: audit::Audit,
+    audit: Arc<audit::Audit>,
     execution: execution::Execution,
     log: Arc<log::Log>,
     configuration: Arc<config::current::Configuration>,

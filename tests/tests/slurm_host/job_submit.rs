@@ -207,8 +207,8 @@ fn slurmctld_outlives_a_plugin_that_panics() {
     let before = memory(slurm.controller());
     (0..300).for_each(|_| drop(try_out()));
     let after = memory(slurm.controller());
-    // The allocator keeps some for each thread that has served a request.
-    assert!(after < before + 4096, "{before} KiB before, {after} KiB after");
+    // The allocator keeps some for each thread that has served a request. What the plugin would keep is 57 MiB.
+    assert!(after < before + 16 * 1024, "{before} KiB before, {after} KiB after");
     let (mut accepted, mut refused) = (0, 0);
     for _ in 0..100 {
         let output = submit(&slurm, "job", &[]);

@@ -10,3 +10,4 @@ pub(super) mod progress;
 pub(super) mod session;
 pub(super) mod usage;
 pub(super) mod when;
+pub(super) mod words;

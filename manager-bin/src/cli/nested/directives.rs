@@ -4,6 +4,8 @@
 //! sets this beginning for all. What follows are options of `batch`; three quotes begin a value of several lines,
 //! each with the same beginning. Directives end at the first line after them that is neither a comment nor blank.
 
+use crate::cli::common::words::{self, Comments, Escapes};
+
 /// The options of one directive, and its line, from 1.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Directive {
@@ -57,7 +59,8 @@ pub(super) fn directives(name: &str, script: &str) -> Result<Vec<Directive>, Str
             })?;
         }
         sentinel = Some((sentinel.map_or(own, |(first, _)| first), last));
-        let words = words(&text).ok_or_else(|| format!("{place}: {text}: No closing quotation"))?;
+        let words = words::split(&text, Comments::Anywhere, Escapes::QuoteAndBackslash)
+            .map_err(|_| format!("{place}: {text}: No closing quotation"))?;
         if let Some(first) = words.first().filter(|first| !first.starts_with('-')) {
             return Err(format!("{place}: Unknown directive: {first}"));
         }
@@ -121,34 +124,6 @@ fn whole<'a>(
         }
         return Ok(format!("{before}{quoted}\"{after}"));
     }
-}
-
-/// The words of a text as a shell splits them, without comments. `None` if a quote isn't closed.
-fn words(text: &str) -> Option<Vec<String>> {
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut quote = None;
-    let mut characters = text.chars().peekable();
-    while let Some(c) = characters.next() {
-        match (c, quote) {
-            (c, Some(open)) if c == open => quote = None,
-            ('\\', None) => word.get_or_insert_default().extend(characters.next()),
-            ('\\', Some('"')) => {
-                let special = characters.next_if(|next| matches!(next, '"' | '\\'));
-                word.get_or_insert_default().push(special.unwrap_or('\\'));
-            }
-            (c, Some(_)) => word.get_or_insert_default().push(c),
-            ('\'' | '"', None) => {
-                quote = Some(c);
-                word.get_or_insert_default();
-            }
-            ('#', None) => break,
-            (c, None) if c.is_whitespace() => words.extend(word.take()),
-            (c, None) => word.get_or_insert_default().push(c),
-        }
-    }
-    words.extend(word);
-    quote.is_none().then_some(words)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Batch scripts: how they are read, and the `#SBATCH` lines in them.
 
 use super::options::{Setting, parse};
+use crate::cli::common::words::{Comments, Escapes, split};
 
 /// The largest script that is accepted, in bytes: that of Slurm.
 const LARGEST: usize = 4 * 1024 * 1024;
@@ -55,7 +56,8 @@ pub(super) fn settings(name: &str, script: &str) -> Result<Vec<Setting>, String>
             continue;
         }
         let place = format!("{name}:{}: ", index + 1);
-        let words = words(options).ok_or_else(|| format!("{place}a quote isn't closed"))?;
+        let words = split(options, Comments::BetweenWords, Escapes::All)
+            .map_err(|_| format!("{place}a quote isn't closed"))?;
         let (found, rest) = parse(&words, &place)?;
         if let Some(word) = rest.first() {
             return Err(format!(
@@ -65,31 +67,6 @@ pub(super) fn settings(name: &str, script: &str) -> Result<Vec<Setting>, String>
         settings.extend(found);
     }
     Ok(settings)
-}
-
-/// The words of a line. Quotes keep blanks together, a backslash takes the next character as it is, and `#`
-/// at the start of a word begins a comment. `None` if a quote isn't closed.
-fn words(line: &str) -> Option<Vec<String>> {
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut quote = None;
-    let mut characters = line.chars();
-    while let Some(c) = characters.next() {
-        match (c, quote) {
-            (c, Some(open)) if c == open => quote = None,
-            ('\\', None | Some('"')) => word.get_or_insert_default().extend(characters.next()),
-            (c, Some(_)) => word.get_or_insert_default().push(c),
-            ('\'' | '"', None) => {
-                quote = Some(c);
-                word.get_or_insert_default();
-            }
-            ('#', None) if word.is_none() => break,
-            (c, None) if c.is_whitespace() => words.extend(word.take()),
-            (c, None) => word.get_or_insert_default().push(c),
-        }
-    }
-    words.extend(word);
-    quote.is_none().then_some(words)
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 
 use crate::cli::common::message::{CliError, system_text};
+use crate::cli::common::words::{Comments, Escapes, OpenQuote, split};
 use crate::cli::sbatch;
 
 /// Options and arguments of `slurm try`.
@@ -136,32 +137,11 @@ fn entries(spec: &str) -> Result<Vec<(String, Json)>, CliError> {
     words(spec)?.into_iter().map(entry).collect()
 }
 
-/// Splits a text at blanks, but for those in quotes or after a backslash.
-fn words(text: &str) -> Result<Vec<String>, CliError> {
-    let mut words: Vec<String> = Vec::new();
-    let (mut quote, mut open) = (None, false);
-    let mut characters = text.chars();
-    while let Some(character) = characters.next() {
-        if character.is_whitespace() && quote.is_none() {
-            open = false;
-            continue;
-        }
-        if !open {
-            words.push(String::new());
-            open = true;
-        }
-        let Some(word) = words.last_mut() else { break };
-        match character {
-            '\'' | '"' if quote.is_none() => quote = Some(character),
-            end if quote == Some(end) => quote = None,
-            '\\' if quote != Some('\'') => word.extend(characters.next()),
-            other => word.push(other),
-        }
-    }
-    match quote {
-        Some(quote) => Err(CliError::usage(format!("{text:?}: the quote {quote} is not closed"))),
-        None => Ok(words),
-    }
+/// The words of a SPEC.
+fn words(spec: &str) -> Result<Vec<String>, CliError> {
+    split(spec, Comments::Never, Escapes::All).map_err(|OpenQuote(quote)| {
+        CliError::usage(format!("{spec:?}: the quote {quote} is not closed"))
+    })
 }
 
 /// Adds what a SPEC says to the description of a request.
@@ -321,15 +301,6 @@ fn variables(before: &Environment, after: &Environment) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn words_are_split_as_in_a_shell() {
-        let split = |text: &str| words(text).map_err(|error| error.to_string());
-        assert_eq!(split("a  b=c"), Ok(vec!["a".to_owned(), "b=c".to_owned()]));
-        assert_eq!(split(r#"a="x y" 'b "c' d\ e"#).unwrap(), ["a=x y", "b \"c", "d e"]);
-        assert_eq!(split("a=''"), Ok(vec!["a=".to_owned()]));
-        assert!(split("a='b").is_err());
-    }
 
     #[test]
     fn fields_of_a_request_are_set_by_name() {

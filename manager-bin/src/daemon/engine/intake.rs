@@ -119,14 +119,15 @@ impl<T> Intake<T> {
         waiting.own.is_empty() && waiting.clients.is_empty()
     }
 
-    /// Drops the messages of a connection that has ended, since no response can be sent there.
-    pub(in crate::daemon) fn drop_messages_of(&self, source: Source) {
-        let dropped = match source {
+    /// Takes the messages of a connection that has ended off its queue: no response can be sent there. They are
+    /// dropped outside of the lock, since dropping a message may put another one on the manager's own queue.
+    #[must_use]
+    pub(in crate::daemon) fn take_messages_of(&self, source: Source) -> VecDeque<T> {
+        let taken = match source {
             Source::Manager => None,
-            Source::Client { user, connection } => self.lock().drop_messages_of(user, connection),
+            Source::Client { user, connection } => self.lock().take_messages_of(user, connection),
         };
-        // Outside of the lock: dropping a message may put another one on the manager's own queue.
-        drop(dropped);
+        taken.unwrap_or_default()
     }
 
     /// Closes the intake: drops all messages, and takes no more.
@@ -168,7 +169,7 @@ impl<T> Waiting<T> {
         })
     }
 
-    fn drop_messages_of(&mut self, user: Uid, connection: u64) -> Option<VecDeque<T>> {
+    fn take_messages_of(&mut self, user: Uid, connection: u64) -> Option<VecDeque<T>> {
         let queues = self.clients.queues.get_mut(&user)?;
         // Its key stays in the ring; `next` passes over keys without a queue.
         queues.queues.remove(&connection)
@@ -276,7 +277,7 @@ mod tests {
         intake.put(client(1, 1), "gone");
         intake.put(client(1, 2), "stays");
         intake.put(client(1, 1), "gone");
-        intake.drop_messages_of(client(1, 1));
+        assert!(!intake.take_messages_of(client(1, 1)).is_empty());
         assert_eq!(all(&intake), ["stays"]);
         assert!(intake.lock().clients.queues.is_empty() && intake.lock().clients.ring.is_empty());
     }

@@ -99,7 +99,12 @@ impl EngineHandle {
     /// Drops the requests of a client that has left, as far as the engine has not begun them, and the responses
     /// to the others.
     pub(super) fn leave(&self) {
-        self.messages.drop_messages_of(self.source);
+        for message in self.messages.take_messages_of(self.source) {
+            if let Message::Input(Input::Request { reply, .. }) = message {
+                // A task may still wait for the response, to record what was changed.
+                self.replies.remove(reply);
+            }
+        }
         self.replies.forget(self.source);
     }
 

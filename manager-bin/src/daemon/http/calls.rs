@@ -3,6 +3,7 @@
 //! A connection has one request at a time, so a request needs no place in a window; those that wait for long and
 //! streams are counted for all clients of a kind together, as those of a user are on the socket.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,11 +16,12 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::oneshot::error::RecvError;
 
 use super::guard::{Client, malformed};
 use super::responses::{Content, Parts, Refusal, json_response, response, shown};
 use super::{Http, Place};
-use crate::daemon::engine::{EngineHandle, answered};
+use crate::daemon::engine::EngineHandle;
 use crate::daemon::server::request_lines::MAX_PAYLOAD;
 use crate::daemon::server::shares::{Charge, Share};
 use crate::daemon::server::source;
@@ -95,14 +97,13 @@ pub(super) async fn call(
     let change = admitted.change.take();
     let context = Context { parts: &http.parts, engine: &engine, cred, streaming };
     let result = match handle(admitted, &context) {
-        Ok(Handled::One(response)) => response.await,
+        Ok(Handled::One(response)) => {
+            Arc::clone(&http.parts.audit).recorded(cred, change, response).await
+        }
         Ok(Handled::Body(body)) => return body.into_response(http, cred, held).await,
         Err(error) => Err(error),
     };
     drop(charge);
-    if let Some(change) = change {
-        http.parts.audit.record(cred, change, &result).await;
-    }
     drop(held);
     Ok(json_response(StatusCode::OK, &result?))
 }
@@ -164,13 +165,13 @@ fn is_json(kind: &[u8]) -> bool {
 
 /// How a request is responded to.
 enum Handled {
-    One(std::pin::Pin<Box<dyn Future<Output = RpcResult> + Send>>),
+    One(Pin<Box<dyn Future<Output = Result<RpcResult, RecvError>> + Send>>),
     Body(Streamed),
 }
 
 /// Responses that are written part by part.
 enum Streamed {
-    Jobs(std::pin::Pin<Box<dyn Future<Output = Result<Listing, RpcError>> + Send>>),
+    Jobs(Pin<Box<dyn Future<Output = Result<Listing, RpcError>> + Send>>),
     Events(PendingResponse),
 }
 
@@ -178,9 +179,9 @@ enum Streamed {
 fn handle(admitted: Admitted, context: &Context<'_>) -> Result<Handled, RpcError> {
     Ok(match admitted.handle(context)? {
         PendingResponse::Request(request) => {
-            Handled::One(Box::pin(answered(context.engine.request(context.cred, request))))
+            Handled::One(Box::pin(context.engine.request(context.cred, request)))
         }
-        PendingResponse::One(response) => Handled::One(response),
+        PendingResponse::One(response) => Handled::One(Box::pin(async { Ok(response.await) })),
         PendingResponse::Jobs(listing) => Handled::Body(Streamed::Jobs(listing)),
         events => Handled::Body(Streamed::Events(events)),
     })

@@ -135,7 +135,7 @@ pub(super) fn start_threads(
     ]);
     let attributes = Arc::new(attributes.with(http.map(|http| ("http-uri", http))));
     let space = SpaceCheck::new(Reserve::default());
-    let audit = Audit::open(records.store().as_ref(), engine.clone(), audited)?;
+    let audit = Arc::new(Audit::open(records.store().as_ref(), engine.clone(), audited)?);
     audit.start(Cred { userid: owner, owner: true });
     let parts = Parts {
         owner,

@@ -29,9 +29,8 @@ use self::request_lines::{Refused, Request, RequestLine, RequestLines};
 use self::responses::{Held, Outbox, Responder, outbox};
 use self::shares::{Charge, Seat, Shares};
 use super::Parts;
+use super::engine::EngineHandle;
 use super::engine::intake::Source;
-use super::engine::{EngineHandle, answered};
-use super::services::audit::Change;
 use super::services::job_info::watch::{self, Sink};
 use super::services::{self, Context, PendingResponse};
 use crate::open_files::OpenFiles;
@@ -282,26 +281,33 @@ impl Connection {
         let context = Context { parts: &self.parts, engine: &self.engine, cred, streaming };
         let (change, responses) = (request.change.take(), request.responses);
         let handled = request.handle(&context);
-        let recorded =
-            matches!(handled, Err(_) | Ok(PendingResponse::Request(_) | PendingResponse::One(_)));
         // Only a single response is recorded: a row that is audited has no stream.
-        debug_assert!(change.is_none() || recorded);
+        debug_assert!(
+            change.is_none()
+                || matches!(
+                    handled,
+                    Err(_) | Ok(PendingResponse::Request(_) | PendingResponse::One(_))
+                )
+        );
         let parts = Arc::clone(&self.parts);
-        let record = Record { parts: Arc::clone(&parts), cred, change };
+        let audit = Arc::clone(&parts.audit);
         Some(match handled {
             Err(error) => Box::pin(async move { responder.last(Err(error)).await }),
             Ok(PendingResponse::Request(request))
-                if record.change.is_none() && responses == service::Responses::Short =>
+                if change.is_none() && responses == service::Responses::Short =>
             {
                 let respond = move |result| responder.short(result, charge);
                 self.engine.request_then(cred, request, Box::new(respond));
                 return None;
             }
             Ok(PendingResponse::Request(request)) => {
-                let response = answered(self.engine.request(cred, request));
-                Box::pin(record.of(response, charge, responder))
+                let response = self.engine.request(cred, request);
+                Box::pin(respond(audit.recorded(cred, change, response), charge, responder))
             }
-            Ok(PendingResponse::One(response)) => Box::pin(record.of(response, charge, responder)),
+            Ok(PendingResponse::One(response)) => {
+                let response = async { Ok(response.await) };
+                Box::pin(respond(audit.recorded(cred, change, response), charge, responder))
+            }
             Ok(PendingResponse::Jobs(listing)) => Box::pin(async move {
                 match listing.await {
                     Ok(listing) => responder.listing(listing),
@@ -367,28 +373,11 @@ pub(super) fn source(user: Uid) -> Source {
     Source::Client { user, connection: CONNECTIONS.fetch_add(1, Ordering::Relaxed) }
 }
 
-/// What the log of changes records of a request.
-struct Record {
-    parts: Arc<Parts>,
-    cred: Cred,
-    change: Option<Change>,
-}
-
-impl Record {
-    /// Waits for the only response, and sends it when it is recorded.
-    async fn of(
-        self,
-        response: impl Future<Output = RpcResult>,
-        charge: Charge,
-        responder: Responder,
-    ) {
-        let result = response.await;
-        drop(charge);
-        if let Some(change) = self.change {
-            self.parts.audit.record(self.cred, change, &result).await;
-        }
-        responder.last(result).await;
-    }
+/// Waits for the only response, and sends it.
+async fn respond(response: impl Future<Output = RpcResult>, charge: Charge, responder: Responder) {
+    let result = response.await;
+    drop(charge);
+    responder.last(result).await;
 }
 
 /// Passes on the responses of the engine until the last one, or until the client has left.

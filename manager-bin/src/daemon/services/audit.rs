@@ -2,17 +2,20 @@
 //! belongs to no job. Flux records the starts and ends of an instance under the same key.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jobtap_core::engine::Cred;
 use jobtap_core::eventlog::EventEntry;
 use jobtap_core::job::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use tokio::sync::oneshot;
+use tokio::sync::oneshot::{self, error::RecvError};
 
 use crate::clock::now;
-use crate::daemon::engine::EngineHandle;
+use crate::daemon::engine::replies::shutting_down;
+use crate::daemon::engine::{EngineHandle, answered};
+use crate::rpc::errno::EIO;
 use crate::rpc::service::Audited;
 use crate::rpc::{RpcError, RpcResult};
 use crate::store::{Key, KeyError, Op, Store, StoreError};
@@ -112,8 +115,28 @@ impl Audit {
         drop(self.append("finish", cred, json!({ "version": 1 })));
     }
 
+    /// The response to a request, when the change that it made is recorded. It is recorded even if what is returned
+    /// here is dropped: a client that leaves at once would otherwise change something without a trace.
+    pub(in crate::daemon) fn recorded(
+        self: Arc<Self>,
+        cred: Cred,
+        change: Option<Change>,
+        response: impl Future<Output = Result<RpcResult, RecvError>> + Send + 'static,
+    ) -> Pin<Box<dyn Future<Output = RpcResult> + Send>> {
+        let Some(change) = change else { return Box::pin(answered(response)) };
+        let task = tokio::spawn(async move {
+            // Without a response the request was dropped before the engine began it, so nothing has changed.
+            let Ok(result) = response.await else { return Err(shutting_down()) };
+            self.record(cred, change, &result).await;
+            result
+        });
+        Box::pin(async {
+            task.await.unwrap_or_else(|error| Err(RpcError::new(EIO, error.to_string())))
+        })
+    }
+
     /// Records a change and its result, and returns when the record is durable.
-    pub(in crate::daemon) async fn record(&self, cred: Cred, change: Change, result: &RpcResult) {
+    async fn record(&self, cred: Cred, change: Change, result: &RpcResult) {
         let mut context = change.context;
         let result = match result {
             Ok(_) => "ok".to_owned(),
@@ -181,8 +204,6 @@ pub(in crate::daemon) fn limit(config: &Value) -> Result<usize, AuditError> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use jobtap_core::job::Uid;
 
     use super::*;
@@ -236,6 +257,36 @@ mod tests {
         assert!((8..=9).contains(&numbers.len()), "{numbers:?}");
         assert_eq!(numbers.last(), Some(&(sent - 1)));
         assert!(numbers.windows(2).all(|pair| pair[0] + 1 == pair[1]), "{numbers:?}");
+    }
+
+    #[tokio::test]
+    async fn a_change_is_recorded_though_its_client_has_left() {
+        let store = MemoryStore::default();
+        let messages = Arc::<Messages>::default();
+        let engine = EngineHandle::new(Arc::clone(&messages));
+        let audit = Arc::new(Audit::open(&store, engine, KEPT).unwrap());
+        let change = |name| Some(Change { name, context: Map::new() });
+        // The engine has begun the first request when its client leaves, and drops the second one.
+        for (name, begun) in [("begun", true), ("dropped", false)] {
+            let (engine, answer) = oneshot::channel();
+            drop(Arc::clone(&audit).recorded(OWNER, change(name), answer));
+            if begun {
+                engine.send(Ok(json!({}))).unwrap();
+            }
+        }
+        let recorded = |messages: &Messages| match messages.try_take() {
+            Some(Message::Store(ops, _)) => Some(ops),
+            _ => None,
+        };
+        // All tasks have their turns on this thread.
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        store.commit(recorded(&messages).expect("a record")).unwrap();
+        // The other request has no record: what it asked for was not done.
+        assert!(recorded(&messages).is_none());
+        let text = store.read_log(&Key::instance(KEY).unwrap()).unwrap().unwrap();
+        assert!(String::from_utf8(text).unwrap().contains(r#""name":"begun""#));
     }
 
     #[test]

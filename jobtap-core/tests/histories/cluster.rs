@@ -1,0 +1,89 @@
+//! The nodes once more, from their log alone: which may get jobs, and whether a job would find a place.
+//! It shares nothing with the engine or its pool.
+
+use jobtap_core::prelude::*;
+use serde_json::Value;
+
+/// The nodes by their log.
+#[derive(Debug, Default)]
+pub(crate) struct Nodes {
+    pub(crate) drained: Idset,
+    pub(crate) lost: Idset,
+    /// By the configuration, not the log.
+    pub(crate) excluded: Idset,
+    /// Id, ranks, from and to.
+    pub(crate) reserved: Vec<(u64, Idset, f64, f64)>,
+}
+
+impl Nodes {
+    pub(crate) fn of(log: &[EventEntry]) -> Self {
+        let mut nodes = Self::default();
+        for entry in log {
+            let field = |key: &str| entry.context.as_ref().and_then(|c| c.get(key));
+            let ranks = field("idset").and_then(Value::as_str).unwrap_or_default();
+            let ranks: Idset = ranks.parse().unwrap_or_default();
+            let id = field("id").and_then(Value::as_u64).unwrap_or(0);
+            match &*entry.name {
+                "drain" => nodes.drained = nodes.drained.union(&ranks),
+                "undrain" => nodes.drained = nodes.drained.difference(&ranks),
+                "offline" => nodes.lost = nodes.lost.union(&ranks),
+                "online" => nodes.lost = nodes.lost.difference(&ranks),
+                "maintenance-add" => {
+                    let from = field("from").and_then(Value::as_f64).unwrap();
+                    let to = field("to").and_then(Value::as_f64).unwrap_or(f64::INFINITY);
+                    nodes.reserved.push((id, ranks, from, to));
+                }
+                "maintenance-remove" => nodes.reserved.retain(|reserved| reserved.0 != id),
+                _ => {}
+            }
+        }
+        nodes
+    }
+
+    pub(crate) fn down(&self) -> Idset {
+        self.drained.union(&self.lost).union(&self.excluded)
+    }
+
+    /// Whether a rank is kept free at some time between two.
+    fn is_reserved(&self, rank: u32, start: f64, end: f64) -> bool {
+        let hits = |(_, ranks, from, to): &(u64, Idset, f64, f64)| {
+            ranks.contains(rank) && start < *to && end > *from
+        };
+        self.reserved.iter().any(hits)
+    }
+
+    /// Whether a job that was just given its resources may have them.
+    pub(crate) fn check_start(&self, job: &Job) -> Result<(), &'static str> {
+        let held = job.resources().ok_or("no R")?;
+        if held.ranks().intersects(&self.down()) {
+            return Err("started on a node that is down");
+        }
+        let start = held.starttime().unwrap_or(0.0);
+        let end = held.expiration().unwrap_or(f64::INFINITY);
+        let reserved = held.ranks().iter().any(|rank| self.is_reserved(rank, start, end));
+        if reserved { Err("started into a maintenance") } else { Ok(()) }
+    }
+
+    /// Whether a job of one core a task finds a place in what is free.
+    pub(crate) fn fits(&self, spec: &Jobspec, free: &ResourceSet, now: f64) -> bool {
+        let counts = spec.counts();
+        let end = if spec.duration() > 0.0 { now + spec.duration() } else { f64::INFINITY };
+        let wanted = spec.constraints().and_then(|c| c.pointer("/ranks/0")?.as_str());
+        let wanted: Option<Idset> = wanted.map(|ranks| ranks.parse().unwrap());
+        let usable = |rank: u32| {
+            let eligible = wanted.as_ref().is_none_or(|ranks| ranks.contains(rank));
+            eligible && !self.is_reserved(rank, now, end)
+        };
+        let nodes = free.iter().filter(|node| usable(node.rank()));
+        let cores = nodes.map(|node| node.cores().len() as u64);
+        match counts.nnodes {
+            0 => cores.sum::<u64>() >= counts.nslots,
+            nnodes => {
+                let whole = u64::from(crate::nodes::CORES);
+                let need = if counts.exclusive { whole } else { counts.nslots / nnodes };
+                let need = need.max(counts.nslots / nnodes);
+                cores.filter(|cores| *cores >= need).count() as u64 >= nnodes
+            }
+        }
+    }
+}

@@ -1,0 +1,421 @@
+//! Random histories of a manager with plugins that misbehave: whatever is submitted, cancelled,
+//! reported, removed, loaded and crashed, in whatever order, every job's log obeys RFC 21, the live
+//! manager is where the logs say, no resource is lost or given twice, and in the end no job hangs.
+//!
+//! `PROPTEST_CASES` asks for more of them.
+
+use std::collections::BTreeSet;
+
+use jobtap_core::engine::{Exception, ExecEvent, Request};
+use jobtap_core::job::{JobId, State};
+use jobtap_core::resource::{Idset, ResourceSet};
+use jobtap_core::testing::{TestJob, TestManager};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use serde_json::json;
+
+use crate::common::ByUrgency;
+use crate::hostile::{Hostile, Second, Slow};
+use crate::model::Model;
+use crate::newer::Newer;
+use crate::run::{all_are_over, cases, end_all, quiet};
+
+const CORES: u32 = 8;
+
+/// Places at which a job can ask for trouble, with how many kinds of it there are.
+const PLACES: &[(&str, u64)] = &[
+    ("validate", 3),
+    ("new", 5),
+    ("depend", 7),
+    ("priority", 6),
+    ("get", 4),
+    ("sched", 5),
+    ("run", 9),
+    ("cleanup", 8),
+    ("inactive", 1),
+    ("event", 9),
+    ("slow-validate", 6),
+    ("slow-wait", 6),
+    ("slow-depend", 6),
+    ("slow-run", 6),
+    ("slow-cleanup", 6),
+    ("second-validate", 6),
+    ("second-priority", 6),
+    ("newer-create", 3),
+    ("newer-sched", 3),
+    ("newer-run", 5),
+    ("newer-update", 3),
+    ("newer-event", 2),
+    ("newer-over", 2),
+];
+
+const PLUGINS: [&str; 5] = ["by-urgency", "hostile", "slow", "second", "newer"];
+
+#[derive(Debug, Clone)]
+struct Asked {
+    trouble: Vec<(&'static str, u64)>,
+    waits: u8,
+    tasks: u64,
+    urgency: i64,
+    run_for: Option<u8>,
+    duration: u8,
+}
+
+#[derive(Debug, Clone)]
+enum Act {
+    Submit(Asked),
+    Raise(usize, i64, &'static str),
+    Urgency(usize, i64),
+    Finish(usize, u8),
+    Report(usize, u8),
+    Advance(u8),
+    Queue(bool),
+    CancelAll,
+    Remove(usize),
+    Load(usize),
+    Reload(usize),
+    Update(usize, u8),
+    Purge(usize),
+    PurgeOver(i64),
+    Memo(usize, bool),
+    Restart,
+    CrashIn(u32),
+}
+
+fn asked() -> impl Strategy<Value = Asked> {
+    let trouble = (0..PLACES.len()).prop_flat_map(|index| {
+        let (place, kinds) = PLACES[index];
+        (Just(place), 1..=kinds)
+    });
+    let urgency = prop_oneof![6 => Just(16), 1 => Just(0), 1 => Just(31), 2 => 1..31i64];
+    (vec(trouble, 0..4), 0..3u8, 1..6u64, urgency, proptest::option::of(1..9u8), 0..9u8).prop_map(
+        |(trouble, waits, tasks, urgency, run_for, duration)| Asked {
+            trouble,
+            waits,
+            tasks,
+            urgency,
+            run_for,
+            duration,
+        },
+    )
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let kinds =
+        prop_oneof![Just("cancel"), Just("timeout"), Just("scheduler-restart"), Just("odd")];
+    let which = 0..12usize;
+    prop_oneof![
+        10 => asked().prop_map(Act::Submit),
+        3 => (which.clone(), prop_oneof![3 => Just(0), 1 => 1..8i64], kinds)
+            .prop_map(|(job, severity, kind)| Act::Raise(job, severity, kind)),
+        2 => (which.clone(), prop_oneof![Just(0), Just(31), 0..32i64])
+            .prop_map(|(job, urgency)| Act::Urgency(job, urgency)),
+        4 => (which.clone(), 0..2u8).prop_map(|(job, code)| Act::Finish(job, code)),
+        2 => (which.clone(), 0..9u8).prop_map(|(job, what)| Act::Report(job, what)),
+        3 => (which.clone(), 0..7u8).prop_map(|(job, how)| Act::Update(job, how)),
+        1 => which.clone().prop_map(Act::Purge),
+        1 => (0..6i64).prop_map(Act::PurgeOver),
+        1 => (which, any::<bool>()).prop_map(|(job, volatile)| Act::Memo(job, volatile)),
+        5 => (0..5u8).prop_map(Act::Advance),
+        1 => any::<bool>().prop_map(Act::Queue),
+        1 => Just(Act::CancelAll),
+        1 => (0..PLUGINS.len()).prop_map(Act::Remove),
+        2 => (0..PLUGINS.len()).prop_map(Act::Load),
+        2 => (0..PLUGINS.len()).prop_map(Act::Reload),
+        2 => Just(Act::Restart),
+        3 => (0..30u32).prop_map(Act::CrashIn),
+    ]
+}
+
+/// A manager and what is known of it from outside.
+struct World {
+    m: TestManager,
+    acknowledged: BTreeSet<JobId>,
+    /// Starts are reported only by chance.
+    hold: bool,
+    /// Whether resources are given out; unknown after a crash that came too near.
+    scheduling: Option<bool>,
+}
+
+impl World {
+    fn new(hold: bool) -> Self {
+        let mut m = TestManager::new()
+            .cores(CORES)
+            .plugin::<ByUrgency>()
+            .plugin::<Hostile>()
+            .plugin::<Slow>()
+            .linked::<Second>()
+            .plugin::<Newer>()
+            .start();
+        if hold {
+            m.hold_execution();
+        }
+        Self { m, acknowledged: BTreeSet::new(), hold, scheduling: Some(true) }
+    }
+
+    /// One of the jobs, the youngest first; sometimes one that never was.
+    fn pick(&self, index: usize) -> JobId {
+        let jobs = self.m.jobs();
+        let job = jobs.len().checked_sub(index + 1).and_then(|i| jobs.get(i));
+        job.copied().unwrap_or(JobId::new(4711))
+    }
+
+    fn submit(&mut self, asked: Asked) {
+        let mut job = TestJob::new().ntasks(asked.tasks).urgency(asked.urgency);
+        for (place, kind) in asked.trouble {
+            job = job.attribute(&format!("h.{place}"), kind);
+        }
+        for index in 0..asked.waits.saturating_sub(1) {
+            job = job.dependency(&format!("wait:{index}"));
+        }
+        if let Some(seconds) = asked.run_for {
+            job = job.run_for(seconds.into());
+        }
+        if asked.tasks.is_multiple_of(2) {
+            job = job.debug();
+        }
+        if asked.duration > 4 {
+            job = job.duration(asked.duration.into());
+        }
+        if let Ok(id) = self.m.submit(job) {
+            self.acknowledged.insert(id);
+        }
+    }
+
+    fn act(&mut self, act: Act) {
+        let refusals_are_fine = |_: Result<(), String>| ();
+        match act {
+            Act::Submit(asked) => self.submit(asked),
+            Act::Raise(job, severity, kind) => {
+                refusals_are_fine(self.m.raise(self.pick(job), kind, severity, "by hand"));
+            }
+            Act::Urgency(job, urgency) => {
+                refusals_are_fine(self.m.urgency(self.pick(job), urgency));
+            }
+            Act::Finish(job, code) => self.m.finish(self.pick(job), code),
+            Act::Report(job, what) => self.report(self.pick(job), what),
+            Act::Advance(seconds) => self.m.advance(seconds.into()),
+            Act::Queue(start) => self.scheduling = self.m.scheduling(start).ok().map(|()| start),
+            Act::CancelAll => drop(self.m.cancel_all()),
+            Act::Remove(plugin) => refusals_are_fine(self.m.remove_plugin(PLUGINS[plugin])),
+            Act::Load(plugin) => {
+                refusals_are_fine(self.m.load_plugin(PLUGINS[plugin], json!({})));
+            }
+            Act::Reload(plugin) => {
+                refusals_are_fine(self.m.reload_plugin(PLUGINS[plugin], json!({})));
+            }
+            Act::Update(job, how) => refusals_are_fine(self.update(self.pick(job), how)),
+            Act::Purge(job) => {
+                let id = self.pick(job);
+                let over = self.m.jobs().contains(&id) && self.m.job(id).state() == State::Inactive;
+                if over {
+                    self.acknowledged.remove(&id);
+                }
+                refusals_are_fine(self.m.purge(id));
+            }
+            Act::PurgeOver(num_limit) => {
+                let m = &self.m;
+                let is_over = |id: &JobId| m.job(*id).state() == State::Inactive;
+                let over: Vec<JobId> = m.jobs().into_iter().filter(is_over).collect();
+                // The order of their end decides which of them go.
+                self.acknowledged.retain(|id| !over.contains(id));
+                let (age_limit, batch) = (-1.0, 100);
+                self.ask(Request::Purge { age_limit, num_limit, batch, force: true });
+            }
+            Act::Memo(job, volatile) => {
+                let (id, memo) =
+                    (self.pick(job), [("note".into(), json!(1))].into_iter().collect());
+                self.ask(Request::Memo { id, volatile, memo });
+            }
+            Act::Restart => self.m.crash_and_restart(),
+            Act::CrashIn(steps) => self.m.crash_in(steps),
+        }
+        for answer in self.m.late_answers() {
+            self.acknowledged.extend(answer.ok());
+        }
+        if self.m.is_dead() {
+            self.m.crash_and_restart();
+        }
+        // What was lost has drained the only node.
+        while self.m.resource_status()["drain"] != json!({}) {
+            let _ = self.m.undrain_nodes("0");
+            if self.m.is_dead() {
+                self.m.crash_and_restart();
+            }
+        }
+    }
+
+    /// A request whose answer says nothing that the logs don't.
+    fn ask(&mut self, request: Request) {
+        let asked = self.m.open_request(TestJob::OWNER.0, request);
+        self.m.answered(asked);
+    }
+
+    fn update(&mut self, id: JobId, how: u8) -> Result<(), String> {
+        const DURATION: &str = "attributes.system.duration";
+        match how {
+            0..4 => self.m.update(id, "attributes.system.h.update", how),
+            4 => self.m.update(id, "attributes.system.cwd", "/"),
+            how => self.m.update(id, DURATION, f64::from(how) * 10.0),
+        }
+    }
+
+    fn report(&mut self, id: JobId, what: u8) {
+        let exception = Exception { kind: "exec".into(), severity: 0, note: "on purpose".into() };
+        self.m.report(match what {
+            0 => ExecEvent::Started { id },
+            1 => ExecEvent::Finished { id, status: 256 },
+            2 => ExecEvent::Released { id },
+            3 => ExecEvent::Exception { id, exception },
+            4 => ExecEvent::Reattached { id },
+            5 => ExecEvent::CaughtUp { id },
+            6 => ExecEvent::Lost { id, note: "on purpose".into(), reason: "lost".into() },
+            7 => {
+                let (ranks, reason) = (Idset::from(0), "unkillable".into());
+                ExecEvent::Unkillable { id, ranks, reason }
+            }
+            _ => return self.m.started(id),
+        });
+    }
+
+    /// What must hold at any time.
+    fn check(&self) -> Result<(), TestCaseError> {
+        let m = &self.m;
+        let mut used = ResourceSet::new();
+        let mut states = [0u64; 7];
+        for id in m.jobs() {
+            let model = Model::of(&m.eventlog(id))
+                .map_err(|text| TestCaseError::fail(format!("{id}: {text}: {:?}", m.events(id))))?;
+            let job = m.job(id);
+            let place = format!("{id}: {:?}", m.events(id));
+            prop_assert_eq!(model.state, Some(job.state()), "{}", place);
+            prop_assert_eq!(model.priority, job.priority(), "{}", place);
+            prop_assert_eq!(model.urgency, u64::from(job.urgency().value()), "{}", place);
+            let open: Vec<&str> =
+                model.dependencies.iter().filter(|(_, open)| *open).map(|(d, _)| &**d).collect();
+            prop_assert_eq!(open, job.dependencies().collect::<Vec<_>>(), "{}", place);
+            let index = State::ALL.iter().position(|s| *s == job.state()).unwrap();
+            states[index] += 1;
+            if model.holds && !model.bypass {
+                let held = job.resources().expect("no R");
+                prop_assert!(!used.intersects(held), "given twice: {}", place);
+                used.union_with(held);
+            }
+            self.check_progress(&model)
+                .map_err(|text| TestCaseError::fail(format!("{text}: {place}")))?;
+        }
+        self.check_head()?;
+        self.check_totals(&used, &states)?;
+        let m = &self.m;
+        for id in &self.acknowledged {
+            prop_assert!(!m.events(*id).is_empty(), "{} is lost", id);
+        }
+        let fault = m.log().find(|(_, text)| text.contains("could not apply"));
+        prop_assert!(fault.is_none(), "{:?}", fault);
+        Ok(())
+    }
+
+    /// A job at rest is where it is for a reason that its log shows.
+    fn check_progress(&self, model: &Model) -> Result<(), &'static str> {
+        let bracketed = !model.prologs.is_empty() || !model.epilogs.is_empty();
+        let held = model.dependencies.iter().any(|(_, open)| *open);
+        match model.state {
+            Some(State::New) => Err("committed before its acceptance"),
+            Some(State::Depend) if !held => Err("nothing holds it"),
+            Some(State::Run) if !bracketed && !self.hold && !model.has("start") => {
+                Err("not started")
+            }
+            Some(State::Cleanup) if !bracketed && (!model.holds || model.released) => {
+                Err("nothing holds it")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The first job of the queue runs if it fits.
+    fn check_head(&self) -> Result<(), TestCaseError> {
+        let waiting = self.m.jobs().into_iter().map(|id| self.m.job(id));
+        let bypass = |id| Model::of(&self.m.eventlog(id)).is_ok_and(|model| model.bypass);
+        let waiting = waiting.filter(|job| job.state() == State::Sched && !bypass(job.id()));
+        let head = waiting.min_by_key(|job| (std::cmp::Reverse(job.priority()), job.id()));
+        let Some(head) = head.filter(|job| job.priority() > Some(0)) else {
+            return Ok(());
+        };
+        let fits =
+            head.jobspec().counts().ntasks <= self.m.free_resources().unwrap().ncores() as u64;
+        prop_assert!(!fits || self.scheduling != Some(true), "{} is passed over", head.id());
+        Ok(())
+    }
+
+    /// Long after a restart only what is meant to wait for ever still waits.
+    fn check_patience(&self) -> Result<(), TestCaseError> {
+        let log: Vec<&str> = self.m.log().map(|(_, text)| text).collect();
+        let restart = log.iter().rposition(|text| text.starts_with("restart:")).unwrap();
+        // What a faulted plugin may have had to say is waited for until it is loaded again.
+        let faulted = log[restart..].iter().any(|text| text.contains(": faulted after"));
+        for id in self.m.jobs() {
+            let job = self.m.job(id);
+            let asks = |place: &str| job.jobspec().attribute(&format!("h.{place}")).cloned();
+            let held = job.dependencies().filter(|_| job.state() == State::Depend);
+            for open in held {
+                let place = match open.split(['.', '=']).nth(1) {
+                    Some("depend") => "slow-depend",
+                    Some("wait") => "slow-wait",
+                    _ => continue,
+                };
+                prop_assert_eq!(asks(place), Some(json!(6)), "{} waits for {}", id, open);
+            }
+            if job.state() == State::Priority && !faulted {
+                prop_assert_eq!(asks("priority"), Some(json!(4)), "{} has no priority", id);
+            }
+        }
+        Ok(())
+    }
+
+    fn check_totals(&self, used: &ResourceSet, states: &[u64; 7]) -> Result<(), TestCaseError> {
+        let free = self.m.free_resources().unwrap();
+        prop_assert!(!used.intersects(free), "used and free");
+        prop_assert_eq!(used.ncores() + free.ncores(), CORES as usize);
+        let stats = self.m.job_stats();
+        for (state, count) in State::ALL.iter().zip(states).skip(1) {
+            let name = state.long_name().to_lowercase();
+            prop_assert_eq!(&stats["job_states"][&name], &json!(count), "{}", name);
+        }
+        Ok(())
+    }
+
+    /// Everything is ended, and what plugins hold is taken from them: no job may stay.
+    fn end(&mut self) -> Result<(), TestCaseError> {
+        self.m.crash_and_restart();
+        let _ = self.m.scheduling(true);
+        self.m.advance(50.0);
+        self.check_patience()?;
+        end_all(&mut self.m);
+        self.check()?;
+        all_are_over(&self.m)
+    }
+}
+
+fn leaves_order(acts: Vec<Act>, hold: bool) -> Result<(), TestCaseError> {
+    quiet();
+    let mut world = World::new(hold);
+    for act in acts {
+        world.act(act);
+        world.check()?;
+    }
+    world.end()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(), max_shrink_iters: 4000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_history_leaves_order(acts in vec(act(), 1..40)) {
+        leaves_order(acts, false)?;
+    }
+
+    #[test]
+    fn any_history_leaves_order_when_starts_are_reported_late(acts in vec(act(), 1..40)) {
+        leaves_order(acts, true)?;
+    }
+}

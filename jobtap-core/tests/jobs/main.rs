@@ -1,0 +1,14 @@
+//! A job as its users meet it: its life by RFC 21, what is asked of it, and what is shown of it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, missing_docs)]
+
+mod bulk;
+#[path = "../common/mod.rs"]
+mod common;
+mod execution;
+mod ingest;
+mod life_cycle;
+mod listing;
+mod priorities;
+mod requests;
+mod updates;
+mod why;

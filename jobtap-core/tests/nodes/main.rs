@@ -1,0 +1,9 @@
+//! Nodes and what is retained of them.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../common/keeper.rs"]
+mod keeper;
+mod retained;
+mod states;

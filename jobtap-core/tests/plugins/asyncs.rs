@@ -1,0 +1,462 @@
+//! Asynchronous handlers: cancelled with their jobs, limited in time, begun again after a restart.
+
+use jobtap_core::job::WaitStatus;
+use jobtap_core::plugin::Plugin;
+use jobtap_core::prelude::*;
+use jobtap_core::testing::{TestJob, TestManager};
+use serde_json::{Value, json};
+
+use crate::common::ByUrgency;
+
+fn with<P: Plugin>() -> TestManager {
+    TestManager::new().plugin::<ByUrgency>().plugin::<P>().start()
+}
+
+fn note(m: &TestManager, id: JobId) -> String {
+    let log = m.eventlog(id);
+    let exception = log.iter().find(|entry| entry.name == "exception").unwrap();
+    exception.context.clone().unwrap()["note"].as_str().unwrap().to_owned()
+}
+
+const HELD: &str = "submit validate depend priority alloc prolog-start";
+
+mod scripts {
+    use super::*;
+
+    /// Runs a script before each job, which may take a minute.
+    #[derive(Default)]
+    struct Script;
+
+    #[jobtap_plugin(name = "script")]
+    impl Script {
+        #[on("job.state.run", timeout = "1m")]
+        async fn before(job: JobInfo, remote: Remote<Self>) -> Result<(), PrologFailed> {
+            let process = Process::new("prepare").arg(job.id.to_string()).env("A", "1");
+            let end = remote.run_process(process).await?;
+            end.success().map_err(|how| PrologFailed::new(format!("prepare: {how}")))
+        }
+    }
+
+    #[test]
+    fn a_process_that_ends_well_lets_the_job_start() {
+        let mut m = with::<Script>();
+        m.hold_processes();
+        let id = m.submit(TestJob::new()).unwrap();
+        m.assert_events(id, HELD);
+        assert_eq!(m.running_processes().next().unwrap().0.args, [id.to_string()]);
+        m.end_process("prepare", WaitStatus::SUCCESS);
+        m.assert_events(id, &format!("{HELD} prolog-finish start"));
+    }
+
+    #[test]
+    fn a_process_that_fails_ends_the_job_with_the_reason() {
+        let mut m = with::<Script>();
+        m.hold_processes();
+        let id = m.submit(TestJob::new()).unwrap();
+        m.end_process("prepare", WaitStatus::from_exit_code(3));
+        m.assert_state(id, State::Inactive);
+        assert_eq!(note(&m, id), "prepare: exit code 3");
+    }
+
+    #[test]
+    fn cancelling_the_job_drops_the_work_and_kills_its_process() {
+        let mut m = with::<Script>();
+        m.hold_processes();
+        let id = m.submit(TestJob::new()).unwrap();
+        m.cancel(id).unwrap();
+        m.assert_events(id, &format!("{HELD} exception prolog-finish free clean"));
+        assert_eq!(m.running_processes().count(), 0);
+    }
+
+    #[test]
+    fn work_that_takes_too_long_has_failed() {
+        let mut m = with::<Script>();
+        m.hold_processes();
+        let id = m.submit(TestJob::new()).unwrap();
+        m.advance(59.0);
+        m.assert_events(id, HELD);
+        m.advance(2.0);
+        m.assert_state(id, State::Inactive);
+        assert_eq!(note(&m, id), "script.before: no end after 60 s");
+        assert_eq!(m.running_processes().count(), 0);
+    }
+
+    #[test]
+    fn removing_the_plugin_kills_what_it_runs_and_leaves_nothing_open() {
+        let mut m = with::<Script>();
+        m.hold_processes();
+        let id = m.submit(TestJob::new()).unwrap();
+        m.remove_plugin("script").unwrap();
+        m.assert_state(id, State::Inactive);
+        assert_eq!(m.running_processes().count(), 0);
+    }
+}
+
+mod run_on {
+    use super::*;
+
+    /// Undoes in order what it began, also when the job is cancelled meanwhile.
+    #[derive(Default)]
+    struct Careful {
+        open: Vec<Token>,
+    }
+
+    #[jobtap_plugin(name = "careful")]
+    impl Careful {
+        #[on("job.state.run", on_cancel = "run-on")]
+        async fn before(job: JobInfo, remote: Remote<Self>) -> Result<(), PrologFailed> {
+            let log = remote.clone();
+            let mut child = remote.start_process_with(Process::new("mount"), move |line| {
+                let text = format!("{:?} {}", line.stream, line.text);
+                log.run(move |_, cx| cx.log(Level::Info, text));
+            });
+            if remote.until_ended(job.id, child.wait()).await.is_err() {
+                child.signal(15);
+                if remote.timeout(5.0, child.wait()).await.is_err() {
+                    child.signal(9);
+                }
+                // What was half done is undone, though the job is in CLEANUP by now.
+                let id = job.id;
+                remote
+                    .call(move |careful, cx| {
+                        let job = cx.active_job(id).ok().and_then(|job| job.cleanup())?;
+                        careful.open.push(cx.epilog_start_of(job, "unmount").ok()?);
+                        Some(())
+                    })
+                    .await?;
+            }
+            Ok(())
+        }
+
+        #[service("unmounted")]
+        fn unmounted(&mut self) {
+            self.open.drain(..).for_each(|token| token.finish(0));
+        }
+    }
+
+    #[test]
+    fn the_work_goes_on_and_can_end_its_process_by_steps() {
+        let mut m = with::<Careful>();
+        m.hold_processes();
+        let id = m.submit(TestJob::new()).unwrap();
+        m.cancel(id).unwrap();
+        m.assert_events(id, &format!("{HELD} exception"));
+        assert_eq!(m.running_processes().next().unwrap().1, [15]);
+        m.process_prints("mount", Stream::Stderr, "busy");
+        m.assert_logged("careful: Stderr busy");
+        m.advance(6.0);
+        assert_eq!(m.running_processes().count(), 0);
+        let both = format!("{HELD} exception epilog-start prolog-finish");
+        m.assert_events(id, &both);
+        m.call_service("careful.unmounted", json!({})).unwrap();
+        m.assert_events(id, &format!("{both} epilog-finish free clean"));
+    }
+}
+
+mod priorities {
+    use super::*;
+
+    /// Waits ten seconds, as for the answer of a slow server.
+    #[derive(Default)]
+    struct Accounts;
+
+    #[jobtap_plugin(name = "accounts")]
+    impl Accounts {
+        #[on("job.state.priority")]
+        async fn ask(remote: Remote<Self>) -> Result<Priority, HandlerError> {
+            remote.sleep(10.0).await?;
+            remote.run(|_, cx| cx.log(Level::Info, "answered"));
+            Ok(Priority::new(5))
+        }
+
+        /// Keeps what has ended in CLEANUP.
+        #[on("job.state.cleanup")]
+        async fn close(remote: Remote<Self>) -> Result<(), EpilogFailed> {
+            Ok(remote.sleep(100.0).await?)
+        }
+    }
+
+    fn waiting() -> (TestManager, JobId) {
+        let mut m = TestManager::new().plugin::<Accounts>().start();
+        m.scheduling(false).unwrap();
+        let id = m.submit(TestJob::new()).unwrap();
+        m.advance(5.0);
+        m.assert_state(id, State::Priority);
+        (m, id)
+    }
+
+    #[test]
+    fn other_events_of_the_job_do_not_drop_the_work() {
+        let (mut m, id) = waiting();
+        m.raise(id, "odd", 3, "something is odd").unwrap();
+        m.advance(6.0);
+        m.assert_state(id, State::Sched);
+        m.assert_priority(id, 5);
+    }
+
+    #[test]
+    fn it_is_dropped_when_the_job_ends_first() {
+        let (mut m, id) = waiting();
+        m.cancel(id).unwrap();
+        m.advance(6.0);
+        m.assert_state(id, State::Cleanup);
+        assert!(!m.log().any(|(_, text)| text == "accounts: answered"));
+    }
+}
+
+mod run_on_with_timeout {
+    use super::*;
+
+    /// Takes as long as the job says, and goes on when the job is canceled, but not for ever.
+    #[derive(Default)]
+    struct Patient;
+
+    #[jobtap_plugin(name = "patient")]
+    impl Patient {
+        #[on("job.state.run", timeout = "1m", on_cancel = "run-on")]
+        async fn before(job: JobInfo, remote: Remote<Self>) -> Result<(), PrologFailed> {
+            let takes = job.jobspec.attribute("takes").and_then(Value::as_f64);
+            remote.sleep(takes.unwrap_or(1.0)).await?;
+            remote.run(|_, cx| cx.log(Level::Info, "done"));
+            Ok(())
+        }
+    }
+
+    fn canceled_after_one_second(takes: f64) -> (TestManager, JobId) {
+        let mut m = with::<Patient>();
+        let id = m.submit(TestJob::new().attribute("takes", takes)).unwrap();
+        m.advance(1.0);
+        m.cancel(id).unwrap();
+        m.assert_events(id, &format!("{HELD} exception"));
+        (m, id)
+    }
+
+    #[test]
+    fn the_work_goes_on_when_its_job_is_canceled() {
+        let (mut m, id) = canceled_after_one_second(30.0);
+        m.advance(30.0);
+        m.assert_logged("patient: done");
+        m.assert_events(id, &format!("{HELD} exception prolog-finish free clean"));
+    }
+
+    #[test]
+    fn the_timeout_still_ends_it() {
+        let (mut m, id) = canceled_after_one_second(300.0);
+        m.advance(58.0);
+        m.assert_state(id, State::Cleanup);
+        m.advance(2.0);
+        m.assert_state(id, State::Inactive);
+        assert!(!m.log().any(|(_, text)| text == "patient: done"));
+    }
+}
+
+mod restart {
+    use super::*;
+
+    #[derive(Default)]
+    struct Stubborn;
+
+    #[jobtap_plugin(name = "stubborn")]
+    impl Stubborn {
+        #[on("job.state.run", on_restart = "rerun")]
+        async fn before(remote: Remote<Self>) -> Result<(), PrologFailed> {
+            Ok(remote.sleep(10.0).await?)
+        }
+
+        #[on("job.dependency.wait", on_restart = "fail")]
+        async fn wait(dependency: Dependency, remote: Remote<Self>) -> Result<(), Reject> {
+            Ok(remote.sleep(dependency.value.parse()?).await?)
+        }
+
+        #[on("job.state.cleanup")]
+        async fn after(remote: Remote<Self>) -> Result<(), EpilogFailed> {
+            Ok(remote.sleep(10.0).await?)
+        }
+    }
+
+    #[test]
+    fn a_prolog_that_says_so_begins_again() {
+        let mut m = with::<Stubborn>();
+        let id = m.submit(TestJob::new()).unwrap();
+        m.advance(9.0);
+        m.crash_and_restart();
+        m.assert_events(id, HELD);
+        m.advance(9.0);
+        m.assert_events(id, HELD);
+        m.advance(2.0);
+        m.assert_events(id, &format!("{HELD} prolog-finish start"));
+    }
+
+    #[test]
+    fn an_epilog_has_failed_if_not_said_otherwise() {
+        let mut m = with::<Stubborn>();
+        let id = m.submit(TestJob::new()).unwrap();
+        m.advance(11.0);
+        m.finish(id, 0);
+        m.assert_state(id, State::Cleanup);
+        m.crash_and_restart();
+        m.assert_state(id, State::Inactive);
+        let end = "epilog stubborn.after: the manager was restarted while it was open";
+        assert_eq!(note(&m, id), end);
+    }
+
+    #[test]
+    fn a_dependency_that_says_so_has_failed() {
+        let mut m = with::<Stubborn>();
+        let waits = m.submit(TestJob::new().dependency("wait:5")).unwrap();
+        m.crash_and_restart();
+        // Its epilog takes its time.
+        m.assert_state(waits, State::Cleanup);
+        assert!(note(&m, waits).contains("stubborn.wait=wait:5"), "{}", note(&m, waits));
+        let waits = m.submit(TestJob::new().dependency("wait:5")).unwrap();
+        m.advance(6.0);
+        assert!(m.job(waits).event_posted("dependency-remove"));
+    }
+
+    #[test]
+    fn a_reload_keeps_what_reruns_and_fails_the_rest() {
+        let mut m = with::<Stubborn>();
+        let starts = m.submit(TestJob::new()).unwrap();
+        m.advance(5.0);
+        m.reload_plugin("stubborn", json!({})).unwrap();
+        m.assert_events(starts, HELD);
+        m.advance(11.0);
+        m.assert_events(starts, &format!("{HELD} prolog-finish start"));
+        m.finish(starts, 0);
+        m.assert_state(starts, State::Cleanup);
+        m.reload_plugin("stubborn", json!({})).unwrap();
+        m.assert_state(starts, State::Inactive);
+    }
+}
+
+mod tokens {
+    use super::*;
+
+    /// Holds a prolog until told, and takes it over after a restart.
+    #[derive(Default)]
+    struct Gate {
+        open: Vec<Token>,
+    }
+
+    #[jobtap_plugin(name = "gate")]
+    impl Gate {
+        #[on("job.new")]
+        fn new_job(&mut self, job: &Job, cx: Cx<'_, JobNew>) {
+            if job.state() == State::Run && job.jobspec().attribute("forget").is_none() {
+                self.open.extend(cx.prolog_reopen(job, "gate"));
+            }
+        }
+
+        #[on("job.state.run")]
+        fn run(&mut self, cx: Cx<'_, JobStateRun>) -> Result<(), HandlerError> {
+            self.open.push(cx.prolog_start("gate")?);
+            Ok(())
+        }
+
+        #[service("open")]
+        fn open(&mut self) {
+            self.open.drain(..).for_each(|token| token.finish(0));
+        }
+    }
+
+    #[test]
+    fn an_open_token_is_taken_over_after_a_restart() {
+        let mut m = with::<Gate>();
+        let id = m.submit(TestJob::new()).unwrap();
+        m.crash_and_restart();
+        m.assert_events(id, HELD);
+        m.call_service("gate.open", json!({})).unwrap();
+        m.assert_events(id, &format!("{HELD} prolog-finish start"));
+    }
+
+    #[test]
+    fn work_that_is_not_taken_over_has_failed() {
+        let mut m = with::<Gate>();
+        let id = m.submit(TestJob::new().attribute("forget", 1)).unwrap();
+        m.crash_and_restart();
+        m.assert_events(id, &format!("{HELD} exception prolog-finish free clean"));
+    }
+
+    #[test]
+    fn only_what_is_open_and_free_can_be_taken_over() {
+        let mut m = with::<Gate>();
+        let id = m.submit(TestJob::new()).unwrap();
+        // Loaded anew it finds nothing: the removal ended what was open.
+        m.remove_plugin("gate").unwrap();
+        m.assert_state(id, State::Inactive);
+        m.load_plugin("gate", json!({})).unwrap();
+        m.crash_and_restart();
+        m.assert_state(id, State::Inactive);
+    }
+}
+
+mod waiting_for_the_end {
+    use super::*;
+
+    #[derive(Default)]
+    struct Mourner;
+
+    #[jobtap_plugin(name = "mourner")]
+    impl Mourner {
+        #[service("await")]
+        async fn wait(
+            request: Request<JobId>,
+            remote: Remote<Self>,
+        ) -> Result<&'static str, ServiceError> {
+            remote.ended(request.into_inner()).await?;
+            Ok("ended")
+        }
+    }
+
+    #[test]
+    fn it_comes_back_at_the_end_and_at_once_for_what_is_over() {
+        let mut m = with::<Mourner>();
+        let id = m.submit(TestJob::new()).unwrap();
+        let waits = m.open_stream("mourner.await", json!(id));
+        assert_eq!(m.read_stream(waits).1, None);
+        m.cancel(id).unwrap();
+        assert_eq!(m.read_stream(waits).1, Some(Ok(())));
+        assert_eq!(m.call_service("mourner.await", json!(id)).unwrap(), "ended");
+    }
+}
+
+mod blocking {
+    use jobtap_core::plugin::BlockingError;
+
+    use super::*;
+
+    /// Computes priorities on a thread. The name of a job says how.
+    #[derive(Default)]
+    struct Computed;
+
+    #[jobtap_plugin(name = "computed")]
+    impl Computed {
+        #[on("job.validate")]
+        async fn validate(job: JobInfo, remote: Remote<Self>) -> Result<(), Reject> {
+            let name = job.jobspec.name().unwrap_or_default().to_owned();
+            let work = remote.blocking(move || match &*name {
+                "broken" => panic!("no such model"),
+                name => name.len(),
+            });
+            match work.await {
+                Ok(length) => Reject::when(length > 5, format!("{length} letters")),
+                Err(BlockingError::Panicked(text)) => Err(Reject::new(text)),
+                Err(error) => Err(error.into()),
+            }
+        }
+    }
+
+    #[test]
+    fn the_value_of_blocking_work_comes_back() {
+        let mut m = with::<Computed>();
+        m.submit(TestJob::new().name("short")).unwrap();
+        assert_eq!(m.submit(TestJob::new().name("longer")), Err("6 letters".to_owned()));
+    }
+
+    #[test]
+    fn a_panic_of_blocking_work_is_an_error() {
+        let mut m = with::<Computed>();
+        assert_eq!(m.submit(TestJob::new().name("broken")), Err("no such model".to_owned()));
+        m.submit(TestJob::new()).unwrap();
+    }
+}

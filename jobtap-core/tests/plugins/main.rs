@@ -1,0 +1,18 @@
+//! What plugins meet and can rely on, and what their mistakes lead to.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+
+mod administration;
+mod asyncs;
+#[path = "../common/mod.rs"]
+mod common;
+mod faults;
+mod gone;
+mod guarantees;
+mod last;
+mod misuse;
+mod reads;
+mod services;
+mod shadow;
+mod timers;
+mod topic_table;
+mod topics;
