@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 use jobtap_core::engine::{Cred, Engine, Listed};
 use serde_json::{Value, json};
 
-use super::{Context, Handle, PendingResponse};
+use super::{Context, Handle, PendingResponse, changes};
 use crate::daemon::engine::{EngineHandle, answered, refusal};
 use crate::rpc::RpcError;
-use crate::rpc::services::job_list::{GetStats, List, ListId};
+use crate::rpc::service::Service;
+use crate::rpc::services::job_list::{Changes, GetStats, List, ListId};
 
 impl Handle for List {
     fn handle(mut self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
@@ -41,6 +42,15 @@ impl Handle for ListId {
 impl Handle for GetStats {
     fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
         context.read(|engine, _| Ok(engine.job_stats()))
+    }
+}
+
+impl Handle for Changes {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
+        if !context.streaming {
+            return Err(RpcError::proto(format!("{}: the responses are a stream", Self::TOPIC)));
+        }
+        Ok(PendingResponse::Feed(changes::stream(context)))
     }
 }
 
