@@ -82,15 +82,22 @@ impl Site {
         socket
     }
 
-    /// The events of a stream, as they come.
+    /// The events of a stream with the token, as they come.
     pub(crate) fn stream(&self, topic: &str, payload: &Value) -> Stream {
+        self.stream_as(Some(TOKEN), topic, payload)
+    }
+
+    /// The events of a stream, as they come.
+    pub(crate) fn stream_as(&self, token: Option<&str>, topic: &str, payload: &Value) -> Stream {
+        let rights = token.map(|token| format!("Authorization: Bearer {token}\r\n"));
         let mut socket = self.connect();
         let content = payload.to_string();
         write!(
             socket,
-            "POST /v1/{topic} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {TOKEN}\r\nAccept: \
-             text/event-stream\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{content}",
+            "POST /v1/{topic} HTTP/1.1\r\nHost: {}\r\n{}Accept: text/event-stream\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{content}",
             self.address,
+            rights.unwrap_or_default(),
             content.len()
         )
         .unwrap();

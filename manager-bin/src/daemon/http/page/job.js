@@ -54,6 +54,9 @@ function limit(job) {
   return job.expiration > now() ? `, and has ${duration(job.expiration - now())} left` : ", and is over its time limit";
 }
 
+/** How long after the first event another one was. */
+const after = (seconds) => (seconds < 10 ? `+${seconds.toFixed(3)}s` : `+${duration(seconds)}`);
+
 /** The context of an event. */
 function context(event) {
   const shown = (value) => (typeof value === "object" ? JSON.stringify(value) : String(value));
@@ -68,7 +71,7 @@ export class JobView {
   #askWhy = throttled(2000, () => this.#why());
   #closed;
 
-  /** `closed` is called when the job is no longer shown. */
+  /** `closed` is called when the user has closed the job. */
   constructor(jobs, closed) {
     this.#jobs = jobs;
     this.#closed = closed;
@@ -106,12 +109,17 @@ export class JobView {
     if (token.get()) this.#events(id);
   }
 
-  close() {
-    if (this.#id === null) return;
+  hide() {
     this.#watch.abort();
     this.#id = null;
     $("job").hidden = true;
     document.body.classList.remove("with-job");
+  }
+
+  /** The user closes it. */
+  close() {
+    if (this.#id === null) return;
+    this.hide();
     this.#closed();
   }
 
@@ -225,7 +233,7 @@ export class JobView {
         const event = JSON.parse(line);
         first ??= event.timestamp;
         events.append(el("li", { class: event.name === "exception" ? "bad" : undefined },
-          el("time", { title: clock(event.timestamp) }, `+${duration(event.timestamp - first)}`),
+          el("time", { title: clock(event.timestamp) }, after(event.timestamp - first)),
           el("b", {}, event.name), el("span", {}, context(event))));
       });
     } catch (error) {

@@ -39,7 +39,7 @@ function route() {
     job.show(id);
     table.select(id);
   } else {
-    job.close();
+    job.hide();
   }
   table.refresh();
   poll();
@@ -154,13 +154,23 @@ async function changes(signal, begun) {
   });
 }
 
+/** Shows nothing of jobs any longer. */
+function hide() {
+  stats = null;
+  if (jobs.size > 0) {
+    jobs.replace([]);
+    job.again();
+  }
+  summarize();
+}
+
 function refused(error) {
   if (error instanceof Refused && error.errno === EPERM) {
-    jobs.replace([]);
+    hide();
     link("off", "hidden");
     notice(`This manager hides the jobs of its users (access.private-mode)${tokenConfigured ? ": enter the token to see them." : "."}`);
   } else if (error.status === UNAUTHORIZED) {
-    jobs.replace([]);
+    hide();
     link("off", "no access");
     notice(`${error.message}.`);
     if (tokenConfigured && !token.get() && !$("token-dialog").open) $("token-dialog").showModal();

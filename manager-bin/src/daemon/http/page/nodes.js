@@ -30,6 +30,8 @@ export class Gantt {
   #nodes = new Map();
   #bars = new Map();
   #chosen = null;
+  /** How many nodes jobs have. */
+  #busy = 0;
   #ranks = new Map();
 
   constructor(jobs, open) {
@@ -49,6 +51,8 @@ export class Gantt {
       fill: (row, rank) => this.#fill(row, rank),
       open: (rank, event) => this.#choose(rank, event),
     });
+    $("gantt-legend").append(...KINDS.map((kind) =>
+      el("li", { class: `kind-${kind}` }, el("span", { class: "dot", "aria-hidden": "true" }), kind)));
     const grid = $("gantt");
     grid.addEventListener("mousemove", (event) => this.#hover(event));
     grid.addEventListener("keydown", (event) => this.#step(event));
@@ -67,6 +71,7 @@ export class Gantt {
     ranks.sort(([a], [b]) => a - b);
     const has = (text) => new Set(idset(text));
     const [offline, excluded, kept] = [has(status.offline), has(status.exclude), has(status.housekeeping)];
+    this.#busy = idset(status.allocated).length;
     const drained = new Map();
     for (const [set, drain] of Object.entries(status.drain ?? {})) for (const rank of idset(set)) drained.set(rank, drain);
     const planned = (status.maintenance ?? []).map((one) => ({ ...one, ranks: has(one.ranks) }));
@@ -82,13 +87,10 @@ export class Gantt {
     this.refresh();
   }
 
-  /** How many nodes are in which state, and how many of them run jobs. */
+  /** How many nodes are in which state, and how many of them jobs have. */
   counts() {
-    const counts = { all: this.#nodes.size, busy: 0, up: 0, drained: 0, offline: 0, excluded: 0, cleaning: 0 };
-    const busy = new Set();
-    for (const job of this.#jobs.values()) if (job.began !== undefined && !job.inactive) for (const rank of this.#ranksOf(job)) busy.add(rank);
+    const counts = { all: this.#nodes.size, busy: this.#busy, up: 0, drained: 0, offline: 0, excluded: 0, cleaning: 0 };
     for (const { state } of this.#nodes.values()) counts[state] += 1;
-    counts.busy = busy.size;
     return counts;
   }
 

@@ -30,10 +30,9 @@ export function duration(seconds) {
 /** A short time in seconds, such as that of a call. */
 export function moment(seconds) {
   if (!Number.isFinite(seconds)) return "–";
-  if (seconds < 1e-6) return `${(seconds * 1e9).toFixed(0)} ns`;
-  if (seconds < 1e-3) return `${(seconds * 1e6).toPrecision(2)} µs`;
-  if (seconds < 1) return `${(seconds * 1e3).toPrecision(2)} ms`;
-  return `${seconds.toPrecision(2)} s`;
+  const [unit, size] = seconds < 1e-3 ? ["µs", 1e-6] : seconds < 1 ? ["ms", 1e-3] : ["s", 1];
+  const count = seconds / size;
+  return `${count < 10 ? count.toPrecision(2) : Math.round(count)} ${unit}`;
 }
 
 /** A point in time, with its day if it is another one than today. */
