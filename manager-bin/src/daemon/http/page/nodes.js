@@ -172,8 +172,10 @@ export class Gantt {
         context.fillRect(right, top, x(bar.until) - right, size);
         context.globalAlpha = 1;
       }
-      // Between two jobs, one after the other, a line stays free.
+      // What is over stands back. Between two jobs, one after the other, a line stays free.
+      context.globalAlpha = bar.kind === "completed" ? 0.5 : 1;
       context.fillRect(left, top, Math.max(1, right - left - 1), size);
+      context.globalAlpha = 1;
       if (bar.id === chosen) {
         context.strokeStyle = color("text");
         context.lineWidth = 2;
