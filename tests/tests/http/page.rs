@@ -233,6 +233,44 @@ fn nodes_queues_and_plugins_are_shown() {
     assert_eq!(browser.complaints(), [""; 0]);
 }
 
+#[test]
+fn a_plugin_out_of_service_is_seen() {
+    let Some(browser) = Browser::start() else { return };
+    let site = Site::of_probe();
+    site.m.jobtap("plugin load probe").ok();
+    live(&browser, &site);
+    browser.value("location.hash = '#plugins'");
+    browser.until_shown("#engine", "all plugins in service");
+    let row = "tr:has([data-plugin=probe])";
+    browser.until_shown(row, "in service");
+    for _ in 0..3 {
+        assert_eq!(site.m.jobtap("submit --setattr=probe.panic=1 true").code, 1);
+    }
+    browser.until_shown("#engine", "1 plugin out of service");
+    browser.until_shown(row, "out of service");
+    browser.until("it stands out", &format!("document.querySelector('{row}').matches('.faulted')"));
+    let panics = browser.value(&format!("document.querySelector('{row}').children[5].innerText"));
+    assert_eq!(panics, "3");
+}
+
+#[test]
+fn a_token_that_is_refused_is_named() {
+    let Some(browser) = Browser::start() else { return };
+    let site = Site::with_token("");
+    site.m.submit("--urgency=hold true");
+    live(&browser, &site);
+    browser.until_shown("#shown", "1 job");
+    // As after the token has been replaced.
+    browser.value("sessionStorage.setItem('jobtap-token', 'another-token-0123456789')");
+    browser.open(&site.address);
+    browser.until_shown("#notice", "the token is another one");
+    assert_eq!(browser.text("#shown"), "0 jobs");
+    browser.click("#token-open");
+    browser.until_shown("#link", "live");
+    browser.until_shown("#shown", "1 job");
+    assert_eq!(browser.value("document.getElementById('notice').hidden"), true);
+}
+
 /// The contrast of WCAG of each color of the style sheet that is used for text, with each ground it stands on.
 #[test]
 fn colors_have_contrast_in_light_and_dark() {

@@ -1,7 +1,8 @@
 //! `[http]`: the services over HTTP, for tools and browsers.
 //!
 //! Off unless the configuration says where to listen. A client without the token reads what a guest may see and
-//! changes nothing (`guard`); the token gives the owner's rights. `calls` hands requests to the handlers of the socket.
+//! changes nothing (`guard`); the token gives the owner's rights. `calls` hands requests to the handlers of the socket,
+//! and `page` is a client of them for people.
 //!
 //! What a client sends, or does not read, takes a bounded amount of memory: the connections, the header of a request
 //! and its time, the content and its time, the parts of a response that wait, and the time in which a client must read

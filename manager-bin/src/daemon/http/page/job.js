@@ -123,7 +123,12 @@ export class JobView {
     this.#closed();
   }
 
-  /** Asks again, since a token is known now or no longer. */
+  /** Holds no stream until it is shown again. */
+  pause() {
+    this.#watch.abort();
+  }
+
+  /** Asks again, since a token is known now or no longer, or after a pause. */
   again() {
     const id = this.#id;
     if (id === null) return;

@@ -114,7 +114,7 @@ let streaming = new AbortController();
 
 /** Follows the jobs until the signal says so. Without the stream there is nothing live here, so it is always begun again. */
 async function follow(signal) {
-  for (let wait = 1; !signal.aborted; wait = Math.min(15, wait * 2)) {
+  for (let wait = 1; !signal.aborted; wait = Math.min(5, wait * 2)) {
     try {
       await changes(signal, () => { wait = 1; });
     } catch (error) {
@@ -244,8 +244,13 @@ $("skip").addEventListener("click", (event) => {
 
 // A page that is not seen holds no stream: browsers allow few connections to a server, over all tabs.
 document.addEventListener("visibilitychange", () => {
-  if (document.hidden) streaming.abort();
-  else restart();
+  if (document.hidden) {
+    streaming.abort();
+    job.pause();
+  } else {
+    restart();
+    job.again();
+  }
 });
 
 window.addEventListener("hashchange", route);
