@@ -61,7 +61,7 @@ const TIME: Duration = Duration::from_millis(5);
 /// After how many jobs the clock is read.
 const CLOCK: usize = 64;
 /// A part ends when it has this many bytes.
-const BYTES: usize = 64 * 1024;
+pub(super) const BYTES: usize = 64 * 1024;
 
 /// A list whose first part has been read.
 pub(in crate::daemon) struct Listing {

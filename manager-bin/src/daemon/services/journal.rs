@@ -164,10 +164,12 @@ struct Gone;
 
 /// Why there are no more events.
 pub(super) fn end(lost: &AtomicBool) -> RpcError {
-    match lost.load(Ordering::Acquire) {
-        true => RpcError::new(EOVERFLOW, "events were lost: they came faster than they were read"),
-        false => RpcError::new(ENODATA, ""),
-    }
+    if lost.load(Ordering::Acquire) { too_slow() } else { RpcError::new(ENODATA, "") }
+}
+
+/// The end of a stream whose client does not keep up.
+pub(super) fn too_slow() -> RpcError {
+    RpcError::new(EOVERFLOW, "events were lost: they came faster than they were read")
 }
 
 impl Stream {
