@@ -44,6 +44,26 @@ fn a_request_that_is_too_long_is_refused() {
 }
 
 #[test]
+fn a_header_has_at_most_64_kib() {
+    let site = Site::open("");
+    // Until the header is as long as may be, and one byte more, with what every request here has.
+    let line = |bytes: usize| format!("X: {}", "x".repeat(bytes - "X: \r\n".len()));
+    let rest = format!(
+        "GET /healthz HTTP/1.1\r\nConnection: close\r\nContent-Length: 0\r\nHost: {}\r\n\r\n",
+        site.address
+    );
+    let most = 64 * 1024 - rest.len();
+    assert_eq!(site.ask("GET /healthz", &[&line(most)], "").status, 200);
+    for bytes in [most + 1, 100 * 1024 - rest.len()] {
+        let reply = site.ask("GET /healthz", &[&line(bytes)], "");
+        // What the parser refuses has no content, and may reset the connection before the response is read.
+        assert!(matches!(reply.status, 431 | 0), "{bytes}: {reply:?}");
+    }
+    let words = site.ask("GET /healthz", &[&line(most + 1)], "").refused(431, EMSGSIZE);
+    assert_eq!(words, "the header has more than 65536 bytes");
+}
+
+#[test]
 fn a_client_that_sends_no_header_is_disconnected() {
     let site = Site::open("");
     let mut sockets = [site.connect(), site.connect()];

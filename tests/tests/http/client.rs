@@ -22,15 +22,20 @@ pub(crate) struct Site {
 impl Site {
     /// Starts a manager without a token, with this further configuration.
     pub(crate) fn open(more: &str) -> Self {
-        Self::start("", more)
+        Self::start(jobtap_tests::jobtap(), "", more)
+    }
+
+    /// Starts a manager with the plugin `probe`, and without a token.
+    pub(crate) fn of_probe() -> Self {
+        Self::start(jobtap_tests::probe_manager(), "", "")
     }
 
     /// Starts a manager with a token.
     pub(crate) fn with_token(more: &str) -> Self {
-        Self::start("token-file", more)
+        Self::start(jobtap_tests::jobtap(), "token-file", more)
     }
 
-    fn start(key: &str, more: &str) -> Self {
+    fn start(exe: &Path, key: &str, more: &str) -> Self {
         let files = jobtap_tests::temporary();
         let file = token_file(files.path(), 0o600);
         let token = match key {
@@ -38,7 +43,7 @@ impl Site {
             key => format!("{key} = {file:?}\n"),
         };
         let config = format!("[http]\nlisten = \"127.0.0.1:0\"\n{token}{more}");
-        let m = Manager::start_with(jobtap_tests::jobtap(), &config);
+        let m = Manager::start_with(exe, &config);
         let uri = m.jobtap("getattr http-uri").ok();
         let address = uri.trim_start_matches("http://").trim_end_matches('/').to_owned();
         Self { m, address, _files: files }
@@ -82,15 +87,22 @@ impl Site {
         socket
     }
 
-    /// The events of a stream, as they come.
+    /// The events of a stream with the token, as they come.
     pub(crate) fn stream(&self, topic: &str, payload: &Value) -> Stream {
+        self.stream_as(Some(TOKEN), topic, payload)
+    }
+
+    /// The events of a stream, as they come.
+    pub(crate) fn stream_as(&self, token: Option<&str>, topic: &str, payload: &Value) -> Stream {
+        let rights = token.map(|token| format!("Authorization: Bearer {token}\r\n"));
         let mut socket = self.connect();
         let content = payload.to_string();
         write!(
             socket,
-            "POST /v1/{topic} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {TOKEN}\r\nAccept: \
-             text/event-stream\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{content}",
+            "POST /v1/{topic} HTTP/1.1\r\nHost: {}\r\n{}Accept: text/event-stream\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{content}",
             self.address,
+            rights.unwrap_or_default(),
             content.len()
         )
         .unwrap();

@@ -2,8 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used)]
 
 mod bounds;
+mod browser;
 mod client;
 mod metrics;
 mod openapi;
+mod page;
 mod requests;
 mod settings;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::client::{Site, jobspec};
+use crate::client::{Site, Stream, jobspec};
 
 const EPERM: i64 = 1;
 const ENOENT: i64 = 2;
@@ -94,6 +94,56 @@ fn private_mode_hides_jobs_from_a_client_without_the_token() {
     site.read("job-manager.why", json!({ "id": id })).refused(403, EPERM);
     assert_eq!(site.call("job-list.list", json!({})).ok()["jobs"].as_array().unwrap().len(), 1);
     site.call("job-list.job-stats", json!({})).ok();
+}
+
+/// The next response of a stream that has jobs: their names.
+fn names(stream: &mut Stream) -> Vec<String> {
+    loop {
+        let (event, data) = stream.next().unwrap();
+        assert_eq!(event, "message", "{data}");
+        let jobs = data["jobs"].as_array().unwrap();
+        if !jobs.is_empty() {
+            return jobs.iter().map(|job| job["name"].as_str().unwrap().to_owned()).collect();
+        }
+    }
+}
+
+#[test]
+fn changes_of_jobs_are_streamed_also_without_the_token() {
+    let site = Site::open("");
+    site.m.submit("--job-name=before --urgency=hold true");
+    let mut stream = site.stream_as(None, "job-list.changes", &json!({}));
+    // Empty, since the list is asked for after it.
+    assert_eq!(stream.next().unwrap(), ("message".to_owned(), json!({"jobs": []})));
+    let id = site.m.submit("--job-name=later --urgency=hold true");
+    assert_eq!(names(&mut stream), ["later"]);
+    site.m.jobtap(&format!("cancel {id}")).ok();
+    let inactive = 64;
+    let job = loop {
+        let (_, data) = stream.next().unwrap();
+        let job = data["jobs"][0].clone();
+        if job["state"] == inactive {
+            break job;
+        }
+    };
+    let listed = site.read("job-list.list-id", json!({ "id": id })).ok();
+    assert_eq!(job, listed["job"]);
+}
+
+#[test]
+fn changes_of_jobs_end_when_private_mode_begins() {
+    let site = Site::with_token("");
+    let mut reader = site.stream_as(None, "job-list.changes", &json!({}));
+    let mut owner = site.stream("job-list.changes", &json!({}));
+    for stream in [&mut reader, &mut owner] {
+        assert_eq!(stream.next().unwrap().1, json!({"jobs": []}));
+    }
+    site.call("config.load", json!({"access": {"private-mode": true}})).ok();
+    site.m.submit("--job-name=secret --urgency=hold true");
+    let (event, data) = reader.next().unwrap();
+    assert_eq!((event.as_str(), &data["errno"]), ("end", &json!(EPERM)), "{data}");
+    assert_eq!(names(&mut owner), ["secret"]);
+    site.read("job-list.changes", json!({})).refused(403, EPERM);
 }
 
 #[test]

@@ -7,13 +7,13 @@
 use std::net::IpAddr;
 
 use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, ORIGIN};
-use hyper::{StatusCode, Uri};
+use hyper::{Request, StatusCode, Uri};
 
 use super::responses::Refusal;
 use super::settings::{HttpSettings, Listen};
 use super::token::Token;
 use crate::rpc::RpcError;
-use crate::rpc::errno::{EACCES, EPROTO};
+use crate::rpc::errno::{EACCES, EMSGSIZE, EPROTO};
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
@@ -69,8 +69,7 @@ impl Guard {
         Ok(())
     }
 
-    /// Refuses requests that a page of another site has made, in the browser's own words. The page of this server may
-    /// be reached by a link from anywhere, and asks for nothing without its own script.
+    /// Refuses requests that a page of another site has made, in the browser's own words.
     pub(super) fn check_site(headers: &HeaderMap) -> Result<(), Refusal> {
         match text(headers, &FETCH_SITE) {
             None | Some("same-origin" | "none")
@@ -107,6 +106,21 @@ impl Guard {
             || name.eq_ignore_ascii_case("localhost")
             || self.hosts.iter().any(|host| name.eq_ignore_ascii_case(host))
     }
+}
+
+/// Refuses a header of more than `most` bytes. The parser refuses only what doesn't fit into its buffer, which has room
+/// for more.
+pub(super) fn check_size<T>(request: &Request<T>, most: usize) -> Result<(), Refusal> {
+    // "GET PATH HTTP/1.1" and "NAME: VALUE", each with the end of its line; an empty line at the end.
+    let path = request.uri().path_and_query().map_or(0, |path| path.as_str().len());
+    let first = request.method().as_str().len() + path + " HTTP/1.1\r\n".len() + 1;
+    let lines = request.headers().iter();
+    let lines = lines.map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len());
+    if first + lines.sum::<usize>() + "\r\n".len() <= most {
+        return Ok(());
+    }
+    let error = RpcError::new(EMSGSIZE, format!("the header has more than {most} bytes"));
+    Err(Refusal::with(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, error))
 }
 
 /// A host without its port.

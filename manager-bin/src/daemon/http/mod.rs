@@ -1,7 +1,8 @@
 //! `[http]`: the services over HTTP, for tools and browsers.
 //!
 //! Off unless the configuration says where to listen. A client without the token reads what a guest may see and
-//! changes nothing (`guard`); the token gives the owner's rights. `calls` hands requests to the handlers of the socket.
+//! changes nothing (`guard`); the token gives the owner's rights. `calls` hands requests to the handlers of the socket,
+//! and `page` is a client of them for people.
 //!
 //! What a client sends, or does not read, takes a bounded amount of memory: the connections, the header of a request
 //! and its time, the content and its time, the parts of a response that wait, and the time in which a client must read
@@ -10,6 +11,7 @@
 mod calls;
 mod guard;
 mod metrics;
+mod page;
 mod responses;
 mod settings;
 mod slow;
@@ -48,8 +50,9 @@ use crate::rpc::{RpcError, openapi};
 const CONNECTIONS: usize = 256;
 /// How long a client may take to send the header of a request, the pause before it included.
 const HEADER_TIME: Duration = Duration::from_secs(10);
-/// The bytes that a header may have, and that a connection buffers.
-const BUFFER: usize = 64 * 1024;
+/// The bytes that a header may have. A connection buffers a little more than twice as many, since what is read at once
+/// may be as long again as the part of a header that is buffered already.
+const HEADER: usize = 64 * 1024;
 /// The lines that a header may have.
 const HEADERS: usize = 64;
 /// A manager whose engine doesn't respond within this time is not healthy.
@@ -190,7 +193,7 @@ async fn connection(
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIME)
         .max_headers(HEADERS)
-        .max_buf_size(BUFFER)
+        .max_buf_size(HEADER)
         .serve_connection(TokioIo::new(Patient::new(socket)), service)
         .await;
 }
@@ -205,13 +208,21 @@ impl Http {
         request: Request<Incoming>,
         place: Arc<Place>,
     ) -> Result<Response<Content>, Refusal> {
+        guard::check_size(&request, HEADER)?;
         self.guard.check_origin(request.uri(), request.headers())?;
         let path = request.uri().path().to_owned();
         if path == "/healthz" {
             only(&[Method::GET, Method::HEAD], request.method())?;
             return self.health().await;
         }
-        Guard::check_site(request.headers())?;
+        // A link of another site may lead to the page itself, which asks for nothing without its own script.
+        if path != "/" {
+            Guard::check_site(request.headers())?;
+        }
+        if let Some(file) = page::file(&path, self.has_token) {
+            only(&[Method::GET, Method::HEAD], request.method())?;
+            return Ok(file);
+        }
         let client = self.guard.client(request.headers())?;
         if let Some(topic) = path.strip_prefix(openapi::SERVICES) {
             only(&[Method::POST], request.method())?;

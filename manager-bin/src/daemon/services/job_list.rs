@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 use jobtap_core::engine::{Cred, Engine, Listed};
 use serde_json::{Value, json};
 
-use super::{Context, Handle, PendingResponse};
+use super::{Context, Handle, PendingResponse, changes};
 use crate::daemon::engine::{EngineHandle, answered, refusal};
 use crate::rpc::RpcError;
-use crate::rpc::services::job_list::{GetStats, List, ListId};
+use crate::rpc::service::Service;
+use crate::rpc::services::job_list::{Changes, GetStats, List, ListId};
 
 impl Handle for List {
     fn handle(mut self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
@@ -44,6 +45,15 @@ impl Handle for GetStats {
     }
 }
 
+impl Handle for Changes {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
+        if !context.streaming {
+            return Err(RpcError::proto(format!("{}: the responses are a stream", Self::TOPIC)));
+        }
+        Ok(PendingResponse::Feed(changes::stream(context)))
+    }
+}
+
 /// How many jobs are examined for a part at most.
 const LOOKS: usize = 4096;
 /// A part ends after this time: it is one turn of the engine, which serves nothing else meanwhile.
@@ -51,7 +61,7 @@ const TIME: Duration = Duration::from_millis(5);
 /// After how many jobs the clock is read.
 const CLOCK: usize = 64;
 /// A part ends when it has this many bytes.
-const BYTES: usize = 64 * 1024;
+pub(super) const BYTES: usize = 64 * 1024;
 
 /// A list whose first part has been read.
 pub(in crate::daemon) struct Listing {

@@ -61,8 +61,8 @@ impl Wanted {
 
 /// An event on its way to the watchers.
 #[derive(Debug, Clone)]
-struct Posted {
-    id: JobId,
+pub(super) struct Posted {
+    pub(super) id: JobId,
     /// Its number in the job's eventlog; `None` for an event that is not logged.
     seq: Option<u64>,
     entry: Arc<EventEntry>,
@@ -116,7 +116,8 @@ impl Journal {
         self.count.store(0, Ordering::Release);
     }
 
-    fn watch(&self) -> (Receiver<Posted>, Arc<AtomicBool>) {
+    /// All events from now on, and whether some were lost when they end.
+    pub(super) fn watch(&self) -> (Receiver<Posted>, Arc<AtomicBool>) {
         let (sender, events) = channel(WAITING_EVENTS);
         let lost = Arc::new(AtomicBool::new(false));
         let mut watchers = self.lock();
@@ -161,6 +162,16 @@ struct Stream {
 /// The client has left.
 struct Gone;
 
+/// Why there are no more events.
+pub(super) fn end(lost: &AtomicBool) -> RpcError {
+    if lost.load(Ordering::Acquire) { too_slow() } else { RpcError::new(ENODATA, "") }
+}
+
+/// The end of a stream whose client does not keep up.
+pub(super) fn too_slow() -> RpcError {
+    RpcError::new(EOVERFLOW, "events were lost: they came faster than they were read")
+}
+
 impl Stream {
     async fn run(
         mut self,
@@ -186,13 +197,7 @@ impl Stream {
                 }
             }
         }
-        let end = match lost.load(Ordering::Acquire) {
-            true => {
-                RpcError::new(EOVERFLOW, "events were lost: they came faster than they were read")
-            }
-            false => RpcError::new(ENODATA, ""),
-        };
-        let _ = self.responses.send(Err(end)).await;
+        let _ = self.responses.send(Err(end(&lost))).await;
     }
 
     async fn past(&mut self, engine: EngineHandle) -> Result<(), RpcError> {

@@ -8,6 +8,7 @@
 pub(super) mod access;
 mod attr;
 pub(super) mod audit;
+mod changes;
 mod config;
 pub(super) mod ingest;
 mod job_exec;

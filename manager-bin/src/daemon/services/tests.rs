@@ -97,6 +97,7 @@ fn statistics_of_all_jobs_are_refused_where_jobs_are_hidden() {
         "job-manager.stats-get",
         "job-manager.getinfo",
         "job-list.job-stats",
+        "job-list.changes",
         "job-manager.alloc-query",
         "job-manager.housekeeping.list",
     ] {

@@ -122,6 +122,11 @@ pub struct QueueTally {
     pub tally: Tally,
 }
 
+/// Asks for jobs as they change, as a stream. The first response has no job: a list that is asked for after it misses
+/// nothing. Changes that come soon after each other are one, and jobs that are removed are not told of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Changes {}
+
 /// How many jobs there are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]

@@ -138,6 +138,7 @@ services! { each_service:
     "job-list.list":               job_list::List => job_list::Jobs, Reader, Long;
     "job-list.list-id":            job_list::ListId => job_list::Job, Reader, Long, job = id;
     "job-list.job-stats":          job_list::GetStats => job_list::Stats, UnlessPrivate, Long;
+    "job-list.changes":            job_list::Changes => job_list::Jobs, UnlessPrivate, Stream;
 
     "job-info.lookup":             job_info::Lookup => job_info::Values, Reader, Long, job = id;
     "job-info.eventlog-watch":     job_info::Watch => job_info::Event, Reader, Late, job = id;

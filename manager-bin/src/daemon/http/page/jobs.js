@@ -1,0 +1,152 @@
+// The table of jobs, with its filter.
+
+import { now } from "./api.js";
+import { $, el, setText, throttled } from "./dom.js";
+import { Rows } from "./rows.js";
+import { KINDS, MOST } from "./state.js";
+import { clock, counted, duration, number } from "./text.js";
+
+const NUMERIC = true;
+const elapsed = (job) => (job.began === undefined ? undefined : (job.ended ?? now()) - job.began);
+
+/** What stands in the last column: where a job runs or ran, or what went wrong. */
+function place(job) {
+  const failure = job.exception_occurred ? [job.exception_type, job.exception_note].filter(Boolean).join(": ") : "";
+  return [job.nodelist, failure].filter(Boolean).join(" · ");
+}
+
+/** The columns: a title, a class, the text of a job, and what it is sorted by. */
+const COLUMNS = [
+  { title: "Job", key: "id", text: (job) => job.short, by: (job) => job.t_submit ?? 0, numeric: NUMERIC },
+  { title: "State", key: "state", text: (job) => job.kind, by: (job) => KINDS.indexOf(job.kind) },
+  { title: "Name", key: "name", text: (job) => job.name ?? "", by: (job) => job.name ?? "" },
+  { title: "User", key: "user", text: (job) => String(job.userid), by: (job) => job.userid, numeric: NUMERIC },
+  { title: "Queue", key: "queue", text: (job) => job.queue ?? "", by: (job) => job.queue ?? "" },
+  { title: "Nodes", key: "nnodes", text: (job) => String(job.nnodes ?? ""), by: (job) => job.nnodes ?? 0, numeric: NUMERIC },
+  { title: "Cores", key: "ncores", text: (job) => String(job.ncores ?? ""), by: (job) => job.ncores ?? 0, numeric: NUMERIC },
+  { title: "Submitted", key: "when", text: (job) => clock(job.t_submit), by: (job) => job.t_submit ?? 0, numeric: NUMERIC },
+  { title: "Ran for", key: "time", text: (job) => duration(elapsed(job)), by: (job) => elapsed(job) ?? -1, numeric: NUMERIC },
+  { title: "Where and what", key: "where", text: place, by: place },
+];
+
+/** The order without a chosen column: what runs, what waits in its order, and what has ended, the newest first. */
+function byActivity(a, b) {
+  if (a.inactive !== b.inactive) return a.inactive ? 1 : -1;
+  if (a.inactive) return (b.t_inactive ?? 0) - (a.t_inactive ?? 0);
+  return (
+    KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind) ||
+    (b.began ?? 0) - (a.began ?? 0) ||
+    (b.priority ?? 0) - (a.priority ?? 0) ||
+    (a.t_submit ?? 0) - (b.t_submit ?? 0)
+  );
+}
+
+/** Whether a text has all words, and none that stands after a minus. */
+export function matcher(filter) {
+  const words = filter.toLowerCase().split(/\s+/).filter((word) => word && word !== "-");
+  return (text) => words.every((word) => (word[0] === "-" ? !text.includes(word.slice(1)) : text.includes(word)));
+}
+
+export class JobTable {
+  #jobs;
+  #rows;
+  #kinds = new Set();
+  #sort = null;
+  #down = false;
+  #headers;
+  #chips = new Map();
+
+  constructor(jobs, open) {
+    this.#jobs = jobs;
+    this.#headers = COLUMNS.map((column) => this.#header(column));
+    this.#rows = new Rows($("table"), {
+      head: el("div", { role: "row", class: "row columns", "aria-rowindex": 1 }, ...this.#headers),
+      height: 26,
+      make: () => COLUMNS.map(({ key, numeric }) =>
+        el("span", { role: "gridcell", class: `cell ${key}${numeric ? " numeric" : ""}` })),
+      fill: (row, id) => this.#fill(row, id),
+      open,
+    });
+    for (const kind of KINDS) {
+      const count = el("b");
+      const chip = el("button", { type: "button", class: `chip ${kind}`, "aria-pressed": "false" }, kind, " ", count);
+      chip.addEventListener("click", () => {
+        if (!this.#kinds.delete(kind)) this.#kinds.add(kind);
+        chip.setAttribute("aria-pressed", this.#kinds.has(kind));
+        this.refresh();
+      });
+      this.#chips.set(kind, count);
+      $("kinds").append(chip);
+    }
+    $("filter").addEventListener("input", () => this.refresh());
+    $("filter").addEventListener("keydown", (event) => {
+      if (event.key === "ArrowDown") $("table").focus();
+    });
+    jobs.addEventListener("change", throttled(250, () => this.refresh()));
+    setInterval(() => this.#tick(), 1000);
+    this.refresh();
+  }
+
+  select(id) {
+    this.#rows.select(id);
+  }
+
+  refresh() {
+    const has = matcher($("filter").value);
+    const kinds = this.#kinds;
+    const shown = [...this.#jobs.values()].filter((job) => (kinds.size === 0 || kinds.has(job.kind)) && has(job.search));
+    shown.sort(this.#order());
+    this.#rows.show(shown.map((job) => job.id));
+    const counts = this.#jobs.counts();
+    for (const [kind, count] of this.#chips) setText(count, number(counts[kind]));
+    const all = this.#jobs.size >= MOST * 0.95 ? `the newest ${number(this.#jobs.size)}` : number(this.#jobs.size);
+    setText($("shown"), shown.length === this.#jobs.size ? counted(shown.length, "job") : `${number(shown.length)} of ${all} jobs`);
+  }
+
+  #order() {
+    if (!this.#sort) return byActivity;
+    const { by } = this.#sort;
+    const sign = this.#down ? -1 : 1;
+    return (a, b) => {
+      const [left, right] = [by(a), by(b)];
+      if (left === right) return byActivity(a, b);
+      return left < right ? -sign : sign;
+    };
+  }
+
+  #header(column) {
+    const button = el("button", { type: "button" }, column.title);
+    button.addEventListener("click", () => {
+      // Up, down, and back to the order of their own.
+      if (this.#sort !== column) [this.#sort, this.#down] = [column, false];
+      else if (!this.#down) this.#down = true;
+      else this.#sort = null;
+      this.#headers.forEach((header, n) => {
+        const direction = this.#down ? "descending" : "ascending";
+        header.setAttribute("aria-sort", COLUMNS[n] === this.#sort ? direction : "none");
+      });
+      this.refresh();
+    });
+    const kind = `cell ${column.key}${column.numeric ? " numeric" : ""}`;
+    return el("span", { role: "columnheader", class: kind, "aria-sort": "none" }, button);
+  }
+
+  #fill(row, id) {
+    const job = this.#jobs.get(id);
+    if (!job) return;
+    row.className = row.className.replace(/ ?kind-\w+/g, "") + ` kind-${job.kind}`;
+    COLUMNS.forEach((column, n) => {
+      const [cell, text] = [row.children[n], column.text(job)];
+      if (cell.textContent === text) return;
+      cell.textContent = text;
+      cell.title = column.key === "name" || column.key === "where" ? text : "";
+    });
+  }
+
+  /** Running jobs have run for a second more. */
+  #tick() {
+    for (const [row, id] of this.#rows.inSight()) {
+      if (this.#jobs.get(id)?.kind === "running") this.#fill(row, id);
+    }
+  }
+}

@@ -1,0 +1,101 @@
+// The jobs that the page knows, as the stream of changes keeps them up to date.
+
+import { shortId } from "./text.js";
+
+/** More jobs than these are not kept: those that ended first are left out. */
+export const MOST = 20000;
+
+/** What a job is to a person: its state, or its result once it has ended. In the order in which they are shown. */
+export const KINDS = ["running", "ending", "pending", "waiting", "failed", "timeout", "canceled", "completed"];
+
+const STATES = { 2: "waiting", 4: "waiting", 8: "pending", 16: "running", 32: "ending" };
+const RESULTS = { 1: "completed", 2: "failed", 4: "canceled", 8: "timeout" };
+/** RFC 21's names of the states. */
+const NAMES = { 2: "DEPEND", 4: "PRIORITY", 8: "SCHED", 16: "RUN", 32: "CLEANUP", 64: "INACTIVE" };
+const INACTIVE = 64;
+
+/** A job as a list has it, with what the views need of it. */
+function known(listed) {
+  const id = String(listed.id);
+  const inactive = listed.state === INACTIVE;
+  const kind = (inactive ? RESULTS[listed.result] : STATES[listed.state]) ?? "waiting";
+  const words = [shortId(id), id, listed.name, listed.userid, listed.queue, kind, NAMES[listed.state],
+    listed.nodelist, listed.project, listed.bank, listed.exception_type];
+  return {
+    ...listed,
+    id,
+    kind,
+    inactive,
+    short: shortId(id),
+    began: listed.t_run,
+    ended: listed.t_cleanup ?? listed.t_inactive,
+    search: words.filter((word) => word !== undefined).join(" ").toLowerCase(),
+  };
+}
+
+export class Jobs extends EventTarget {
+  #jobs = new Map();
+  #inactive = 0;
+
+  get size() {
+    return this.#jobs.size;
+  }
+
+  get(id) {
+    return this.#jobs.get(id);
+  }
+
+  values() {
+    return this.#jobs.values();
+  }
+
+  /** How many jobs there are of each kind. */
+  counts() {
+    const counts = Object.fromEntries(KINDS.map((kind) => [kind, 0]));
+    for (const job of this.#jobs.values()) counts[job.kind] += 1;
+    return counts;
+  }
+
+  /** Takes these jobs for all that there are. */
+  replace(listed) {
+    this.#jobs = new Map();
+    this.#inactive = 0;
+    this.update(listed);
+  }
+
+  /** Takes these jobs as they are now. */
+  update(listed) {
+    for (const one of listed) {
+      const job = known(one);
+      this.#inactive += Number(job.inactive) - Number(this.#jobs.get(job.id)?.inactive ?? false);
+      this.#jobs.set(job.id, job);
+    }
+    if (this.size > MOST) this.#forget(this.size - Math.floor(MOST * 0.95));
+    this.#tell();
+  }
+
+  /** Forgets jobs that the manager has removed, when it has this many inactive ones. They are those that ended first. */
+  keepInactive(count) {
+    if (this.#inactive <= count) return;
+    this.#forget(this.#inactive - count);
+    this.#tell();
+  }
+
+  remove(id) {
+    if (this.#jobs.get(id)?.inactive) this.#inactive -= 1;
+    if (this.#jobs.delete(id)) this.#tell();
+  }
+
+  #forget(count) {
+    const ended = [...this.values()].filter((job) => job.inactive);
+    ended.sort((a, b) => (a.t_inactive ?? 0) - (b.t_inactive ?? 0));
+    for (const job of ended.slice(0, count)) {
+      this.#jobs.delete(job.id);
+      this.#inactive -= 1;
+    }
+  }
+
+  #tell() {
+    this.dispatchEvent(new Event("change"));
+  }
+}
