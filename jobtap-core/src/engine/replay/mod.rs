@@ -101,7 +101,8 @@ impl Replayed {
     /// How many reasons are kept.
     const REASONS: usize = 20;
 
-    fn leave_out(&mut self, reason: String) {
+    /// Counts a job or an event that could not be replayed.
+    pub fn leave_out(&mut self, reason: String) {
         self.left_out += 1;
         if self.first_left_out.len() < Self::REASONS {
             self.first_left_out.push(reason);
