@@ -195,6 +195,22 @@ fn what_another_loaded_plugin_asks_for_is_its_own() {
 }
 
 #[test]
+fn what_a_plugin_has_added_it_should_remove() {
+    let [add, remove] = ["dependency-add", "dependency-remove"]
+        .map(|name| of_context(name, "description", "other"));
+    let log = [submit(5), bare("validate"), add.clone(), remove, add];
+    let report = run("other", vec![job(1, 1.0, &log)], false);
+    assert_eq!(
+        rows(&report),
+        [
+            "= job.state.depend adds other | adds other",
+            "! dependency-remove - | removes other",
+            "! dependency-add - | adds other",
+        ]
+    );
+}
+
+#[test]
 fn an_answer_stands_beside_the_record_of_the_same_thing() {
     let raised = |note| ("exception", json!({"type": "guard", "severity": 3, "note": note}));
     let log = |note| {

@@ -137,6 +137,13 @@ fn text(report: &Replayed, only_differences: bool) -> String {
     text.push_str(&format!(
         "{same} answers as recorded, {different} differ, {not_compared} not compared\n"
     ));
+    let missing = report.answers.iter().filter(|row| row.answer.is_none()).count();
+    if missing > 0 {
+        text.push_str(&format!(
+            "of these, {missing} were recorded and no loaded plugin asks for them: does --config load all plugins of \
+             that manager? --ignore-missing leaves them out\n"
+        ));
+    }
     if report.left_out > 0 {
         text.push_str(&format!("{} jobs or events were left out:\n", report.left_out));
     }
