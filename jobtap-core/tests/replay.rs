@@ -68,15 +68,18 @@ fn rows(report: &Replayed) -> Vec<String> {
     row.collect()
 }
 
-/// Refuses user 1, panics at user 2, holds user 3 for ten seconds, and warns about user 4.
+/// Refuses user 1, panics at user 2, holds user 3 for ten seconds, warns about user 4, and lets user 7 have one job
+/// at a time.
 #[derive(Default)]
 struct Guard;
 
 #[jobtap_plugin(name = "guard")]
 impl Guard {
     #[on("job.validate")]
-    fn validate(&self, job: &Job) -> Result<(), Reject> {
+    fn validate(&self, job: &Job, cx: Cx<'_, JobValidate>) -> Result<(), Reject> {
         assert_ne!(job.userid().0, 2, "user 2");
+        let others = cx.active_jobs().filter(|other| other.id() != job.id()).count();
+        Reject::when(job.userid().0 == 7 && others > 0, "one at a time")?;
         Reject::when(job.userid().0 == 1, "not you")
     }
 
@@ -191,6 +194,33 @@ fn what_another_loaded_plugin_asks_for_is_its_own() {
     assert_eq!(
         rows(&run("other", vec![job(1, 1.0, &log(5))], false)),
         ["= job.state.depend adds other | adds other"]
+    );
+}
+
+#[test]
+fn the_jobs_of_one_moment_are_there_and_no_others() {
+    let cancelled = ("exception", json!({"type": "cancel", "severity": 0}));
+    let ended = [submit(7), bare("validate"), cancelled, bare("clean")];
+    let log = [submit(7), bare("validate")];
+    let verdicts = |second: f64| {
+        let jobs = vec![job(2, 1.0, &ended), job(1, second, &log)];
+        let report = run("guard", jobs, false);
+        rows(&report).into_iter().filter(|row| row.contains("job.validate")).collect::<Vec<_>>()
+    };
+    let accepted = "= job.validate accepts | accepts";
+    assert_eq!(verdicts(20.0), [accepted, accepted]);
+    assert_eq!(verdicts(3.5), [accepted, "! job.validate refuses: one at a time | accepts"]);
+}
+
+#[test]
+fn what_a_plugin_asks_for_changes_no_job() {
+    let mut held = job(1, 1.0, &[submit(3), bare("validate")]);
+    // After the plugin's timer, which would remove the dependency if it were there.
+    held.eventlog.push_str(&job(1, 30.0, &[priority(160)]).eventlog);
+    let report = run("guard", vec![held], false);
+    assert_eq!(
+        rows(&report),
+        ["= job.validate accepts | accepts", "! job.state.depend adds guard | -"]
     );
 }
 

@@ -22,7 +22,7 @@
 //! | `life_cycle` | what follows from an event, and the manager's part in each state | `core` |
 //! | `requests` | what clients ask for | `core` |
 //! | `restart` | how a manager continues from the store | `core` |
-//! | `replay` | recorded jobs, shown to the plugins again | `jobs`, `dispatch` |
+//! | `replay` | recorded jobs, shown to the plugins again | `dispatch`, `life_cycle` |
 //! | `mirror` | jobs of another job manager, for hosts that run plugins inside of it | `jobs`, `dispatch` |
 //!
 //! A part owns its data and changes it by its own methods. The column names what is below a part at
