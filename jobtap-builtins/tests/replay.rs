@@ -1,6 +1,6 @@
 //! The policies of `jobtap-builtins` see the recorded jobs of a manager again: each answers as it did then, and with
 //! another configuration what differs is named.
-#![allow(clippy::indexing_slicing, missing_docs)]
+#![allow(clippy::indexing_slicing, clippy::unwrap_used, missing_docs)]
 
 mod workload;
 
