@@ -263,15 +263,18 @@ fn an_urgency_that_fixes_the_priority_is_not_compared() {
     assert_eq!(rows(&report).last().unwrap(), "? job.state.priority 0 | 0");
 }
 
+/// Breaks a job.
+type Break = fn(&mut RecordedJob);
+
 #[test]
 fn broken_jobs_are_left_out_by_name_and_the_others_replayed() {
     let good = job(9, 5.0, &[submit(9), bare("validate")]);
-    let broken = |change: fn(&mut RecordedJob)| {
+    let broken = |change: Break| {
         let mut job = job(1, 1.0, &[submit(9), bare("validate")]);
         change(&mut job);
         job
     };
-    let cases: [(fn(&mut RecordedJob), &str); 7] = [
+    let cases: [(Break, &str); 7] = [
         (|job| job.eventlog.truncate(90), "eventlog line 1: the line does not end"),
         (|job| job.eventlog.clear(), "eventlog: it has no events"),
         (
