@@ -22,6 +22,7 @@ pub mod exec;
 mod files;
 mod limited;
 mod open_files;
+mod recorded;
 mod rlimits;
 pub mod rpc;
 mod shown;

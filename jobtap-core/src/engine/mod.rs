@@ -22,6 +22,7 @@
 //! | `life_cycle` | what follows from an event, and the manager's part in each state | `core` |
 //! | `requests` | what clients ask for | `core` |
 //! | `restart` | how a manager continues from the store | `core` |
+//! | `replay` | recorded jobs, shown to the plugins again | `dispatch`, `life_cycle` |
 //! | `mirror` | jobs of another job manager, for hosts that run plugins inside of it | `jobs`, `dispatch` |
 //!
 //! A part owns its data and changes it by its own methods. The column names what is below a part at
@@ -40,6 +41,7 @@ mod exec;
 mod jobs;
 mod life_cycle;
 mod mirror;
+mod replay;
 mod requests;
 mod restart;
 mod shadow;
@@ -56,6 +58,7 @@ pub use api::*;
 pub use dispatch::{INSTANCE_DATA, PluginStatus};
 pub use exec::end_of_started;
 pub use mirror::{JobNow, Mirror, NotApplied, Obsolete};
+pub use replay::{RecordedJob, ReplayOptions, ReplayVerdict, Replayed, ReplayedAnswer, replay};
 pub use requests::listing::{JobBrief, Listed, Listing};
 pub use requests::submit::ENVIRONMENT;
 pub use restart::RestoreError;

@@ -68,7 +68,7 @@ pub struct TestManager {
     /// How many commits and effects are left until the manager crashes.
     steps_until_crash: Option<u32>,
     pub(super) log: Vec<LogLine>,
-    setup: TestManagerBuilder,
+    pub(super) setup: TestManagerBuilder,
 }
 
 /// The calls that asynchronous handlers have made to their plugins.

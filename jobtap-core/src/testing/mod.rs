@@ -43,6 +43,7 @@ mod inspect;
 mod job;
 mod manager;
 mod processes;
+mod replay;
 mod requests;
 mod store;
 mod tasks;

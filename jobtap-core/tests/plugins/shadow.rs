@@ -416,6 +416,42 @@ fn the_panics_of_a_shadow_stop_the_shadow() {
     m.submit(TestJob::new()).unwrap();
 }
 
+/// Panics if its configuration says so.
+#[derive(Deserialize)]
+struct Brittle {
+    breaks: bool,
+}
+
+#[jobtap_plugin(name = "brittle")]
+impl Brittle {
+    #[init]
+    fn new(conf: Conf<Brittle>) -> Self {
+        conf.into_inner()
+    }
+
+    #[on("job.validate")]
+    fn check(&self, job: &Job) -> Result<(), Reject> {
+        assert!(!self.breaks, "brittle");
+        Reject::when(job.jobspec().name() == Some("bad"), "a bad job")
+    }
+}
+
+#[test]
+fn the_panics_of_a_shadow_are_not_those_of_the_live_plugin() {
+    let config = json!({"plugins": {"brittle": {"breaks": false}}});
+    let m = TestManager::new().plugin::<ByUrgency>().plugin::<Brittle>().config(config);
+    let mut m = m.start();
+    m.load_shadow("brittle", json!({"breaks": true})).unwrap();
+    for _ in 0..5 {
+        // A faulted plugin would refuse.
+        m.submit(TestJob::new()).unwrap();
+    }
+    let report = m.shadow("brittle").unwrap();
+    assert_eq!((report.panics, report.refuses), (3, 3));
+    assert!(report.stopped.is_some());
+    assert_eq!(m.submit(TestJob::new().name("bad")).unwrap_err(), "a bad job");
+}
+
 #[test]
 fn a_shadow_that_takes_too_much_time_is_stopped() {
     let ticks = Ticks::new(Arc::clone(&COARSE), || 0);

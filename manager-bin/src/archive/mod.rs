@@ -4,12 +4,15 @@
 //! One file for each key; the path is the key with its components separated by `/`.
 
 mod dump;
+mod entries;
+mod jobs;
 mod path;
 mod restore;
 
 use std::path::PathBuf;
 
 pub use dump::{Counts, Overrides, dump};
+pub(crate) use jobs::{RecordedJobs, of_archive};
 pub use restore::{Restored, restore};
 
 use crate::store::StoreError;

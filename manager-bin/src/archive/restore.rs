@@ -3,14 +3,12 @@
 
 use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File};
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use bzip2::read::MultiBzDecoder;
-use flate2::read::MultiGzDecoder;
-
-use super::{ArchiveError, path};
+use super::ArchiveError;
+use super::entries::{self, Visitor};
 use crate::files::{self, Dir};
 use crate::store::{EmbeddedStore, GuestFiles, Key, Op, Store, StoreError};
 
@@ -20,8 +18,6 @@ const PARTIAL: &str = "restore.partial";
 const STORE: &str = "store";
 /// The number of bytes that are committed together, which bounds the memory that a restore needs.
 const BATCH: usize = 8 << 20;
-/// The size of a tar archive's blocks. It ends with blocks of zeros.
-const BLOCK: u64 = 512;
 
 /// The result of a restore.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -86,67 +82,10 @@ fn build(partial: &Path, file: &Path) -> Result<Restored, ArchiveError> {
         jobs: BTreeSet::new(),
         restored: Restored::default(),
     };
-    let input = open(file)?;
-    let mut archive = tar::Archive::new(Ends { input, zeros: 0 });
-    read_entries(&mut archive, file, &mut target)?;
-    let incomplete =
-        |detail: &str| ArchiveError::Incomplete { file: file.to_owned(), detail: detail.into() };
-    if archive.into_inner().zeros < BLOCK {
-        return Err(incomplete("it ends too early: the mark at the end of an archive is missing"));
-    }
-    if target.restored.keys == 0 {
-        return Err(incomplete("it has no entries: a dump has at least one"));
-    }
+    entries::read(file, &mut target)?;
     target.commit()?;
     target.restored.jobs = target.jobs.len() as u64;
     Ok(target.restored)
-}
-
-fn read_entries(
-    archive: &mut tar::Archive<Ends>,
-    file: &Path,
-    target: &mut Target<'_>,
-) -> Result<(), ArchiveError> {
-    let unreadable = |reason| ArchiveError::File { file: file.to_owned(), reason };
-    for entry in archive.entries().map_err(unreadable)? {
-        let mut entry = entry.map_err(unreadable)?;
-        let path = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
-        let refused = |reason: String| ArchiveError::Entry {
-            file: file.to_owned(),
-            entry: path.clone(),
-            reason,
-        };
-        match entry.header().entry_type() {
-            tar::EntryType::Directory | tar::EntryType::XGlobalHeader => continue,
-            tar::EntryType::Symlink => {
-                target.restored.skipped.push(path);
-                continue;
-            }
-            // The oldest tar format marks directories by a trailing slash.
-            kind if kind.is_file() && path.ends_with('/') => continue,
-            kind if kind.is_file() => {}
-            kind => return Err(refused(format!("{kind:?} is no kind of entry that a dump has"))),
-        }
-        let key = path::to_key(&path).map_err(|reason| refused(reason.to_owned()))?;
-        let key: Key = key.parse().map_err(|error| refused(format!("{error}")))?;
-        if key.is_index() {
-            // The index of another store; the first start builds this store's own.
-            target.restored.skipped.push(path);
-            continue;
-        }
-        let mut value = Vec::new();
-        entry.read_to_end(&mut value).map_err(|error| refused(error.to_string()))?;
-        if value.len() as u64 != entry.size() {
-            return Err(refused("it ends too early".to_owned()));
-        }
-        match target.add(key, value) {
-            Err(ArchiveError::Store(StoreError::Sequence { .. })) => {
-                return Err(refused("it is there twice".to_owned()));
-            }
-            other => other?,
-        }
-    }
-    Ok(())
 }
 
 /// The store and the files that a restore builds.
@@ -161,7 +100,15 @@ struct Target<'a> {
     restored: Restored,
 }
 
-impl Target<'_> {
+impl Visitor for Target<'_> {
+    fn wants(&self, _: &Key) -> bool {
+        true
+    }
+
+    fn skip(&mut self, path: String) {
+        self.restored.skipped.push(path);
+    }
+
     fn add(&mut self, key: Key, value: Vec<u8>) -> Result<(), ArchiveError> {
         self.restored.keys += 1;
         self.jobs.extend(key.job_id());
@@ -187,7 +134,9 @@ impl Target<'_> {
         });
         if self.bytes >= BATCH { self.commit() } else { Ok(()) }
     }
+}
 
+impl Target<'_> {
     fn commit(&mut self) -> Result<(), ArchiveError> {
         self.bytes = 0;
         self.logs.clear();
@@ -202,38 +151,4 @@ fn write(path: &Path, value: &[u8]) -> io::Result<()> {
     // Mode 0600, and created anew, so that a second entry of the same name is an error.
     let mut file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(value)
-}
-
-/// Opens the archive and decompresses it. Its first bytes show how it is compressed.
-fn open(file: &Path) -> Result<Box<dyn Read>, ArchiveError> {
-    let failed = |reason| ArchiveError::File { file: file.to_owned(), reason };
-    let mut magic = Vec::new();
-    File::open(file).and_then(|file| file.take(6).read_to_end(&mut magic)).map_err(failed)?;
-    let input = BufReader::new(File::open(file).map_err(failed)?);
-    let unknown = |how| Err(ArchiveError::Compression { file: PathBuf::from(file), how });
-    match magic.as_slice() {
-        [b'B', b'Z', b'h', ..] => Ok(Box::new(MultiBzDecoder::new(input))),
-        [0x1f, 0x8b, ..] => Ok(Box::new(MultiGzDecoder::new(input))),
-        [0xfd, b'7', b'z', b'X', b'Z', ..] => unknown("xz"),
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => unknown("zstd"),
-        [0x04, 0x22, 0x4d, 0x18, ..] => unknown("lz4"),
-        _ => Ok(Box::new(input)),
-    }
-}
-
-/// Counts the zeros at the end of the data read, to detect a truncated archive: the tar reader accepts any
-/// end of the file as the end of the archive.
-struct Ends {
-    input: Box<dyn Read>,
-    zeros: u64,
-}
-
-impl Read for Ends {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.input.read(buffer)?;
-        let read = buffer.get(..count).unwrap_or_default();
-        let zeros = read.iter().rev().take_while(|byte| **byte == 0).count();
-        self.zeros = if zeros == count { self.zeros + zeros as u64 } else { zeros as u64 };
-        Ok(count)
-    }
 }

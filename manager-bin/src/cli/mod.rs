@@ -22,6 +22,7 @@ mod policy;
 mod post_event;
 mod pstree;
 mod queue;
+mod replay;
 mod resource;
 mod run;
 mod sbatch;
@@ -161,6 +162,8 @@ enum Command {
     Simulate(simulate::SimulateArgs),
     /// Compare two configurations on a trace
     Policy(policy::PolicyArgs),
+    /// Give recorded jobs to a plugin, and compare what it answers with what was recorded
+    Replay(replay::ReplayArgs),
     /// Build a manager with chosen plugins
     Build(build::BuildArgs),
     /// Create the crate of a plugin, or the manifest of a manager
@@ -262,6 +265,7 @@ fn dispatch(command: Command) -> ExitCode {
         Command::Bench(args) => bench::run(args),
         Command::Simulate(args) => simulate::run(args),
         Command::Policy(args) => policy::run(args),
+        Command::Replay(args) => replay::run(args),
         Command::Build(args) => build::run(args),
         Command::New(args) => new::run(args),
         Command::Completion(args) => completion::run(&args),

@@ -70,7 +70,7 @@ pub(crate) struct SimulateArgs {
 /// Options about the trace and the machine.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct TraceArgs {
-    /// The trace: SWF, sacct --parsable2, flux jobs --json, or a dump; plain or compressed with gzip
+    /// The trace: SWF, sacct --parsable2, flux jobs --json or a dump, plain or compressed with gzip; or a state directory
     #[arg(long, value_name = "FILE", required_unless_present = "generate")]
     trace: Option<PathBuf>,
     #[arg(long, value_name = "KEY=VALUE,..", conflicts_with = "trace", help = "Generate a trace from distributions, see below", long_help = HELP)]

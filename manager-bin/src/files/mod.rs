@@ -15,5 +15,5 @@ pub(crate) use dir::{Dir, Kind};
 pub(crate) use lock::{LOCK, Lock, LockError};
 pub(crate) use marker::{Found, MARKER, Purpose, read as read_marker, write as write_marker};
 pub(crate) use removal::{empty, move_aside};
-pub(crate) use temporary::{TemporaryDir, remove_leftover_at, remove_leftovers};
+pub(crate) use temporary::{TemporaryDir, TemporaryDirError, remove_leftover_at, remove_leftovers};
 pub(crate) use whole::{Access, WholeFile, check_target, create_new, write_below, write_whole};

@@ -5,15 +5,17 @@
 //! the trace is the first submission.
 
 use std::collections::BTreeMap;
-use std::io::Read;
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
+use jobtap_core::engine::RecordedJob;
 use jobtap_core::eventlog::decode_log;
 use jobtap_core::jobspec::Jobspec;
 use jobtap_core::resource::ResourceSet;
 use jobtap_core::simulation::TraceJob;
 use serde::Deserialize;
+
+use crate::archive::RecordedJobs;
 
 /// The jobs of a list, with what could not be mapped.
 #[derive(Debug, Default)]
@@ -28,6 +30,11 @@ pub(super) struct Listed {
     pub(super) notes: Vec<String>,
 }
 
+/// Whether a file that begins like this is an archive, as `jobtap dump` and `flux dump` write it.
+pub(super) fn is_archive(begin: &[u8]) -> bool {
+    begin.get(257..262) == Some(b"ustar") || begin.starts_with(b"BZh")
+}
+
 /// Which list a text is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
@@ -35,16 +42,11 @@ pub(super) enum Format {
     Sacct,
     /// `flux jobs --json`.
     Json,
-    /// The archive of `jobtap dump` or `flux dump`.
-    Dump,
 }
 
 impl Format {
     /// The format of a text that begins like this; `None` is SWF.
     pub(super) fn of(begin: &[u8]) -> Option<Self> {
-        if begin.get(257..262) == Some(b"ustar") {
-            return Some(Self::Dump);
-        }
         let text = begin.trim_ascii_start();
         let first_line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
         let heading = first_line.windows(5).any(|word| word.eq_ignore_ascii_case(b"JobID"));
@@ -63,7 +65,6 @@ impl Format {
         match self {
             Self::Sacct => sacct(&String::from_utf8_lossy(bytes)),
             Self::Json => json(&String::from_utf8_lossy(bytes)),
-            Self::Dump => dump(bytes),
         }
     }
 }
@@ -308,57 +309,28 @@ fn json(text: &str) -> Result<Listed, String> {
     Ok(listed)
 }
 
-/// What an archive has of a job.
-#[derive(Debug, Default)]
-struct Stored {
-    eventlog: Option<String>,
-    jobspec: Option<String>,
-    resources: Option<String>,
-}
-
-fn dump(bytes: &[u8]) -> Result<Listed, String> {
-    let mut archive = tar::Archive::new(bytes);
-    // The directories are in the order of the ids.
-    let mut stored: BTreeMap<String, Stored> = BTreeMap::new();
-    for entry in archive.entries().map_err(|error| error.to_string())? {
-        let mut entry = entry.map_err(|error| error.to_string())?;
-        let path = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
-        let path = path.strip_prefix("./").unwrap_or(&path);
-        let Some((directory, key)) =
-            path.strip_prefix("job/").and_then(|path| path.rsplit_once('/'))
-        else {
-            continue;
-        };
-        // What is deeper belongs to the job's own directory `guest`.
-        if directory.matches('/').count() != 3 || !["eventlog", "jobspec", "R"].contains(&key) {
-            continue;
-        }
-        let mut text = String::new();
-        entry.read_to_string(&mut text).map_err(|error| format!("{path}: {error}"))?;
-        let job = stored.entry(directory.to_owned()).or_default();
-        match key {
-            "eventlog" => job.eventlog = Some(text),
-            "jobspec" => job.jobspec = Some(text),
-            _ => job.resources = Some(text),
-        }
-    }
+/// Maps the jobs that a manager has recorded.
+pub(super) fn of_recorded(recorded: RecordedJobs) -> Listed {
     let mut listed = Listed::default();
-    for ((directory, job), number) in stored.into_iter().zip(1u64..) {
-        match traced(number, &job) {
+    for (job, number) in recorded.jobs.iter().zip(1u64..) {
+        match traced(number, job) {
             Ok(Some(job)) => listed.jobs.push(job),
             Ok(None) => listed.never_ran += 1,
-            Err(reason) => listed.broken.push((number, format!("job/{directory}: {reason}"))),
+            Err(reason) => listed.broken.push((number, format!("{}: {reason}", job.id))),
         }
     }
-    Ok(listed)
+    for ((id, reason), number) in
+        recorded.unusable.into_iter().zip(recorded.jobs.len() as u64 + 1..)
+    {
+        listed.broken.push((number, format!("{id}: {reason}")));
+    }
+    listed
 }
 
 /// The job of a trace; `None` when it ended before it started.
-fn traced(number: u64, stored: &Stored) -> Result<Option<TraceJob>, String> {
-    let log = stored.eventlog.as_deref().ok_or("it has no eventlog")?;
-    let log = decode_log(log).map_err(|error| error.to_string())?;
-    let jobspec = stored.jobspec.clone().ok_or("it has no jobspec")?;
-    let jobspec = Jobspec::stored(jobspec).map_err(|error| error.to_string())?;
+fn traced(number: u64, stored: &RecordedJob) -> Result<Option<TraceJob>, String> {
+    let log = decode_log(&stored.eventlog).map_err(|error| error.to_string())?;
+    let jobspec = Jobspec::stored(stored.jobspec.clone()).map_err(|error| error.to_string())?;
     let find = |name: &str| log.iter().find(|entry| entry.name == name);
     let at = |name| find(name).map(|entry| entry.timestamp.as_secs());
     let submit = find("submit").ok_or("its eventlog has no submit")?;
@@ -464,35 +436,36 @@ JobIDRaw|User|UID|Account|Partition|Submit|Start|End|TimelimitRaw|NNodes|AllocCP
 
     #[test]
     fn jobs_of_a_dump_are_mapped() {
+        use jobtap_core::job::JobId;
         use jobtap_core::jobspec::JobspecBuilder;
 
-        let mut archive = tar::Builder::new(Vec::new());
-        let mut add = |path: &str, text: &str| {
-            let mut header = tar::Header::new_ustar();
-            header.set_size(text.len() as u64);
-            header.set_mode(0o600);
-            archive.append_data(&mut header, path, text.as_bytes()).unwrap();
-        };
         let jobspec =
             JobspecBuilder::new(["app"]).ntasks(4).duration(600.0).queue("batch").to_value();
         let submit = r#"{"timestamp":100.5,"name":"submit","context":{"userid":1001,"urgency":20,"flags":0}}"#;
         let start = r#"{"timestamp":110.5,"name":"start"}"#;
         let finish = r#"{"timestamp":130.5,"name":"finish","context":{"status":0}}"#;
-        add("job/0000/0000/9000/0000/jobspec", &jobspec.to_string());
-        add("job/0000/0000/9000/0000/eventlog", &format!("{submit}\n{start}\n{finish}\n"));
-        add("job/0000/0000/9000/0000/guest/exec/eventlog", "not read");
-        add("job/0000/0000/9100/0000/eventlog", &format!("{submit}\n"));
-        add("resource/eventlog", "not read");
-        let bytes = archive.into_inner().unwrap();
-        assert_eq!(Format::of(&bytes), Some(Format::Dump));
-        let listed = Format::Dump.read(&bytes).unwrap();
+        let recorded = |id, eventlog| RecordedJob {
+            id: JobId::new(id),
+            eventlog,
+            jobspec: jobspec.to_string(),
+            resources: None,
+        };
+        let listed = of_recorded(RecordedJobs {
+            jobs: vec![
+                recorded(7, format!("{submit}\n{start}\n{finish}\n")),
+                recorded(8, "{".to_owned()),
+            ],
+            unusable: vec![(JobId::new(9), "it has no jobspec".to_owned())],
+        });
         let job = &listed.jobs[0];
         assert_eq!((job.submit, job.run_time, job.cores, job.user), (100.5, 20.0, 4, 1001));
         assert_eq!(
             (job.urgency, job.time_limit, job.queue.as_deref()),
             (20, Some(600.0), Some("batch"))
         );
-        assert_eq!(listed.broken, [(2, "job/0000/0000/9100/0000: it has no jobspec".to_owned())]);
+        let reasons: Vec<&str> = listed.broken.iter().map(|(_, reason)| &**reason).collect();
+        assert!(reasons[0].starts_with("ƒ9: eventlog line 1: "), "{reasons:?}");
+        assert_eq!(reasons[1], "ƒA: it has no jobspec");
     }
 
     #[test]

@@ -8,6 +8,9 @@ use jobtap_core::simulation::Distribution;
 pub(super) const COLOURS: [&str; 6] =
     ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
 
+/// The dashes of policies: where lines lie on each other, those below are seen in the gaps.
+const DASHES: [&str; 6] = ["none", "9 7", "3 6", "9 4 3 4", "14 5", "1 4"];
+
 /// The colour of the policy of this number.
 pub(super) fn colour(index: usize) -> &'static str {
     COLOURS.get(index % COLOURS.len()).copied().unwrap_or("#0072b2")
@@ -74,8 +77,12 @@ impl Axis {
                 known.into_iter().filter(|tick| *tick <= most).collect()
             }
             Self::Log(least, most) => {
-                let (first, last) = (least.log10().ceil() as i32, most.log10().floor() as i32);
-                (first..=last).map(|power| 10f64.powi(power)).collect()
+                let (first, last) = (least.log10().floor() as i32, most.log10().floor() as i32);
+                // Over a short range the powers of ten alone are too few.
+                let steps: &[f64] = if most / least < 100.0 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+                let powers = (first..=last).map(|power| 10f64.powi(power));
+                let all = powers.flat_map(|power| steps.iter().map(move |step| step * power));
+                all.filter(|tick| (least..=most).contains(tick)).collect()
             }
         }
     }
@@ -173,8 +180,9 @@ impl Chart {
         }
         let _ = write!(
             self.svg,
-            "<path class=line stroke=\"{}\" d=\"{path}\"><title>{}</title></path>",
+            "<path class=line stroke=\"{}\" stroke-dasharray=\"{}\" d=\"{path}\"><title>{}</title></path>",
             colour(index),
+            DASHES.get(index % DASHES.len()).copied().unwrap_or("none"),
             escaped(name)
         );
     }
@@ -206,7 +214,7 @@ pub(super) fn ranges(
     const ROW: f64 = 9.0;
     const GAP: f64 = 7.0;
     let all = || rows.iter().flat_map(|(_, each)| each);
-    let most = all().map(|each| each.p99.max(each.mean)).fold(10.0, f64::max);
+    let most = all().map(|each| each.p99.max(each.mean)).fold(2.0, f64::max);
     let lines: usize = rows.iter().map(|(_, each)| each.len()).sum();
     let height = TOP + BOTTOM + ROW * lines as f64 + GAP * rows.len() as f64;
     let axis = axis(most);
@@ -221,7 +229,8 @@ pub(super) fn ranges(
         let _ = write!(
             chart.svg,
             "<text x={} y={middle:.1} text-anchor=end>{}</text>",
-            LEFT - 6.0,
+            // A dot at the left edge must not touch it.
+            LEFT - 10.0,
             escaped(name)
         );
         for (index, of) in each.iter().enumerate() {
@@ -281,6 +290,7 @@ mod tests {
         assert_eq!(Axis::Linear(1.0).ticks(), [0.0, 0.2, 0.4, 0.6000000000000001, 0.8, 1.0]);
         assert_eq!(Axis::Linear(92.0).ticks(), [0.0, 20.0, 40.0, 60.0, 80.0]);
         assert_eq!(Axis::Log(1.0, 5000.0).ticks(), [1.0, 10.0, 100.0, 1000.0]);
+        assert_eq!(Axis::Log(1.0, 30.0).ticks(), [1.0, 2.0, 5.0, 10.0, 20.0]);
         assert_eq!(Axis::Log(1.0, 100.0).place(10.0), 0.5);
         assert_eq!(Axis::Log(1.0, 100.0).place(0.0), 0.0);
     }

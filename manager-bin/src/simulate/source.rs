@@ -9,8 +9,9 @@ use flate2::read::MultiGzDecoder;
 use jobtap_core::simulation::{Counts, Header, Reader, Rules, TraceJob};
 
 use super::SimulateError;
-use super::accounting::Format;
+use super::accounting::{Format, Listed, is_archive, of_recorded};
 use super::generate::{Generator, Workload};
+use crate::recorded;
 
 /// The longest line that is read. A longer one is broken.
 const LONGEST_LINE: u64 = 1 << 16;
@@ -18,7 +19,7 @@ const LONGEST_LINE: u64 = 1 << 16;
 /// Where the jobs of a simulation come from.
 #[derive(Debug, Clone)]
 pub(crate) enum Origin {
-    /// A file: SWF, or a list of accounting.
+    /// A file: SWF, a list of accounting, or a dump; or a state directory.
     File(PathBuf),
     /// The generator.
     Generated(Box<Workload>),
@@ -62,11 +63,13 @@ impl Source {
         let name = origin.name();
         let mut reader = Reader::new(rules);
         let input = match origin {
+            Origin::File(path) if path.is_dir() => Input::Listed(recorded_jobs(path, &mut reader)?),
             Origin::File(path) => {
                 let name = path.display().to_string();
                 let mut input = open(path).map_err(|reason| read_error(&name, reason))?;
                 let begin = input.fill_buf().map_err(|reason| read_error(&name, reason))?;
                 match Format::of(begin) {
+                    _ if is_archive(begin) => Input::Listed(recorded_jobs(path, &mut reader)?),
                     None => Input::Lines(input),
                     Some(format) => Input::Listed(listed(&name, format, input, &mut reader)?),
                 }
@@ -179,7 +182,24 @@ fn listed(
     let mut bytes = Vec::new();
     input.read_to_end(&mut bytes).map_err(|reason| read_error(name, reason))?;
     let wrong = |reason| SimulateError::Option(format!("{name}: {reason}"));
-    let mut list = format.read(&bytes).map_err(wrong)?;
+    let list = format.read(&bytes).map_err(wrong)?;
+    let lines = bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
+    Ok(in_order(list, lines, reader))
+}
+
+/// Reads what a manager has recorded, in a dump or in a state directory.
+fn recorded_jobs(
+    path: &Path,
+    reader: &mut Reader,
+) -> Result<std::vec::IntoIter<TraceJob>, SimulateError> {
+    let recorded = recorded::jobs(path);
+    let recorded = recorded.map_err(|error| SimulateError::Option(error.to_string()))?;
+    let jobs = (recorded.jobs.len() + recorded.unusable.len()) as u64;
+    Ok(in_order(of_recorded(recorded), jobs, reader))
+}
+
+/// Puts the jobs of a list in the order of their submission, and counts what is left out.
+fn in_order(mut list: Listed, lines: u64, reader: &mut Reader) -> std::vec::IntoIter<TraceJob> {
     let counts = &mut reader.counts;
     counts.never_ran = list.never_ran;
     counts.notes = list.notes;
@@ -187,7 +207,7 @@ fn listed(
         reader.counts.lines = line;
         reader.broken(&reason);
     }
-    reader.counts.lines = bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
+    reader.counts.lines = lines;
     list.jobs.sort_by(|a, b| a.submit.total_cmp(&b.submit));
     let known = list.jobs.iter().map(|job| job.submit).find(|submit| *submit >= 0.0);
     let start = known.unwrap_or(0.0);
@@ -195,7 +215,7 @@ fn listed(
         job.submit = if job.submit < 0.0 { -1.0 } else { job.submit - start };
     }
     reader.header.start = Some(start).filter(|start| *start > 0.0);
-    Ok(list.jobs.into_iter())
+    list.jobs.into_iter()
 }
 
 fn read_error(name: &str, reason: std::io::Error) -> SimulateError {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::StoreError;
 
 /// Name of the lock file. Its presence also marks a directory as a store.
-pub(super) const FILE: &str = "store.lock";
+pub(crate) const FILE: &str = "store.lock";
 
 /// How often, and after which pause, to try again. A killed manager holds its locks until its last write
 /// has ended, and a closed store holds the engine's lock until the engine's threads have ended.

@@ -31,6 +31,7 @@ pub use error::StoreError;
 pub(crate) use group::coalesce;
 pub use guest_files::GuestFiles;
 pub use keys::{Key, KeyError};
+pub(crate) use lock::FILE as LOCK_FILE;
 pub use settings::{Memory, OnDamage, StoreSettings, StoreSettingsError};
 pub use space::{Reserve, Space, SpaceCheck};
 

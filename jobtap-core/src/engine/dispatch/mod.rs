@@ -12,6 +12,7 @@
 //! | `chains` | requests in Slurm's terms, which one handler passes on to the next |
 //! | `outcome` | what follows from priorities, annotations and resources that handlers return |
 //! | `host`, `checks` | what a handler can read, and which of its calls are legal now |
+//! | `answer` | what a handler has answered and asked for, as text that can be compared |
 //! | `asked` | what a callback has asked for, shown to it on the jobs |
 //! | `commands` | what handlers asked for, carried out |
 //! | `async_work`, `remote` | asynchronous handlers at work on jobs; work that comes back to a plugin |
@@ -21,6 +22,7 @@
 //! | `prep` | Slurm's prologs and epilogs, and what follows from their failure |
 //! | `faulted` | plugins that keep panicking |
 
+pub(super) mod answer;
 pub(super) mod asked;
 pub(super) mod async_work;
 pub(super) mod buffer;

@@ -128,7 +128,7 @@ fn show_subscribers(core: &mut Core, id: JobId, entry: &Arc<EventEntry>) {
 }
 
 /// The topic that is called when a state is entered. NEW is entered before there is anything to call.
-fn state_topic(state: State) -> Option<TopicId> {
+pub(super) fn state_topic(state: State) -> Option<TopicId> {
     Some(match state {
         State::New => return None,
         State::Depend => TopicId::JobStateDepend,

@@ -3,7 +3,6 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use super::answer::{Answer, Kind, Said, fault_text};
 use super::compare::{Difference, alone};
 use super::host::ShadowHost;
 use super::introduction;
@@ -12,6 +11,7 @@ use super::shadows::Shadow;
 use crate::engine::agenda::Queued;
 use crate::engine::api::Level;
 use crate::engine::core::Core;
+use crate::engine::dispatch::answer::{Answer, Kind, Said, fault_text};
 use crate::engine::dispatch::buffer::{Asked, CommandBuffer};
 use crate::engine::dispatch::host::CallbackHost;
 use crate::engine::dispatch::{asked, async_work, faulted};

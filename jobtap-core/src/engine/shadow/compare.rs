@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::answer::{Answer, Kind, Said};
+use crate::engine::dispatch::answer::{Answer, Kind, Said};
 use crate::host::{PluginKey, Priority};
 use crate::job::JobId;
 

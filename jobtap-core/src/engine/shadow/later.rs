@@ -7,11 +7,11 @@ use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
 
-use super::answer::{Answer, Kind, Said};
 use super::call::record;
 use super::compare::{Difference, NOTHING};
 use crate::engine::agenda::Queued;
 use crate::engine::core::Core;
+use crate::engine::dispatch::answer::{Answer, Kind, Said};
 use crate::host::PluginKey;
 use crate::job::{JobId, Timestamp};
 

@@ -4,7 +4,6 @@ use std::rc::Rc;
 
 use serde_json::{Map, Value, json};
 
-use super::answer::fault_text;
 use super::budget::Budget;
 use super::call::{Charge, Topic, call, log};
 use super::introduction;
@@ -14,6 +13,7 @@ use super::report::unknown;
 use super::shadows::{OnJob, Shadow};
 use crate::engine::api::{Level, RequestError, ShadowRequest};
 use crate::engine::core::Core;
+use crate::engine::dispatch::answer::fault_text;
 use crate::engine::dispatch::introduction::introduce_jobs;
 use crate::engine::dispatch::loading::{self, PluginStatus};
 use crate::engine::dispatch::plugins::Plugins;

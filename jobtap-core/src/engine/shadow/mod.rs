@@ -8,7 +8,6 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `shadows` | the part: the shadows, and what each has of its own |
-//! | `answer` | what a handler has answered and asked for, as text that can be compared |
 //! | `compare` | where two answers to one call differ |
 //! | `record` | the differences so far, in bounded memory |
 //! | `report` | what is shown of a shadow |
@@ -21,7 +20,6 @@
 //! | `introduction` | the jobs that are there when a shadow is loaded |
 //! | `manage` | loading, promotion and the way back |
 
-mod answer;
 mod budget;
 mod call;
 mod compare;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use rustc_hash::FxHashMap;
 
-use super::answer::Kind;
 use super::compare::Difference;
+use crate::engine::dispatch::answer::Kind;
 use crate::job::{JobId, Timestamp, Uid};
 
 /// How many differences are kept; the oldest are dropped first.

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::answer::Kind;
 use super::compare::Difference;
 use super::record::{KEPT, Kept};
 use super::shadows::Shadow;
 use crate::engine::api::RequestError;
 use crate::engine::core::Core;
+use crate::engine::dispatch::answer::Kind;
 use crate::engine::dispatch::plugins::Plugins;
 use crate::host::errno::ENOENT;
 use crate::host::{HandlerEntry, Stack};

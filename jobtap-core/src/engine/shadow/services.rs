@@ -2,11 +2,11 @@
 
 use std::cell::Cell;
 
-use super::answer::{Answer, fault_text};
 use super::call::{Charge, Topic, call, record};
 use super::compare::{Compared, LiveAnswer, compare};
 use crate::engine::agenda::Queued;
 use crate::engine::core::Core;
+use crate::engine::dispatch::answer::{Answer, fault_text};
 use crate::host::{BoundHandler, Detail, Fault, Outcome, PluginKey, ServiceRequest};
 use crate::topic::TopicId;
 

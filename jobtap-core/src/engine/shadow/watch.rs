@@ -1,10 +1,10 @@
 //! The shadows in a dispatch: each is called where the live plugin of its name is, else after all others.
 
-use super::answer::{Answer, fault_text};
 use super::call::{Charge, Topic, call, record};
 use super::compare::{Compared, LiveAnswer, compare};
 use crate::engine::agenda::{Cause, Frame, Purpose, Queued, Subject};
 use crate::engine::core::Core;
+use crate::engine::dispatch::answer::{Answer, fault_text};
 use crate::engine::dispatch::dependencies;
 use crate::host::{BoundHandler, Fault, Handlers, Outcome, PluginKey};
 use crate::job::{Job, JobId};

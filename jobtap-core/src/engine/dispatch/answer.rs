@@ -7,7 +7,7 @@ use crate::job::JobId;
 
 /// What a part of an answer is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Kind {
+pub(in crate::engine) enum Kind {
     /// Whether a submission, an update or a request is accepted.
     Verdict,
     Priority,
@@ -37,7 +37,7 @@ pub(super) enum Kind {
 
 impl Kind {
     /// The word for it in reports.
-    pub(super) const fn word(self) -> &'static str {
+    pub(in crate::engine) const fn word(self) -> &'static str {
         match self {
             Kind::Verdict => "verdict",
             Kind::Priority => "priority",
@@ -66,27 +66,27 @@ impl Kind {
 
 /// One thing that a handler asked for or decided.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Said {
-    pub(super) kind: Kind,
+pub(in crate::engine) struct Said {
+    pub(in crate::engine) kind: Kind,
     /// The job that it is about.
-    pub(super) job: Option<JobId>,
-    pub(super) text: String,
+    pub(in crate::engine) job: Option<JobId>,
+    pub(in crate::engine) text: String,
 }
 
 /// The answer of one handler to one call.
 #[derive(Debug, Default)]
-pub(super) struct Answer {
+pub(in crate::engine) struct Answer {
     /// Why it failed: at a gate that is a refusal.
-    pub(super) failed: Option<String>,
+    pub(in crate::engine) failed: Option<String>,
     /// It decides later.
-    pub(super) deferred: bool,
-    pub(super) priority: Priority,
-    pub(super) said: Vec<Said>,
+    pub(in crate::engine) deferred: bool,
+    pub(in crate::engine) priority: Priority,
+    pub(in crate::engine) said: Vec<Said>,
 }
 
 impl Answer {
     /// Adds the outcome of a handler.
-    pub(super) fn add_outcome(&mut self, outcome: &Outcome, job: Option<JobId>) {
+    pub(in crate::engine) fn add_outcome(&mut self, outcome: &Outcome, job: Option<JobId>) {
         self.priority = outcome.priority;
         let Some(more) = outcome.peek() else { return };
         self.deferred = more.deferred;
@@ -115,13 +115,13 @@ impl Answer {
     }
 
     /// Adds what a handler asked for.
-    pub(super) fn add_command(&mut self, command: &Command) {
+    pub(in crate::engine) fn add_command(&mut self, command: &Command) {
         says(command, &mut self.said);
     }
 }
 
 /// The text of a fault, as it is shown.
-pub(super) fn fault_text(fault: &Fault) -> String {
+pub(in crate::engine) fn fault_text(fault: &Fault) -> String {
     match fault {
         Fault::Failure(failure) if failure.text().is_empty() => "no reason given".to_owned(),
         Fault::Failure(failure) => failure.text().to_owned(),

@@ -1,0 +1,182 @@
+//! `replay`: gives the recorded jobs of a manager to one plugin, and prints what it answers beside what was
+//! recorded. A regression test for a policy.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use jobtap_core::engine::{
+    HostCheck, RecordedJob, ReplayOptions, ReplayVerdict, Replayed, ReplayedAnswer, Setup, replay,
+};
+use jobtap_core::host::{RemoteCall, RemoteSink, Ticks};
+use jobtap_core::job::Uid;
+use jobtap_core::resource::ResourceSet;
+
+use super::common::format::columns::{Column, Side, table};
+use super::common::message::{CliError, plural};
+use super::common::session;
+use super::common::usage::Family;
+use super::simulate::policy;
+use crate::archive::RecordedJobs;
+use crate::build::linked;
+use crate::daemon::resources::configured_set;
+use crate::recorded;
+use crate::shown::in_line;
+use crate::simulate::run::Policy;
+
+const COMMAND: &str = "replay";
+
+/// The exit code when an answer differs; errors have 2, as in diff(1).
+const DIFFERS: u8 = 1;
+const TROUBLE: u8 = 2;
+
+/// The owner of the instance, as in a simulation.
+const OWNER: Uid = Uid(0);
+
+/// Options of `replay`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  jobtap dump month.tar.gz
+  jobtap replay --plugin limits --eventlog month.tar.gz --config site.toml
+  jobtap replay --plugin fairshare --eventlog /var/lib/jobtap --differences
+  jobtap replay --plugin limits --eventlog month.tar.gz --conf plugins.limits.user.running=50
+
+The plugins are those of this binary, as the configuration loads them. Of a state directory nothing is changed;
+no manager may run in it.
+
+Exit codes: 0 when all answers are as recorded, 1 when one differs, 2 when the replay failed.")]
+pub(crate) struct ReplayArgs {
+    /// The plugin; it is loaded if the configuration doesn't load it
+    #[arg(long, value_name = "NAME")]
+    plugin: String,
+    /// The recorded jobs: a dump, or a state directory
+    #[arg(long, value_name = "PATH")]
+    eventlog: PathBuf,
+    /// The configuration: a TOML or JSON file, or a directory of them
+    #[arg(long, short = 'c', value_name = "PATH", alias = "config-path")]
+    config: Vec<PathBuf>,
+    /// A setting of the configuration, as --conf of start
+    #[arg(long, value_name = "KEY=VAL")]
+    conf: Vec<String>,
+    /// What was recorded and no plugin asks for is no difference: a plugin did that isn't loaded here
+    #[arg(long)]
+    ignore_missing: bool,
+    /// Print differences only
+    #[arg(long, short = 'd', conflicts_with = "json")]
+    differences: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: ReplayArgs) -> ExitCode {
+    session::run(COMMAND, Family::Script, async move {
+        compare(&args).map_err(|error| CliError { code: TROUBLE, ..error })
+    })
+}
+
+fn compare(args: &ReplayArgs) -> Result<u8, CliError> {
+    let Policy { config, directory, .. } = policy(&args.config, &args.conf)?;
+    let RecordedJobs { jobs, unusable } =
+        recorded::jobs(&args.eventlog).map_err(CliError::failure)?;
+    let setup = Setup {
+        owner: OWNER,
+        resources: match configured_set(&config).map_err(CliError::failure)? {
+            Some(configured) => configured,
+            None => allocated(&jobs),
+        },
+        config,
+        config_directory: directory,
+        registry: linked::registry().map_err(CliError::failure)?,
+        remote: Arc::new(Nowhere),
+        ticks: Ticks::default(),
+        host_check: HostCheck::default(),
+    };
+    let options = ReplayOptions { ignore_missing: args.ignore_missing };
+    let mut report = replay(setup, &args.plugin, jobs, options).map_err(CliError::failure)?;
+    for (id, reason) in unusable {
+        report.leave_out(format!("{id}: {reason}"));
+    }
+    if report.jobs == 0 {
+        let path = args.eventlog.display();
+        let reasons: String =
+            report.first_left_out.iter().map(|reason| format!("\n  {reason}")).collect();
+        return Err(CliError::failure(format!("{path}: no job can be replayed{reasons}")));
+    }
+    let text = match args.json {
+        true => serde_json::to_string_pretty(&report).map_err(CliError::failure)? + "\n",
+        false => text(&report, args.differences),
+    };
+    session::print(&text)?;
+    Ok(if report.different > 0 { DIFFERS } else { 0 })
+}
+
+/// All resources that the jobs had: the machine, as far as they tell of it.
+fn allocated(jobs: &[RecordedJob]) -> ResourceSet {
+    let mut all = ResourceSet::new();
+    for resources in jobs.iter().filter_map(|job| job.resources.as_ref()?.parse().ok()) {
+        all.union_with(&resources);
+    }
+    all
+}
+
+/// The replay has a way back to plugins of its own.
+struct Nowhere;
+
+impl RemoteSink for Nowhere {
+    fn send(&self, _: RemoteCall) {}
+}
+
+/// The report for people.
+fn text(report: &Replayed, only_differences: bool) -> String {
+    let Replayed { plugin, jobs, events, calls, same, different, not_compared, .. } = report;
+    let (jobs, events) = (plural(*jobs, "job"), plural(*events, "event"));
+    let mut text = format!("{plugin}: {jobs}, {events}, {}\n", plural(*calls, "call"));
+    text.push_str(&format!(
+        "{same} answers as recorded, {different} differ, {not_compared} not compared\n"
+    ));
+    let missing = report.answers.iter().filter(|row| row.answer.is_none()).count();
+    if missing > 0 {
+        text.push_str(&format!(
+            "of these, {missing} were recorded and no loaded plugin asks for them: does --config load all plugins of \
+             that manager? --ignore-missing leaves them out\n"
+        ));
+    }
+    if report.left_out > 0 {
+        text.push_str(&format!("{} jobs or events were left out:\n", report.left_out));
+    }
+    for reason in &report.first_left_out {
+        text.push_str(&format!("  {}\n", in_line(reason)));
+    }
+    let is_shown =
+        |row: &&ReplayedAnswer| !only_differences || row.verdict == ReplayVerdict::Differs;
+    let rows: Vec<Vec<String>> = report.answers.iter().filter(is_shown).map(row).collect();
+    if !rows.is_empty() {
+        let columns = ["JOB", "TOPIC", "WHAT", "", "ANSWER", "RECORDED"];
+        let columns = columns.map(|name| Column(name, Side::Left));
+        text.push_str(&format!("\n{}", table(&columns, rows.into_iter())));
+    }
+    text
+}
+
+fn row(answer: &ReplayedAnswer) -> Vec<String> {
+    let sign = match answer.verdict {
+        ReplayVerdict::Same => "=",
+        ReplayVerdict::Differs => "!",
+        ReplayVerdict::NotCompared => "?",
+    };
+    let shown = |text: &Option<String>| match text {
+        Some(text) => in_line(text).into_owned(),
+        None => "-".to_owned(),
+    };
+    vec![
+        answer.job.map_or_else(|| "-".to_owned(), |id| id.to_string()),
+        in_line(&answer.topic).into_owned(),
+        answer.kind.to_owned(),
+        sign.to_owned(),
+        shown(&answer.answer),
+        shown(&answer.recorded),
+    ]
+}
