@@ -48,8 +48,8 @@ impl TestManager {
     ///     }
     ///
     ///     #[on("job.state.priority", "job.priority.get")]
-    ///     fn priority(&self) -> u32 {
-    ///         self.level
+    ///     fn priority(&self) -> Priority {
+    ///         Priority::new(self.level)
     ///     }
     /// }
     ///
