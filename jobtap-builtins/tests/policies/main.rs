@@ -18,6 +18,8 @@ mod policies_together;
 mod post_event;
 mod preempt_notice;
 mod prep_script;
+mod replay;
 mod shadow;
 mod slurm;
 mod update_queue;
+mod workload;

@@ -1,10 +1,9 @@
 //! The policies of `jobtap-builtins` as shadows: one with the configuration of the live plugin answers what that
 //! one answers, whatever happens.
 
-mod workload;
-
 use serde_json::json;
-use workload::{Numbers, manager, work};
+
+use crate::workload::{Numbers, manager, work};
 
 const SHADOWED: [&str; 7] = [
     ".priority-default",

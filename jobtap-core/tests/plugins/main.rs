@@ -11,6 +11,7 @@ mod guarantees;
 mod last;
 mod misuse;
 mod reads;
+mod replay;
 mod services;
 mod shadow;
 mod timers;

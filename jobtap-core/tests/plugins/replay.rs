@@ -1,5 +1,4 @@
 //! Replay of recorded jobs: what a plugin answers, beside what eventlogs say.
-#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::sync::Arc;
 

@@ -1,13 +1,11 @@
 //! The policies of `jobtap-builtins` see the recorded jobs of a manager again: each answers as it did then, and with
 //! another configuration what differs is named.
-#![allow(clippy::indexing_slicing, clippy::unwrap_used, missing_docs)]
-
-mod workload;
 
 use jobtap_core::engine::{ReplayOptions, ReplayVerdict, Replayed, ReplayedAnswer};
 use jobtap_core::testing::TestManager;
 use serde_json::{Value, json};
-use workload::{Numbers, config, manager, work};
+
+use crate::workload::{Numbers, config, manager, work};
 
 const PLUGINS: [&str; 6] = [
     ".priority-default",
