@@ -32,6 +32,7 @@ mod simulate;
 mod slurm;
 mod start;
 mod submit;
+mod top;
 mod update;
 mod watch;
 
@@ -98,6 +99,8 @@ enum Command {
     Pkill(pgrep::PkillArgs),
     /// Print the output of jobs until they are inactive
     Watch(watch::WatchArgs),
+    /// Show jobs, queues, nodes and plugins live on the whole screen
+    Top(top::TopArgs),
     /// List, enable, disable, start and stop queues
     Queue(queue::QueueArgs),
     /// Change a job after its submission
@@ -175,7 +178,7 @@ enum Command {
 const COMPILED: &[&str] = &[
     "start", "job", "config", "dmesg", "dump", "fsck", "kvs", "module", "audit", "startlog",
     "uptime", "getattr", "setattr", "lsattr", "env", "openapi", "version", "R", "shutdown",
-    "proxy",
+    "proxy", "top",
 ];
 
 /// Runs the command line of the program. The `main` of a manager calls it.
@@ -231,6 +234,7 @@ fn dispatch(command: Command) -> ExitCode {
         Command::Pstree(args) => pstree::run(args),
         Command::Pkill(args) => pgrep::kill(args),
         Command::Watch(args) => watch::run(args),
+        Command::Top(args) => top::run(args),
         Command::Queue(args) => queue::run(args),
         Command::Update(args) => update::run(args),
         Command::Plugin(args) => plugin::run(args),
