@@ -1,6 +1,7 @@
 //! The commands: a file or a folder for each. Those about the manager itself are in `instance`, those that combine
 //! sets in `sets`, and what several commands use in `common`.
 
+mod accounting;
 mod bench;
 mod build;
 mod bulksubmit;
@@ -158,6 +159,8 @@ enum Command {
     /// Check and try scripts of Slurm
     #[cfg(feature = "builtins")]
     Slurm(slurm::SlurmArgs),
+    /// Export finished jobs, and report what they have used
+    Accounting(accounting::AccountingArgs),
     /// Measure the memory and time that jobs take on this machine
     Bench(bench::BenchArgs),
     /// Replay a trace of jobs through a configuration, in virtual time
@@ -263,6 +266,7 @@ fn dispatch(command: Command) -> ExitCode {
         Command::Openapi(args) => openapi::run(args),
         #[cfg(feature = "builtins")]
         Command::Slurm(args) => slurm::run(args),
+        Command::Accounting(args) => accounting::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Simulate(args) => simulate::run(args),
         Command::Policy(args) => policy::run(args),
