@@ -10,7 +10,7 @@ mod restore;
 use std::path::PathBuf;
 
 pub use dump::{Counts, Overrides, dump};
-pub use restore::{Restored, restore};
+pub use restore::{Restored, restore_watched};
 
 use crate::store::StoreError;
 
@@ -99,6 +99,10 @@ mod tests {
             }
         }
         all
+    }
+
+    fn restore(state: &Path, file: &Path) -> Result<Restored, ArchiveError> {
+        restore_watched(state, file, &mut |_| {})
     }
 
     fn dump_of(state: &Path, file: &Path) {

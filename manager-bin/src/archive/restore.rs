@@ -34,12 +34,17 @@ pub struct Restored {
     pub skipped: Vec<String>,
 }
 
-/// Restores the archive `file` into the state directory `state`, which must not be in use or have jobs.
+/// Restores the archive `file` into the state directory `state`, which must not be in use or have jobs. `seen` is told
+/// how many keys have been read, again and again.
 ///
 /// # Errors
 /// Fails if the archive is damaged (the error names the entry), or the state directory is in use or can't be
 /// written. Then nothing of the archive is restored.
-pub fn restore(state: &Path, file: &Path) -> Result<Restored, ArchiveError> {
+pub fn restore_watched(
+    state: &Path,
+    file: &Path,
+    seen: &mut dyn FnMut(u64),
+) -> Result<Restored, ArchiveError> {
     let failed = |reason| ArchiveError::State { path: state.to_owned(), reason };
     let dir = Dir::open(state).map_err(failed)?;
     // The store is moved last, since it makes the jobs visible.
@@ -52,7 +57,7 @@ pub fn restore(state: &Path, file: &Path) -> Result<Restored, ArchiveError> {
     // A killed restore may have left the directory.
     remove(&dir).map_err(failed)?;
     let partial = dir.make_new(PARTIAL).map_err(failed)?;
-    let outcome = build(&state.join(PARTIAL), file).and_then(|restored| {
+    let outcome = build(&state.join(PARTIAL), file, seen).and_then(|restored| {
         for name in &kept {
             if partial.kind(name).map_err(failed)?.is_some() {
                 partial.rename(name, &dir, name).map_err(failed)?;
@@ -75,7 +80,7 @@ fn remove(state: &Dir) -> io::Result<()> {
     state.remove_dir(PARTIAL)
 }
 
-fn build(partial: &Path, file: &Path) -> Result<Restored, ArchiveError> {
+fn build(partial: &Path, file: &Path, seen: &mut dyn FnMut(u64)) -> Result<Restored, ArchiveError> {
     let store = EmbeddedStore::open(&partial.join(STORE))?;
     let mut target = Target {
         store: &store,
@@ -88,7 +93,7 @@ fn build(partial: &Path, file: &Path) -> Result<Restored, ArchiveError> {
     };
     let input = open(file)?;
     let mut archive = tar::Archive::new(Ends { input, zeros: 0 });
-    read_entries(&mut archive, file, &mut target)?;
+    read_entries(&mut archive, file, &mut target, seen)?;
     let incomplete =
         |detail: &str| ArchiveError::Incomplete { file: file.to_owned(), detail: detail.into() };
     if archive.into_inner().zeros < BLOCK {
@@ -106,9 +111,11 @@ fn read_entries(
     archive: &mut tar::Archive<Ends>,
     file: &Path,
     target: &mut Target<'_>,
+    seen: &mut dyn FnMut(u64),
 ) -> Result<(), ArchiveError> {
     let unreadable = |reason| ArchiveError::File { file: file.to_owned(), reason };
     for entry in archive.entries().map_err(unreadable)? {
+        seen(target.restored.keys);
         let mut entry = entry.map_err(unreadable)?;
         let path = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
         let refused = |reason: String| ArchiveError::Entry {

@@ -1,13 +1,14 @@
 //! `accounting export`: a line of JSON for each finished job, with the same members in each line.
 
-use std::io::{BufWriter, Write, stdout};
+use std::io::{BufWriter, IsTerminal, Write, stdout};
 
 use jobtap_core::job::Encoding;
 use serde_json::{Value, json};
 
 use super::select::{SelectArgs, Span};
 use super::{display, each_job};
-use crate::cli::common::message::CliError;
+use crate::cli::common::message::{CliError, plural};
+use crate::cli::common::work::Work;
 use crate::cli::jobs::row::JobRow;
 
 /// Options of `accounting export`.
@@ -31,7 +32,12 @@ pub(super) fn run(args: &ExportArgs) -> Result<u8, CliError> {
     let request = args.select.request(Span::Finished, None, &display.users, &display.zone)?;
     // A line at a time would cost a system call each.
     let mut out = BufWriter::with_capacity(64 * 1024, stdout().lock());
+    // The lines themselves tell a terminal how far it is.
+    let work = (!stdout().is_terminal()).then(|| Work::start("exporting"));
+    let mut jobs = 0;
     each_job(&request, &display, |row| {
+        jobs += 1;
+        work.iter().for_each(|work| work.say(&plural(jobs, "job")));
         // JSON escapes control characters, and only those of ASCII are such to a terminal that reads UTF-8.
         let line = crate::shown::lines(&record(row).to_string()).into_owned();
         writeln!(out, "{line}").map_err(|error| CliError::write(&error))

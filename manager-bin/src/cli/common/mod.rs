@@ -1,5 +1,5 @@
-//! What several commands share: the connection and the streams, ids, times, formats of rows, options and usage
-//! errors.
+//! What several commands share: the connection and the streams, ids, times, formats of rows, options, usage
+//! errors and progress.
 
 pub(super) mod escapes;
 pub(super) mod format;
@@ -10,3 +10,4 @@ pub(super) mod progress;
 pub(super) mod session;
 pub(super) mod usage;
 pub(super) mod when;
+pub(super) mod work;
