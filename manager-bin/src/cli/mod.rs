@@ -8,6 +8,7 @@ mod bulksubmit;
 mod cancel;
 mod common;
 mod completion;
+mod examples;
 mod exec_override;
 mod housekeeping;
 mod instance;
@@ -184,6 +185,11 @@ const COMPILED: &[&str] = &[
     "proxy", "top",
 ];
 
+/// The commands of the program, as their help shows them.
+fn program() -> clap::Command {
+    examples::with_examples(CommandLine::command())
+}
+
 /// Runs the command line of the program. The `main` of a manager calls it.
 pub fn main() -> ExitCode {
     if IdStyle::current() == IdStyle::Ascii {
@@ -198,7 +204,7 @@ pub fn main() -> ExitCode {
         _ => {}
     }
     completion::answer();
-    let top = CommandLine::command();
+    let top = program();
     // `-Lalways` has to become `-L=always` before clap sees it.
     let words = optional_values::with_equals(&top, std::env::args_os().collect());
     let matches = top.try_get_matches_from(words);
@@ -284,7 +290,7 @@ fn report_usage(error: &clap::Error) -> ExitCode {
     let program = usage::program_name(words.first().map(AsRef::as_ref));
     let command = words.get(1).map_or("", String::as_str);
     // The usages contain the name by which the program was started. `build` propagates it to subcommands.
-    let mut top = CommandLine::command().bin_name(&program);
+    let mut top = self::program().bin_name(&program);
     top.build();
     match (command, top.find_subcommand(command)) {
         ("" | "-h" | "--help" | "-V" | "--version", _) if !error.use_stderr() => {
