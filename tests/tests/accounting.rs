@@ -101,13 +101,13 @@ fn a_guest_in_private_mode_exports_no_jobs_of_others() {
     let (m, _) = with_jobs("[access]\nallow-guest-user = true\nprivate-mode = true\n");
     assert_eq!(m.as_guest("accounting export").ok(), "");
     assert_eq!(m.as_guest("accounting report -a -n").ok(), "");
-    assert_eq!(m.jobtap("accounting report -a -n").ok().lines().count(), 4);
+    assert_eq!(m.jobtap("accounting report -a -n --since=-1h").ok().lines().count(), 4);
 }
 
 #[test]
 fn the_report_has_the_form_of_sacct() {
     let (m, [good, bad, gone, runs]) = with_jobs("");
-    let report = |words: &str| m.jobtap(&format!("accounting report {words}")).ok();
+    let report = |words: &str| m.jobtap(&format!("accounting report --since=-1h {words}")).ok();
     let lines = report("-s completed,failed --format JobID,jobname%6,State,ExitCode,User%-8");
     let lines: Vec<&str> = lines.lines().map(str::trim_end).collect();
     assert_eq!(
@@ -130,7 +130,9 @@ fn the_report_has_the_form_of_sacct() {
     ];
     assert_eq!(lines, wanted);
     assert_eq!(report("-n -p --delimiter , --format=state -q b"), "FAILED,");
-    assert_eq!(report("--since now -n --state=CD"), "");
+    assert_eq!(report("-n --state=TO"), "");
+    let none = m.jobtap("accounting report --since now -n --state=CD").ok();
+    assert_eq!(none, "");
     let refused = m.jobtap("accounting report --format nosuch");
     let text = "there is no column 'nosuch'; --helpformat lists them";
     refused.says(1, &format!("jobtap-accounting: ERROR: {text}"));
@@ -140,14 +142,14 @@ fn the_report_has_the_form_of_sacct() {
 #[test]
 fn totals_are_by_user_and_queue() {
     let (m, _) = with_jobs("");
-    let totals = m.jobtap("accounting report -P --by user,queue --until now").ok();
+    let totals = m.jobtap("accounting report -P --by user,queue --since=-1h --until now").ok();
     let lines: Vec<Vec<&str>> = totals.lines().map(|line| line.split('|').collect()).collect();
     let heading = ["User", "Partition", "Jobs", "Completed", "Failed", "Cancelled", "Timeout"];
     assert_eq!(lines[0][..7], heading);
     assert_eq!(lines[1][..7], ["root", "a", "2", "1", "0", "1", "0"]);
     assert_eq!(lines[2][..7], ["root", "b", "1", "0", "1", "0", "0"]);
     assert_eq!(lines[3][..7], ["all", "", "3", "1", "1", "1", "0"]);
-    let table = m.jobtap("accounting report --by queue").ok();
+    let table = m.jobtap("accounting report --by queue --since=-1h").ok();
     assert!(table.starts_with(" Partition     Jobs Completed"), "{table}");
 }
 
@@ -156,7 +158,7 @@ fn a_report_is_a_trace_for_the_laboratory() {
     let (m, _) = with_jobs("");
     let trace = m
         .jobtap(
-            "accounting report -a -P --until now --format \
+            "accounting report -a -P --since=-1h --until now --format \
              JobIDRaw,UID,Partition,Submit,Start,End,TimelimitRaw,NNodes,AllocCPUS,ReqCPUS",
         )
         .ok();

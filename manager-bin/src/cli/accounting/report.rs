@@ -163,3 +163,15 @@ fn midnight(now: f64, zone: &TimeZone) -> Option<f64> {
     let midnight = now.start_of_day().ok()?;
     Some(midnight.timestamp().as_second() as f64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_begins_at_its_local_midnight() {
+        assert_eq!(midnight(1_700_000_000.5, &TimeZone::UTC), Some(1_699_920_000.0));
+        let east = TimeZone::fixed(jiff::tz::offset(2));
+        assert_eq!(midnight(1_700_000_000.5, &east), Some(1_699_999_200.0));
+    }
+}
