@@ -246,9 +246,8 @@ mod tests {
             }
         }
         assert_eq!(quote, None, "{line}");
-        let parts = words.split(|word| ["|", ">", "<", "&&"].contains(&word.as_str()));
-        let own =
-            parts.filter(|part| part.first().is_some_and(|word| word == "jobtap")).next_back();
+        let mut parts = words.split(|word| ["|", ">", "<", "&&"].contains(&word.as_str()));
+        let own = parts.rfind(|part| part.first().is_some_and(|word| word == "jobtap"));
         own.unwrap_or_else(|| panic!("{line}")).iter().map(OsString::from).collect()
     }
 

@@ -1,4 +1,4 @@
-//! The OpenAPI document of the services, made from the table in [`services`](super::services): what a row says
+//! The OpenAPI document of the services, made from the table in [`services`]: what a row says
 //! of its service, and the schemas of its types.
 
 use schemars::generate::{SchemaGenerator, SchemaSettings};

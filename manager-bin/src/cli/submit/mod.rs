@@ -191,7 +191,7 @@ pub(super) async fn submit_all(
         submitting.iter().for_each(Work::one_more);
     }
     drop(submitting);
-    let waits_for = work("waiting for");
+    let waits_for = (!waiting.is_empty()).then(|| work("waiting for")).flatten();
     // Refused ones are not awaited.
     waits_for.iter().for_each(|work| work.at(total.saturating_sub(waiting.len() as u64)));
     while let Some(code) = waiting.join_next().await {
