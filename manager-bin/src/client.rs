@@ -3,6 +3,8 @@
 //! Any number of requests share one connection: one task writes them, another one reads the responses
 //! and hands each to the request that waits for it.
 
+pub(crate) mod listing;
+
 use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
@@ -133,16 +135,7 @@ impl Client {
     }
 
     async fn greet(&self, path: &Path) -> Result<(), ClientError> {
-        let response = self
-            .call_topic(HELLO, Value::Object(greeting()))
-            .await
-            .map_err(|reason| ClientError::Refused { path: path.to_path_buf(), reason })?;
-        match response.get("protocol").and_then(Value::as_u64) {
-            Some(PROTOCOL) => Ok(()),
-            theirs => {
-                Err(ClientError::Version { path: path.to_path_buf(), theirs: theirs.unwrap_or(0) })
-            }
-        }
+        greeted(path, self.call_topic(HELLO, Value::Object(greeting())).await)
     }
 
     /// Sends a request and waits for its response.
@@ -334,6 +327,19 @@ fn greeting() -> Map<String, Value> {
         }
     }
     payload
+}
+
+/// Whether the response to the greeting allows to go on.
+fn greeted(path: &Path, response: rpc::RpcResult) -> Result<(), ClientError> {
+    let path = path.to_path_buf();
+    let response = match response {
+        Ok(response) => response,
+        Err(reason) => return Err(ClientError::Refused { path, reason }),
+    };
+    match response.get("protocol").and_then(Value::as_u64) {
+        Some(PROTOCOL) => Ok(()),
+        theirs => Err(ClientError::Version { path, theirs: theirs.unwrap_or(0) }),
+    }
 }
 
 fn number(text: &str) -> Option<u32> {

@@ -7,6 +7,7 @@ pub mod flux;
 pub mod leftovers;
 pub mod site;
 pub mod slurm;
+pub mod terminal;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read};
@@ -337,6 +338,11 @@ impl Manager {
         let mut command = clean(&self.exe);
         command.env("JOBTAP_URI", &self.uri).args(args);
         command
+    }
+
+    /// The address of the manager.
+    pub fn uri(&self) -> &str {
+        &self.uri
     }
 
     /// Runs a command against the manager; words are split at blanks.

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 pub use dump::{Counts, Overrides, dump};
 pub(crate) use jobs::{RecordedJobs, of_archive};
-pub use restore::{Restored, restore};
+pub use restore::{Restored, restore_watched};
 
 use crate::store::StoreError;
 
@@ -102,6 +102,10 @@ mod tests {
             }
         }
         all
+    }
+
+    fn restore(state: &Path, file: &Path) -> Result<Restored, ArchiveError> {
+        restore_watched(state, file, &mut |_| {})
     }
 
     fn dump_of(state: &Path, file: &Path) {

@@ -30,12 +30,17 @@ pub struct Restored {
     pub skipped: Vec<String>,
 }
 
-/// Restores the archive `file` into the state directory `state`, which must not be in use or have jobs.
+/// Restores the archive `file` into the state directory `state`, which must not be in use or have jobs. `seen` is told
+/// how many keys have been read, again and again.
 ///
 /// # Errors
 /// Fails if the archive is damaged (the error names the entry), or the state directory is in use or can't be
 /// written. Then nothing of the archive is restored.
-pub fn restore(state: &Path, file: &Path) -> Result<Restored, ArchiveError> {
+pub fn restore_watched(
+    state: &Path,
+    file: &Path,
+    seen: &mut dyn FnMut(u64),
+) -> Result<Restored, ArchiveError> {
     let failed = |reason| ArchiveError::State { path: state.to_owned(), reason };
     let dir = Dir::open(state).map_err(failed)?;
     // The store is moved last, since it makes the jobs visible.
@@ -48,7 +53,7 @@ pub fn restore(state: &Path, file: &Path) -> Result<Restored, ArchiveError> {
     // A killed restore may have left the directory.
     remove(&dir).map_err(failed)?;
     let partial = dir.make_new(PARTIAL).map_err(failed)?;
-    let outcome = build(&state.join(PARTIAL), file).and_then(|restored| {
+    let outcome = build(&state.join(PARTIAL), file, seen).and_then(|restored| {
         for name in &kept {
             if partial.kind(name).map_err(failed)?.is_some() {
                 partial.rename(name, &dir, name).map_err(failed)?;
@@ -71,7 +76,7 @@ fn remove(state: &Dir) -> io::Result<()> {
     state.remove_dir(PARTIAL)
 }
 
-fn build(partial: &Path, file: &Path) -> Result<Restored, ArchiveError> {
+fn build(partial: &Path, file: &Path, seen: &mut dyn FnMut(u64)) -> Result<Restored, ArchiveError> {
     let store = EmbeddedStore::open(&partial.join(STORE))?;
     let mut target = Target {
         store: &store,
@@ -81,6 +86,7 @@ fn build(partial: &Path, file: &Path) -> Result<Restored, ArchiveError> {
         bytes: 0,
         jobs: BTreeSet::new(),
         restored: Restored::default(),
+        seen,
     };
     entries::read(file, &mut target)?;
     target.commit()?;
@@ -98,6 +104,8 @@ struct Target<'a> {
     bytes: usize,
     jobs: BTreeSet<u64>,
     restored: Restored,
+    /// Told how many keys have been read.
+    seen: &'a mut dyn FnMut(u64),
 }
 
 impl Visitor for Target<'_> {
@@ -111,6 +119,7 @@ impl Visitor for Target<'_> {
 
     fn add(&mut self, key: Key, value: Vec<u8>) -> Result<(), ArchiveError> {
         self.restored.keys += 1;
+        (self.seen)(self.restored.keys);
         self.jobs.extend(key.job_id());
         let file = key.job_id().and_then(|id| self.files.path(id, key.name()));
         if let Some(path) = file {

@@ -6,13 +6,13 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Command, CommandFactory};
+use clap::Command;
 use clap_mangen::Man;
 
-use super::CommandLine;
 use super::common::message::CliError;
 use super::common::session;
 use super::common::usage::Family;
+use super::program;
 
 /// The name of the manual in the foot of the pages.
 const MANUAL: &str = "jobtap manual";
@@ -32,7 +32,7 @@ pub(super) struct ManArgs {
 /// Runs the command.
 pub(super) fn run(args: &ManArgs) -> ExitCode {
     session::run("man", Family::Script, async {
-        let mut top = CommandLine::command();
+        let mut top = program();
         // Gives each subcommand the name of its page, `jobtap-job-attach`, and its usage.
         top.build();
         match &args.output {

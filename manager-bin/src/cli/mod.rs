@@ -1,12 +1,14 @@
 //! The commands: a file or a folder for each. Those about the manager itself are in `instance`, those that combine
 //! sets in `sets`, and what several commands use in `common`.
 
+mod accounting;
 mod bench;
 mod build;
 mod bulksubmit;
 mod cancel;
 mod common;
 mod completion;
+mod examples;
 mod exec_override;
 mod housekeeping;
 mod instance;
@@ -33,6 +35,7 @@ mod simulate;
 mod slurm;
 mod start;
 mod submit;
+mod top;
 mod update;
 mod watch;
 
@@ -99,6 +102,8 @@ enum Command {
     Pkill(pgrep::PkillArgs),
     /// Print the output of jobs until they are inactive
     Watch(watch::WatchArgs),
+    /// Show jobs, queues, nodes and plugins live on the whole screen
+    Top(top::TopArgs),
     /// List, enable, disable, start and stop queues
     Queue(queue::QueueArgs),
     /// Change a job after its submission
@@ -156,6 +161,8 @@ enum Command {
     /// Check and try scripts of Slurm
     #[cfg(feature = "builtins")]
     Slurm(slurm::SlurmArgs),
+    /// Export finished jobs, and report what they have used
+    Accounting(accounting::AccountingArgs),
     /// Measure the memory and time that jobs take on this machine
     Bench(bench::BenchArgs),
     /// Replay a trace of jobs through a configuration, in virtual time
@@ -178,8 +185,13 @@ enum Command {
 const COMPILED: &[&str] = &[
     "start", "job", "config", "dmesg", "dump", "fsck", "kvs", "module", "audit", "startlog",
     "uptime", "getattr", "setattr", "lsattr", "env", "openapi", "version", "R", "shutdown",
-    "proxy",
+    "proxy", "top",
 ];
+
+/// The commands of the program, as their help shows them.
+fn program() -> clap::Command {
+    examples::with_examples(CommandLine::command())
+}
 
 /// Runs the command line of the program. The `main` of a manager calls it.
 pub fn main() -> ExitCode {
@@ -195,7 +207,7 @@ pub fn main() -> ExitCode {
         _ => {}
     }
     completion::answer();
-    let top = CommandLine::command();
+    let top = program();
     // `-Lalways` has to become `-L=always` before clap sees it.
     let words = optional_values::with_equals(&top, std::env::args_os().collect());
     let matches = top.try_get_matches_from(words);
@@ -234,6 +246,7 @@ fn dispatch(command: Command) -> ExitCode {
         Command::Pstree(args) => pstree::run(args),
         Command::Pkill(args) => pgrep::kill(args),
         Command::Watch(args) => watch::run(args),
+        Command::Top(args) => top::run(args),
         Command::Queue(args) => queue::run(args),
         Command::Update(args) => update::run(args),
         Command::Plugin(args) => plugin::run(args),
@@ -262,6 +275,7 @@ fn dispatch(command: Command) -> ExitCode {
         Command::Openapi(args) => openapi::run(args),
         #[cfg(feature = "builtins")]
         Command::Slurm(args) => slurm::run(args),
+        Command::Accounting(args) => accounting::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Simulate(args) => simulate::run(args),
         Command::Policy(args) => policy::run(args),
@@ -280,7 +294,7 @@ fn report_usage(error: &clap::Error) -> ExitCode {
     let program = usage::program_name(words.first().map(AsRef::as_ref));
     let command = words.get(1).map_or("", String::as_str);
     // The usages contain the name by which the program was started. `build` propagates it to subcommands.
-    let mut top = CommandLine::command().bin_name(&program);
+    let mut top = self::program().bin_name(&program);
     top.build();
     match (command, top.find_subcommand(command)) {
         ("" | "-h" | "--help" | "-V" | "--version", _) if !error.use_stderr() => {

@@ -1,18 +1,16 @@
 //! `simulate`: replays a trace through the plugins and the scheduler of a configuration, in virtual time.
 
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
 use jobtap_core::simulation::{Oversized, Rules, TimeLimits};
 
 use super::common::message::{CliError, plural};
 use super::common::session;
 use super::common::usage::Family;
+use super::common::work::Work;
 use crate::daemon::config::Source;
 use crate::simulate::SimulateError;
 use crate::simulate::generate::{HELP, Workload};
@@ -236,9 +234,8 @@ fn all(
 ) -> Result<Vec<Outcome>, SimulateError> {
     let mut outcomes = Vec::new();
     for policy in policies {
-        let bar = Bar::start(&policy.name);
-        let outcome = experiment.run(policy, stop, |progress| bar.show(progress));
-        bar.0.finish_and_clear();
+        let work = Work::start(&format!("simulating {}", policy.name));
+        let outcome = experiment.run(policy, stop, |progress| show(&work, progress));
         outcomes.push(outcome?);
         if stop.load(Ordering::Relaxed) {
             break;
@@ -247,35 +244,14 @@ fn all(
     Ok(outcomes)
 }
 
-/// The bar on a terminal; without a terminal it shows nothing.
-struct Bar(ProgressBar);
-
-impl Bar {
-    fn start(policy: &str) -> Self {
-        if !std::io::stderr().is_terminal() {
-            return Self(ProgressBar::hidden());
-        }
-        let bar = ProgressBar::no_length().with_prefix(crate::shown::in_line(policy).into_owned());
-        bar.set_style(Self::style("{prefix} {spinner} {human_pos} jobs {msg} {elapsed}"));
-        bar.enable_steady_tick(Duration::from_millis(200));
-        Self(bar)
+/// Shows how far a simulation is.
+fn show(work: &Work, progress: Progress) {
+    if let Some(expected) = progress.expected {
+        work.set_total(expected, "jobs");
     }
-
-    fn style(template: &str) -> ProgressStyle {
-        ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
-    }
-
-    fn show(&self, progress: Progress) {
-        if let Some(expected) = progress.expected.filter(|_| self.0.length().is_none()) {
-            self.0.set_length(expected);
-            self.0.set_style(Self::style(
-                "{prefix} {wide_bar} {human_pos}/{human_len} jobs {msg} {eta}",
-            ));
-        }
-        self.0.set_position(progress.jobs);
-        let seconds = self.0.elapsed().as_secs_f64().max(1e-3);
-        self.0.set_message(format!("{:.0}k events/s", progress.events as f64 / seconds / 1e3));
-    }
+    work.at(progress.jobs);
+    let seconds = work.elapsed().as_secs_f64().max(1e-3);
+    work.say(&format!("{:.0}k events/s", progress.events as f64 / seconds / 1e3));
 }
 
 /// How fast it was; on standard error, since it differs each time.

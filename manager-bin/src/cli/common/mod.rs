@@ -1,5 +1,5 @@
-//! What several commands share: the connection and the streams, ids, times, formats of rows, options and usage
-//! errors.
+//! What several commands share: the connection and the streams, ids, times, formats of rows, options, usage
+//! errors and progress.
 
 pub(super) mod escapes;
 pub(super) mod format;
@@ -11,3 +11,4 @@ pub(super) mod session;
 pub(super) mod usage;
 pub(super) mod when;
 pub(super) mod words;
+pub(super) mod work;

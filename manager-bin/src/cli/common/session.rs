@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use crate::cli::common::message::{CliError, Prog};
 use crate::cli::common::usage::Family;
+use crate::cli::common::work;
 use crate::client::{Client, ClientError, RpcError};
 use crate::shown;
 
@@ -80,7 +81,7 @@ pub(crate) fn error_line(command: &str, family: Family, text: &str) -> String {
 
 /// Prints a line to standard error. An error is ignored: there is nowhere to report it.
 pub(crate) fn print_message(line: &str) {
-    let _ = writeln!(io::stderr(), "{}", shown::lines(line));
+    let _ = work::beside(|| writeln!(io::stderr(), "{}", shown::lines(line)));
 }
 
 /// Prints what plugins say to the user beside a response: each line as `PROG-COMMAND: LINE` on standard error.
@@ -105,7 +106,7 @@ pub(crate) fn print(text: &str) -> Result<(), CliError> {
 /// Prints text that contains colours to standard output without buffering. The caller must have escaped the
 /// texts of users in it, see [`shown`].
 pub(crate) fn print_painted(text: &str) -> Result<(), CliError> {
-    write(&mut io::stdout().lock(), text.as_bytes())
+    work::beside(|| write(&mut io::stdout().lock(), text.as_bytes()))
 }
 
 /// Writes to an output stream without buffering.

@@ -4,6 +4,7 @@ use super::any_failed;
 use crate::cli::common::ids::{Target, show_id};
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
+use crate::cli::common::work::Work;
 use crate::client::Client;
 use crate::rpc::errno::ECHILD;
 use crate::rpc::services::job_manager::Wait;
@@ -32,7 +33,10 @@ pub(super) async fn run(client: &Client, args: &WaitArgs) -> Result<u8, CliError
     }
     let target = args.id.as_deref().map(Target::parse).transpose()?;
     let request = Wait::new(target.as_ref().map(|target| target.id));
-    let end = client.call(request).await.map_err(|error| {
+    let work = Work::start("waiting for a job to end");
+    let end = client.call(request).await;
+    drop(work);
+    let end = end.map_err(|error| {
         let code = if error.errno == ECHILD { NOT_WAITABLE } else { 1 };
         CliError { code, ..CliError::failure(error) }
     })?;
@@ -45,6 +49,7 @@ pub(super) async fn run(client: &Client, args: &WaitArgs) -> Result<u8, CliError
 /// Waits until no waitable job is left.
 async fn all(client: &Client, verbose: bool) -> Result<u8, CliError> {
     let mut failed = false;
+    let (work, mut ended) = (Work::start("waiting for jobs to end"), 0);
     loop {
         let end = match client.call(Wait::new(None)).await {
             Err(error) if error.errno == ECHILD => return any_failed(failed),
@@ -52,6 +57,8 @@ async fn all(client: &Client, verbose: bool) -> Result<u8, CliError> {
         };
         let id = end.id.map(show_id).unwrap_or_default();
         failed |= !end.success;
+        ended += 1;
+        work.say(&format!("({ended} ended)"));
         if !end.success {
             session::print_message(&format!("{id}: {}", end.errstr));
         } else if verbose {

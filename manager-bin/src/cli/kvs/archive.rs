@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::archive;
 use crate::cli::common::message::{CliError, Prog, plural};
 use crate::cli::common::session;
+use crate::cli::common::work::Work;
 use crate::client::Client;
 use crate::daemon::statedir::StateDir;
 use crate::files::TemporaryDir;
@@ -60,6 +61,7 @@ async fn request_dump(client: &Client, file: &Path) -> Result<Dumped, CliError> 
     if file.to_str().is_none() {
         return Err(CliError::failure(format!("{}: the name is not UTF-8", file.display())));
     }
+    let _work = Work::start("the manager writes the archive");
     Ok(client.call(Dump { file: file.to_owned() }).await?)
 }
 
@@ -73,7 +75,7 @@ async fn dump_to_stdout(client: &Client, file: &Path) -> Result<Dumped, CliError
 /// Runs `kvs restore`.
 pub(super) fn restore(args: &RestoreArgs) -> Result<u8, CliError> {
     let statedir = StateDir::open(&args.state_dir).map_err(CliError::failure)?;
-    let restored = archive::restore(statedir.path(), &args.file).map_err(CliError::failure)?;
+    let restored = restore_watched(statedir.path(), &args.file)?;
     for path in &restored.skipped {
         print_message(&format!(
             "{path}: skipped: links between namespaces of a KVS can't be restored"
@@ -83,6 +85,16 @@ pub(super) fn restore(args: &RestoreArgs) -> Result<u8, CliError> {
         print_message(&summary("restored", restored.jobs, restored.keys));
     }
     Ok(0)
+}
+
+/// Restores an archive, with progress.
+pub(in crate::cli) fn restore_watched(
+    statedir: &Path,
+    file: &Path,
+) -> Result<archive::Restored, CliError> {
+    let work = Work::start("restoring");
+    let seen = &mut |keys| work.say(&plural(keys, "key"));
+    archive::restore_watched(statedir, file, seen).map_err(CliError::failure)
 }
 
 fn summary(done: &str, jobs: u64, keys: u64) -> String {

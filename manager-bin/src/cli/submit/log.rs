@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::error::ArgError;
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
+use crate::cli::common::work;
 
 /// The names of the log files of a job.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -57,8 +58,8 @@ impl Sinks {
     pub(in crate::cli) fn write(&self, stderr: bool, bytes: &[u8]) -> Result<(), CliError> {
         match if stderr { &self.err } else { &self.out } {
             Some(file) => session::write(&mut &**file, bytes),
-            None if stderr => session::write(&mut io::stderr().lock(), bytes),
-            None => session::write(&mut io::stdout().lock(), bytes),
+            None if stderr => work::beside(|| session::write(&mut io::stderr().lock(), bytes)),
+            None => work::beside(|| session::write(&mut io::stdout().lock(), bytes)),
         }
     }
 

@@ -28,6 +28,7 @@ use crate::cli::common::message::CliError;
 use crate::cli::common::progress::{Kind, ProgressArgs};
 use crate::cli::common::session;
 use crate::cli::common::usage::Family;
+use crate::cli::common::work::Work;
 use crate::client::{Client, RpcError};
 use crate::rpc::services::ingest::{Submit, Submitted};
 
@@ -156,6 +157,11 @@ pub(super) async fn submit_all(
     let kind = if wait.is_some() { Kind::Wait } else { Kind::Submit };
     let bar = progress.start(command, kind, sent.len());
     let progress = bar.as_ref().map(|bar| bar.progress.clone());
+    // The output of jobs can end within a line, which a line below would break.
+    let quiet_jobs = !wait.as_ref().is_some_and(Wait::copies_output);
+    let total = sent.len() as u64;
+    let work = |what| (bar.is_none() && quiet_jobs).then(|| Work::on(what, total, "jobs"));
+    let submitting = work("submitting");
     let wait = wait.map(|wait| wait.with_progress(progress.clone()));
     let mut waiting = JoinSet::new();
     let mut highest = 0;
@@ -182,9 +188,15 @@ pub(super) async fn submit_all(
         if let Some(progress) = progress.as_ref().filter(|_| kind == Kind::Submit) {
             progress.done();
         }
+        submitting.iter().for_each(Work::one_more);
     }
+    drop(submitting);
+    let waits_for = (!waiting.is_empty()).then(|| work("waiting for")).flatten();
+    // Refused ones are not awaited.
+    waits_for.iter().for_each(|work| work.at(total.saturating_sub(waiting.len() as u64)));
     while let Some(code) = waiting.join_next().await {
         highest = highest.max(code.map_err(CliError::failure)??);
+        waits_for.iter().for_each(Work::one_more);
     }
     Ok(highest)
 }

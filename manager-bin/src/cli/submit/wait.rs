@@ -46,6 +46,11 @@ impl Wait {
         Self { event: "clean".to_owned(), exec: false, watch, verbose, progress: None }
     }
 
+    /// Whether the output of the jobs is printed.
+    pub(in crate::cli) fn copies_output(&self) -> bool {
+        self.watch.is_some()
+    }
+
     /// The same, with a progress bar for the jobs.
     pub(in crate::cli) fn with_progress(self, progress: Option<Progress>) -> Self {
         Self { progress, ..self }

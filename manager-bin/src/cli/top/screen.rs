@@ -1,0 +1,109 @@
+//! The terminal: its full screen and raw mode, which end on every way out of the command.
+
+use std::io::{self, Stdout, stdout};
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crossterm::cursor::{Hide, Show};
+use crossterm::event::{self, Event};
+use crossterm::execute;
+use crossterm::terminal::{
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use tokio::sync::mpsc;
+
+/// How many keys wait to be carried out. A key that is held down doesn't run ahead of the screen.
+const KEYS: usize = 16;
+
+/// Whether the terminal is to be restored. A panic restores it before its message is printed, and then no more.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// The full screen. Dropping it restores the terminal.
+pub(super) struct Screen {
+    pub(super) terminal: Terminal<CrosstermBackend<Stdout>>,
+}
+
+impl Screen {
+    /// Takes the terminal.
+    pub(super) fn open() -> io::Result<Self> {
+        static HOOK: Once = Once::new();
+        HOOK.call_once(|| {
+            let next = std::panic::take_hook();
+            std::panic::set_hook(Box::new(move |panic| {
+                restore();
+                next(panic);
+            }));
+        });
+        TAKEN.store(true, Ordering::SeqCst);
+        // From here on the drop restores what is done, whatever fails.
+        let screen = Self { terminal: Terminal::new(CrosstermBackend::new(stdout()))? };
+        enable_raw_mode()?;
+        execute!(stdout(), EnterAlternateScreen, Hide)?;
+        Ok(screen)
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        restore();
+    }
+}
+
+fn restore() {
+    if TAKEN.swap(false, Ordering::SeqCst) {
+        // There is no other way to restore a terminal that refuses this.
+        let _ = disable_raw_mode();
+        let _ = execute!(stdout(), LeaveAlternateScreen, Show);
+    }
+}
+
+/// The keys and changes of size, read by a thread of their own: reading from a terminal can't be interrupted.
+/// The channel closes when the terminal can't be read any more.
+pub(super) fn keys() -> io::Result<mpsc::Receiver<Event>> {
+    let (sender, receiver) = mpsc::channel(KEYS);
+    std::thread::Builder::new().name("keys".to_owned()).spawn(move || {
+        while let Ok(event) = event::read() {
+            if sender.blocking_send(event).is_err() {
+                return;
+            }
+        }
+    })?;
+    Ok(receiver)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    const CHILD: &str = "cli::top::screen::tests::panics_on_the_full_screen";
+
+    /// Runs in the terminal of the next test.
+    #[test]
+    #[ignore = "it panics: the next test runs it"]
+    fn panics_on_the_full_screen() {
+        let _screen = Screen::open().unwrap();
+        panic!("as the test wants");
+    }
+
+    #[test]
+    fn a_panic_restores_the_terminal_before_it_is_reported() {
+        let exe = std::env::current_exe().unwrap();
+        let line =
+            format!("stty -g; {} --exact --ignored --nocapture {CHILD}; stty -g", exe.display());
+        let mut script = Command::new("script");
+        script.args(["-qec", &line, "/dev/null"]).env("SHELL", "/bin/sh").env("TERM", "xterm");
+        // Without script(1) there is no terminal to try this on.
+        let Ok(output) = script.stdin(std::process::Stdio::null()).output() else { return };
+        let seen = String::from_utf8_lossy(&output.stdout);
+        let at = |text: &str| seen.find(text).unwrap_or_else(|| panic!("{text:?}: {seen}"));
+        assert!(at("\x1b[?1049h") < at("\x1b[?1049l"));
+        assert!(at("\x1b[?1049l") < at("as the test wants"), "{seen}");
+        assert_eq!(seen.matches("\x1b[?1049l").count(), 1, "{seen}");
+        let modes = |line: Option<&str>| line.unwrap_or_default().trim().to_owned();
+        assert_eq!(modes(seen.lines().next()), modes(seen.lines().last()), "{seen}");
+    }
+}

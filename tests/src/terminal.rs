@@ -1,0 +1,87 @@
+//! A terminal in which a command runs, as script(1) makes it, and the screen that a person would see.
+
+use std::io::{Read, Write};
+use std::num::NonZero;
+use std::process::{ChildStdin, ChildStdout, Stdio};
+
+use crate::{Manager, Process, clean, jobtap, run, spawn};
+
+/// The size of the screen.
+const LINES: u16 = 24;
+const COLUMNS: u16 = 100;
+
+/// A terminal of 24 lines and 100 columns.
+pub struct Terminal {
+    process: Process,
+    keys: ChildStdin,
+    output: ChildStdout,
+    /// All that was written to the terminal.
+    pub written: Vec<u8>,
+    screen: vt100::Parser,
+}
+
+impl Terminal {
+    /// Runs a line of sh(1) in which `$JOBTAP` is the program, as a client of a manager; `None` if script(1) is missing.
+    #[track_caller]
+    pub fn open(m: &Manager, line: &str, environment: &[(&str, &str)]) -> Option<Self> {
+        if run(clean("script".as_ref()).arg("--version")).code != 0 {
+            return None;
+        }
+        let line = format!("stty rows {LINES} cols {COLUMNS}; {line}");
+        let mut command = clean("script".as_ref());
+        command.args(["-qefc", &line, "/dev/null"]);
+        command.env("JOBTAP_URI", m.uri()).env("JOBTAP", jobtap());
+        command.env("SHELL", "/bin/sh").env("TERM", "xterm").envs(environment.iter().copied());
+        let mut process = spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()));
+        let (Some(keys), Some(output)) = (process.stdin.take(), process.stdout.take()) else {
+            panic!("script(1) has no pipes")
+        };
+        let size = |size| NonZero::new(size).unwrap_or(NonZero::<u16>::MIN);
+        let screen = vt100::Parser::new(size(LINES), size(COLUMNS), 0);
+        Some(Self { process, keys, output, written: Vec::new(), screen })
+    }
+
+    /// Reads until this is true of the screen, and returns the screen. The process has a deadline, and with it this.
+    #[track_caller]
+    pub fn until(&mut self, wanted: impl Fn(&str) -> bool) -> String {
+        loop {
+            let shown = self.screen.screen().contents();
+            if wanted(&shown) {
+                return shown;
+            }
+            assert!(self.read(), "the terminal was closed; it showed:\n{shown}");
+        }
+    }
+
+    /// Waits for a text on the screen.
+    #[track_caller]
+    pub fn shows(&mut self, text: &str) -> String {
+        self.until(|shown| shown.contains(text))
+    }
+
+    /// Presses keys.
+    pub fn press(&mut self, keys: &str) {
+        // A command that has ended is found out by what the screen shows.
+        let _ = self.keys.write_all(keys.as_bytes());
+    }
+
+    /// Reads to the end, and returns what is left on the screen, which must be the ordinary one with its cursor.
+    #[track_caller]
+    pub fn end(mut self) -> String {
+        while self.read() {}
+        let _ = self.process.wait();
+        let screen = self.screen.screen();
+        assert!(!screen.alternate_screen() && !screen.hide_cursor(), "{:?}", screen.contents());
+        screen.contents()
+    }
+
+    /// Reads some of the output; false at its end.
+    fn read(&mut self) -> bool {
+        let mut bytes = [0; 4096];
+        let read = self.output.read(&mut bytes).unwrap_or(0);
+        let new = bytes.get(..read).unwrap_or_default();
+        self.written.extend_from_slice(new);
+        self.screen.process(new);
+        read > 0
+    }
+}
