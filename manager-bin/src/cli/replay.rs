@@ -37,13 +37,12 @@ const OWNER: Uid = Uid(0);
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  jobtap dump month.tar.gz
   jobtap replay --plugin limits --eventlog month.tar.gz --config site.toml
   jobtap replay --plugin fairshare --eventlog /var/lib/jobtap --differences
   jobtap replay --plugin limits --eventlog month.tar.gz --conf plugins.limits.user.running=50
 
-The plugins are those of this binary, as the configuration loads them. Of a state directory nothing is changed;
-no manager may run in it.
+`jobtap dump FILE` writes a dump. Of a state directory nothing is changed; no manager may run in it. The plugins
+are those of this binary, as the configuration loads them.
 
 Exit codes: 0 when all answers are as recorded, 1 when one differs, 2 when the replay failed.")]
 pub(crate) struct ReplayArgs {
