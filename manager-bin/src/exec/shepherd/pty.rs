@@ -11,7 +11,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use serde_json::Value;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::task::AbortHandle;
 
@@ -126,7 +126,7 @@ impl Pty {
             };
             tokio::select! {
                 // An error when all processes have closed the terminal (EIO).
-                _ = tokio::io::copy(&mut printed, &mut output) => {}
+                _ = copy_output(&mut printed, &mut output) => {}
                 () = typing => {}
             }
         });
@@ -136,6 +136,22 @@ impl Pty {
     /// The two sides.
     pub(super) fn into_sides(self) -> (OwnedFd, OwnedFd) {
         (self.task, self.shepherd)
+    }
+}
+
+/// Passes on what a task prints, to the last byte before the error with which a terminal ends. `tokio::io::copy` reads
+/// while a write waits, and drops what it has when that read fails.
+async fn copy_output(
+    printed: &mut (impl AsyncRead + Unpin),
+    output: &mut (impl AsyncWrite + Unpin),
+) -> io::Result<()> {
+    let mut chunk = [0; CHUNK];
+    loop {
+        let size = printed.read(&mut chunk).await?;
+        if size == 0 {
+            return Ok(());
+        }
+        output.write_all(chunk.get(..size).unwrap_or_default()).await?;
     }
 }
 
@@ -159,9 +175,45 @@ async fn copy_input(input: Option<Receiver>, terminal: &mut Sender) -> io::Resul
 
 #[cfg(test)]
 mod tests {
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use rustix::io::Errno;
     use serde_json::json;
+    use tokio::io::{ReadBuf, duplex};
 
     use super::*;
+
+    /// A terminal that all processes have closed.
+    struct Closed;
+
+    impl AsyncRead for Closed {
+        fn poll_read(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            _: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            Poll::Ready(Err(Errno::IO.into()))
+        }
+    }
+
+    #[test]
+    fn what_was_printed_before_the_end_of_a_terminal_is_passed_on() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let passed_on = runtime.block_on(async {
+            // A pipe that is full before all is written.
+            let (mut output, mut pipe) = duplex(4);
+            let copying = async move {
+                let mut printed = b"the last words".chain(Closed);
+                copy_output(&mut printed, &mut output).await
+            };
+            let mut text = String::new();
+            let (ended, read) = tokio::join!(copying, pipe.read_to_string(&mut text));
+            assert_eq!(ended.unwrap_err().raw_os_error(), Some(Errno::IO.raw_os_error()));
+            read.map(|_| text).unwrap()
+        });
+        assert_eq!(passed_on, "the last words");
+    }
 
     #[test]
     fn the_option_is_a_flag_or_a_table() {
