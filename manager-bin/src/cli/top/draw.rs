@@ -227,7 +227,7 @@ fn draw_pane(frame: &mut Frame<'_>, area: Rect, view: &mut View, pane: Pane) {
     draw_table(frame, area, columns, lines, scroll, chosen);
 }
 
-/// The lines of a pane that are on the screen, or why there are none.
+/// The lines of a pane that fit on the screen. An empty pane has a line with the reason.
 fn draw_table(
     frame: &mut Frame<'_>,
     area: Rect,

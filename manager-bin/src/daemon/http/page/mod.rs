@@ -43,7 +43,8 @@ const FILES: [(&str, &str, &str); 14] = [
     ("/page/plugins.js", SCRIPT, include_str!("plugins.js")),
 ];
 
-/// The file at `path`; `None` if there is none. `has_token`: a token is configured, so that the page asks for it.
+/// The response with the file at `path`, if the page has such a file. With `has_token` a token is configured, and the
+/// page asks the person for it.
 pub(super) fn file(path: &str, has_token: bool) -> Option<Response<Content>> {
     let (_, kind, text) = FILES.iter().find(|(file, ..)| *file == path)?;
     let text = match *kind {

@@ -1,5 +1,4 @@
-//! `replay`: a dump and a state directory of a real manager, and what is none.
-#![allow(clippy::unwrap_used)]
+//! `replay` reads a dump and a state directory of a real manager, and refuses damaged dumps and other files.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,5 +1,4 @@
 //! `simulate` and `policy diff`, from the command line to the files.
-#![allow(clippy::unwrap_used)]
 
 use std::io::Write;
 use std::path::PathBuf;

@@ -1,5 +1,4 @@
 //! A policy is tried beside the live one in a running manager, put live, and taken back.
-#![allow(clippy::unwrap_used)]
 
 use jobtap_tests::{Manager, jobtap};
 use serde_json::{Value, json};

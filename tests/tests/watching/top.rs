@@ -1,6 +1,5 @@
 //! `jobtap top` in a terminal, as script(1) makes it: what a person sees of a real manager, and that the terminal is
 //! as before on every way out.
-#![allow(clippy::unwrap_used)]
 
 use jobtap_tests::leftovers::processes_with;
 use jobtap_tests::terminal::Terminal;

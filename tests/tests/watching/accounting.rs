@@ -1,5 +1,4 @@
 //! `jobtap accounting`: what finished jobs have used, for programs and for people.
-#![allow(clippy::unwrap_used)]
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;

@@ -1,0 +1,6 @@
+//! The policy laboratory: policies tried on traces, on recorded jobs, and beside the live ones.
+#![allow(clippy::unwrap_used)]
+
+mod replay;
+mod shadow;
+mod simulate;
