@@ -1,16 +1,11 @@
 //! Asynchronous handlers: cancelled with their jobs, limited in time, begun again after a restart.
 
 use jobtap_core::job::WaitStatus;
-use jobtap_core::plugin::Plugin;
 use jobtap_core::prelude::*;
 use jobtap_core::testing::{TestJob, TestManager};
 use serde_json::{Value, json};
 
-use crate::common::ByUrgency;
-
-fn with<P: Plugin>() -> TestManager {
-    TestManager::new().plugin::<ByUrgency>().plugin::<P>().start()
-}
+use crate::managers::with;
 
 fn note(m: &TestManager, id: JobId) -> String {
     let log = m.eventlog(id);

@@ -3,22 +3,12 @@
 
 use jobtap_core::engine::ExecEvent;
 use jobtap_core::job::JobId;
-use jobtap_core::plugin::Plugin;
 use jobtap_core::prelude::*;
 use jobtap_core::testing::{TestJob, TestManager};
 use serde_json::json;
 
 use crate::common::ByUrgency;
-
-fn with<P: Plugin>() -> TestManager {
-    TestManager::new().plugin::<ByUrgency>().plugin::<P>().start()
-}
-
-fn notes(m: &TestManager, id: JobId) -> Vec<String> {
-    let log = m.eventlog(id).into_iter();
-    let notes = log.filter(|entry| entry.name == "exception");
-    notes.map(|entry| entry.context.unwrap()["note"].as_str().unwrap().to_owned()).collect()
-}
+use crate::managers::{notes, with};
 
 const ALLOC: &str = "submit validate depend priority alloc";
 

@@ -2,16 +2,12 @@
 //! faults, events.
 
 use jobtap_core::job::{JobId, State};
-use jobtap_core::plugin::Plugin;
 use jobtap_core::prelude::*;
 use jobtap_core::testing::{TestJob, TestManager};
 use serde_json::json;
 
 use crate::common::ByUrgency;
-
-fn with<P: Plugin>() -> TestManager {
-    TestManager::new().plugin::<ByUrgency>().plugin::<P>().start()
-}
+use crate::managers::with;
 
 fn errors(m: &TestManager) -> Vec<String> {
     m.log().filter(|(level, _)| *level <= Level::Warning).map(|(_, text)| text.to_owned()).collect()

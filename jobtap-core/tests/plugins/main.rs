@@ -9,6 +9,7 @@ mod faults;
 mod gone;
 mod guarantees;
 mod last;
+mod managers;
 mod misuse;
 mod reads;
 mod replay;

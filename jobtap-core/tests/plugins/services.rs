@@ -1,15 +1,11 @@
 //! What clients ask of plugins, what plugins ask of each other, and the data that they keep.
 
-use jobtap_core::plugin::Plugin;
 use jobtap_core::prelude::*;
 use jobtap_core::testing::{TestJob, TestManager};
 use serde_json::json;
 
 use crate::common::ByUrgency;
-
-fn with<P: Plugin>() -> TestManager {
-    TestManager::new().plugin::<ByUrgency>().plugin::<P>().start()
-}
+use crate::managers::with;
 
 mod requests {
     use super::*;

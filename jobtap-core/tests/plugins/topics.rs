@@ -7,10 +7,7 @@ use jobtap_core::testing::{TestJob, TestManager};
 use serde_json::json;
 
 use crate::common::ByUrgency;
-
-fn with<P: Plugin>() -> TestManager {
-    TestManager::new().plugin::<ByUrgency>().plugin::<P>().start()
-}
+use crate::managers::with;
 
 /// The words that a plugin wrote to the log, without its name.
 fn words(m: &TestManager, plugin: &str) -> String {

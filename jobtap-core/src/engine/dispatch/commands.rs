@@ -159,15 +159,13 @@ fn execute(core: &mut Core, plugin: PluginKey, command: Command) {
         Command::Retain { job } => retention::retain(core, plugin, job),
         Command::FreeRetained { job, ranks } => retention::free(core, plugin, job, &ranks),
         Command::Subscribe { job } => {
-            if let Some(record) = core.jobs.get_mut(job)
-                && !record.subscribers.contains(&plugin)
-            {
-                record.subscribers.push(plugin);
+            if let Some(record) = core.jobs.get_mut(job) {
+                record.subscribe(plugin);
             }
         }
         Command::Unsubscribe { job } => {
             if let Some(record) = core.jobs.get_mut(job) {
-                record.subscribers.retain(|subscriber| *subscriber != plugin);
+                record.unsubscribe(plugin);
             }
         }
         Command::SetData { job, value, volatile } => set_data(core, plugin, job, value, volatile),

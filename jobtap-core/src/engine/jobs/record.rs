@@ -180,6 +180,18 @@ impl Record {
         self.pending_events.queue = Default::default();
     }
 
+    /// Lets a plugin receive the job's events, each once however often it subscribes.
+    pub(crate) fn subscribe(&mut self, plugin: PluginKey) {
+        if !self.subscribers.contains(&plugin) {
+            self.subscribers.push(plugin);
+        }
+    }
+
+    /// Ends [`subscribe`](Self::subscribe).
+    pub(crate) fn unsubscribe(&mut self, plugin: PluginKey) {
+        self.subscribers.retain(|subscriber| *subscriber != plugin);
+    }
+
     /// Whether no event and no asynchronous handler is at work on the job.
     pub(crate) fn is_idle(&self) -> bool {
         !self.pending_events.busy

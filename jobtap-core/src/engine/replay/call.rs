@@ -139,15 +139,13 @@ impl Driver {
                 _ => self.returned.push(RemoteCall { plugin, work }),
             },
             Command::Subscribe { job } => {
-                if let Some(record) = core.jobs.get_mut(job)
-                    && !record.subscribers.contains(&plugin)
-                {
-                    record.subscribers.push(plugin);
+                if let Some(record) = core.jobs.get_mut(job) {
+                    record.subscribe(plugin);
                 }
             }
             Command::Unsubscribe { job } => {
                 if let Some(record) = core.jobs.get_mut(job) {
-                    record.subscribers.retain(|subscriber| *subscriber != plugin);
+                    record.unsubscribe(plugin);
                 }
             }
             Command::SetData { job, value, .. } => {
