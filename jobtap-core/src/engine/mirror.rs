@@ -42,7 +42,7 @@ pub struct Mirror {
 
 impl fmt::Debug for Mirror {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mirror").field("active", &self.jobs.active.len()).finish_non_exhaustive()
+        f.debug_struct("Mirror").field("active", &self.active().len()).finish_non_exhaustive()
     }
 }
 
@@ -127,7 +127,9 @@ impl Mirror {
 
     /// The ids of all jobs, in order.
     pub fn ids(&self) -> Vec<JobId> {
-        self.jobs.active.iter().copied().collect()
+        let mut ids: Vec<JobId> = self.jobs.records().map(|record| record.job.id).collect();
+        ids.sort_unstable();
+        ids
     }
 
     /// Applies an event.

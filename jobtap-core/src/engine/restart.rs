@@ -138,8 +138,7 @@ pub(super) fn start(core: &mut Core) {
     core.jobs.continue_ids();
     log_jobs(core);
     // In reverse: the agenda is a stack, so that the job of the lowest id comes first.
-    let jobs: Vec<JobId> = core.jobs.active.iter().rev().copied().collect();
-    for id in jobs {
+    for id in core.jobs.active().into_iter().rev() {
         if let Some(record) = core.jobs.get_mut(id) {
             // What callbacks for earlier jobs post to this one waits until it is resumed itself:
             // before that it is not known whether its tasks still run.
@@ -189,7 +188,7 @@ pub(super) fn resume(core: &mut Core, id: JobId) {
     if state == State::Sched {
         // Back to PRIORITY: the plugins that gave the priority may be others now.
         // In front of what callbacks for earlier jobs may have posted.
-        record.pending_events.queue.push_front(events::bare(core.clock.now, "flux-restart"));
+        record.pending_events.push_first(events::bare(core.clock.now, "flux-restart"));
     }
     core.agenda.push(Work::ApplyNextEvent(id));
     match state {
@@ -235,7 +234,7 @@ fn resume_execution(core: &mut Core, id: JobId) {
     let started = record.job.event_posted("start");
     if record.job.state == State::Cleanup {
         // It may still run: then it is ended, and its end reported.
-        if record.job.times.run.get().is_some() {
+        if record.job.times.run().is_some() {
             exec::end_restored(core, id);
         }
         return;
@@ -243,7 +242,7 @@ fn resume_execution(core: &mut Core, id: JobId) {
     // A start that was asked for is found again, or made now if it has never arrived.
     exec::execute(core, id, started);
     if started {
-        let since = core.jobs.get(id).and_then(|record| record.job.times.start.get());
+        let since = core.jobs.get(id).and_then(|record| record.job.times.start());
         time_limit::arm(core, id, since.unwrap_or(core.clock.now));
     }
 }

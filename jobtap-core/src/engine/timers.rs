@@ -1,5 +1,7 @@
 //! The timers of the engine and of plugins. Outside, a timer is only known by its [`TimerId`].
 
+use std::num::NonZeroU64;
+
 use rustc_hash::FxHashMap;
 
 use super::api::{Effect, Effects, TimerId};
@@ -27,7 +29,7 @@ pub(super) enum Due {
 /// The timers that are set.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
-    next: u64,
+    last: u64,
     due: FxHashMap<TimerId, Due>,
     /// The timers of plugins by the keys that plugins know.
     by_key: FxHashMap<TimerKey, TimerId>,
@@ -36,8 +38,9 @@ pub(super) struct Timers {
 impl Timers {
     /// Sets a timer.
     pub(super) fn start(&mut self, effects: &mut Effects, at: Timestamp, due: Due) -> TimerId {
-        let id = TimerId(self.next);
-        self.next += 1;
+        // Two to the 64th timers are never set.
+        self.last = self.last.saturating_add(1);
+        let id = TimerId(NonZeroU64::new(self.last).unwrap_or(NonZeroU64::MAX));
         if let Due::Plugin(_, key, _) = &due {
             self.by_key.insert(*key, id);
         }

@@ -139,14 +139,18 @@ impl JobParts {
         if !self.annotations.is_empty() {
             *annotations = self.annotations;
         }
-        let moment = |time: Option<Timestamp>| time.map(Into::into).unwrap_or_default();
-        let times = Times {
-            run: moment(self.t_alloc),
-            start: moment(self.t_start),
-            cleanup: moment(self.t_cleanup),
-            inactive: moment(self.t_inactive),
-            ..Times::default()
+        let mut times = Times::default();
+        let mut entered = |state, time: Option<Timestamp>| {
+            if let Some(at) = time {
+                times.enter(state, at);
+            }
         };
+        entered(State::Run, self.t_alloc);
+        entered(State::Cleanup, self.t_cleanup);
+        entered(State::Inactive, self.t_inactive);
+        if let Some(at) = self.t_start {
+            times.note_start(at);
+        }
         Job {
             id: self.id,
             userid: self.userid,

@@ -32,7 +32,7 @@ pub use state::{State, UnknownState};
 pub use state_set::{StateSet, UnknownStatus};
 pub use taskmap::{TaskMap, TaskMapError};
 pub use time::Timestamp;
-pub(crate) use times::Times;
+pub(crate) use times::{Moment, Times};
 pub(crate) use unread::{Blank, Unread};
 pub use urgency::{PRIORITY_MAX, PRIORITY_MIN, Urgency, UrgencyError};
 pub use user::{InvalidUid, Uid};

@@ -5,16 +5,22 @@ use std::fmt;
 use super::{State, Timestamp};
 
 /// The times at which a job entered its states, and at which its tasks started.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Times {
     pub(crate) depend: Moment,
     pub(crate) priority: Moment,
     pub(crate) sched: Moment,
-    pub(crate) run: Moment,
-    /// When the tasks were started. Prologs can delay that after the entry of RUN.
-    pub(crate) start: Moment,
-    pub(crate) cleanup: Moment,
-    pub(crate) inactive: Moment,
+    /// Boxed, since a pending job has none of them.
+    later: Option<Box<Later>>,
+}
+
+/// The times of a job that runs, or has ended.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Later {
+    run: Moment,
+    start: Moment,
+    cleanup: Moment,
+    inactive: Moment,
 }
 
 impl Times {
@@ -26,16 +32,46 @@ impl Times {
             // A job can pass these two many times; Flux reports the first entry.
             State::Priority => self.priority.set_once(at),
             State::Sched => self.sched.set_once(at),
-            State::Run => self.run = at.into(),
-            State::Cleanup => self.cleanup = at.into(),
-            State::Inactive => self.inactive = at.into(),
+            State::Run => self.later_mut().run = at.into(),
+            State::Cleanup => self.later_mut().cleanup = at.into(),
+            State::Inactive => self.later_mut().inactive = at.into(),
         }
     }
 
-    /// The times as seconds, in the order of the fields.
-    pub(crate) fn to_seconds(self) -> [Option<f64>; 7] {
-        let Self { depend, priority, sched, run, start, cleanup, inactive } = self;
-        [depend, priority, sched, run, start, cleanup, inactive]
+    /// Notes that the tasks have started.
+    pub(crate) fn note_start(&mut self, at: Timestamp) {
+        self.later_mut().start = at.into();
+    }
+
+    /// When the job entered RUN.
+    pub(crate) fn run(&self) -> Option<Timestamp> {
+        self.later.as_ref()?.run.get()
+    }
+
+    /// When the tasks were started. Prologs can delay that after the entry of RUN.
+    pub(crate) fn start(&self) -> Option<Timestamp> {
+        self.later.as_ref()?.start.get()
+    }
+
+    /// When the job entered CLEANUP.
+    pub(crate) fn cleanup(&self) -> Option<Timestamp> {
+        self.later.as_ref()?.cleanup.get()
+    }
+
+    /// When the job became inactive.
+    pub(crate) fn inactive(&self) -> Option<Timestamp> {
+        self.later.as_ref()?.inactive.get()
+    }
+
+    fn later_mut(&mut self) -> &mut Later {
+        self.later.get_or_insert_default()
+    }
+
+    /// The times as seconds, from DEPEND to INACTIVE, that of the start after RUN.
+    pub(crate) fn to_seconds(&self) -> [Option<f64>; 7] {
+        let none = Later::default();
+        let Later { run, start, cleanup, inactive } = self.later.as_deref().unwrap_or(&none);
+        [&self.depend, &self.priority, &self.sched, run, start, cleanup, inactive]
             .map(|moment| moment.get().map(Timestamp::as_secs))
     }
 
@@ -43,7 +79,9 @@ impl Times {
     pub(crate) fn from_seconds(times: [Option<f64>; 7]) -> Self {
         let [depend, priority, sched, run, start, cleanup, inactive] =
             times.map(|time| time.map(|at| Timestamp::from_secs(at).into()).unwrap_or_default());
-        Self { depend, priority, sched, run, start, cleanup, inactive }
+        let later = Later { run, start, cleanup, inactive };
+        let later = (later != Later::default()).then(|| Box::new(later));
+        Self { depend, priority, sched, later }
     }
 }
 

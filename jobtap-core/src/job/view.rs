@@ -101,6 +101,7 @@ impl Job {
             dependencies: self.dependencies.clone(),
             annotations: self.annotations.clone(),
             logged: self.logged.clone(),
+            times: self.times.clone(),
             asked: Asked::default(),
             ..*self
         }
@@ -144,7 +145,7 @@ impl Job {
 
     /// When the job got its resources: the time of the `alloc` event, Flux's `t_run`. `None` before.
     pub fn t_alloc(&self) -> Option<Timestamp> {
-        self.times.run.get()
+        self.times.run()
     }
 
     /// When its tasks were started: the time of the `start` event. `None` before, and for a job that ended
@@ -161,18 +162,18 @@ impl Job {
     /// }
     /// ```
     pub fn t_start(&self) -> Option<Timestamp> {
-        self.times.start.get()
+        self.times.start()
     }
 
     /// When the job entered CLEANUP: when its tasks finished, or when a fatal exception ended it. `None`
     /// before.
     pub fn t_cleanup(&self) -> Option<Timestamp> {
-        self.times.cleanup.get()
+        self.times.cleanup()
     }
 
     /// When the job became inactive. `None` before.
     pub fn t_inactive(&self) -> Option<Timestamp> {
-        self.times.inactive.get()
+        self.times.inactive()
     }
 
     /// The jobspec with all updates applied, without the environment.

@@ -64,7 +64,7 @@ impl<F: Fn() -> Value + Send> LentDocument for F {
 
 impl Clone for Jobspec {
     fn clone(&self) -> Self {
-        if self.document.lent.is_some() {
+        if self.document.loan().is_some() {
             // What was lent may be gone before the copy is: an asynchronous handler takes one along.
             let _ = self.document.value();
         }
@@ -107,8 +107,8 @@ impl Jobspec {
 
     fn submitted(value: Value, environment: Option<WithEnvironment>) -> Result<Self, JobspecError> {
         let counts = validate(&value)?;
-        let environment = environment.map(Box::new);
-        let document = Document { environment, ..Document::new(value, counts, true) };
+        let origin = environment.map(|whole| Box::new(Origin::Submitted(whole)));
+        let document = Document { origin, ..Document::new(value, counts, true) };
         Ok(Self { document: Arc::new(document) })
     }
 
@@ -243,12 +243,18 @@ impl Jobspec {
 
     /// The signal that the job wants before its end, and how many seconds before (shell option `signal`).
     pub(crate) fn warning(&self) -> Option<(Signal, f64)> {
-        self.document.facts().warning.as_deref().copied()
+        self.document.facts().wishes.as_ref()?.warning
     }
 
-    /// The text of what a simulated execution is asked for: `attributes.system.exec.test`.
-    pub(crate) fn simulation(&self) -> Option<&str> {
-        self.document.facts().simulation.as_deref()
+    /// Whether the jobspec asks for a simulated execution: `attributes.system.exec.test`.
+    pub(crate) fn is_simulated(&self) -> bool {
+        self.document.facts().simulated
+    }
+
+    /// What a simulated execution is asked for. It is read once, when the job starts, so that a pending job doesn't
+    /// keep it apart.
+    pub(crate) fn simulation(&self) -> Option<Cow<'_, Value>> {
+        self.document.simulation()
     }
 
     /// The name of the job, if the submitter gave one.
@@ -278,7 +284,7 @@ impl Jobspec {
     pub fn queue(&self) -> Option<&str> {
         match self.document.on_loan() {
             Some(lent) => lent.part("queue")?.as_str(),
-            None => self.document.facts().queue.as_deref(),
+            None => self.document.facts().queue(),
         }
     }
 
@@ -296,7 +302,7 @@ impl Jobspec {
     /// The tasks' environment. A variable whose value is `null` is removed from it.
     #[must_use]
     pub fn environment(&self) -> Option<&Map<String, Value>> {
-        match &self.document.environment {
+        match self.document.submitted() {
             Some(whole) => whole.variables(),
             None => self.system("environment")?.as_object(),
         }
@@ -307,7 +313,7 @@ impl Jobspec {
     pub fn constraints(&self) -> Option<&Value> {
         match self.document.on_loan() {
             Some(lent) => lent.part("constraints"),
-            None => self.document.facts().constraints.as_deref(),
+            None => self.document.facts().wishes.as_ref()?.constraints.as_ref(),
         }
     }
 
@@ -336,7 +342,7 @@ impl Jobspec {
     /// environment is large and may contain secrets.
     #[must_use]
     pub fn redacted(&self) -> Self {
-        if self.document.environment.is_none() && self.system("environment").is_none() {
+        if self.document.submitted().is_none() && self.system("environment").is_none() {
             return self.clone();
         }
         let validated = self.is_validated();
@@ -346,9 +352,9 @@ impl Jobspec {
     /// Like [`redacted`](Self::redacted), but consumes the jobspec and so avoids a copy.
     pub(crate) fn into_redacted(self) -> Self {
         match Arc::try_unwrap(self.document) {
-            Ok(document) if document.environment.is_some() => {
+            Ok(document) if document.submitted().is_some() => {
                 let text = OnceLock::new();
-                let document = Document { environment: None, text, ..document };
+                let document = Document { origin: None, text, ..document };
                 Self { document: Arc::new(document) }
             }
             Ok(document) => {
@@ -448,12 +454,17 @@ struct Document {
     facts: OnceLock<Facts>,
     /// Without the environment if that is kept apart.
     value: OnceLock<Box<Value>>,
-    /// The whole of a document that was just submitted, if it has an environment, which `value` lacks then. Boxed,
-    /// since no other document has it.
-    environment: Option<Box<WithEnvironment>>,
-    /// How to read the value, if a host lends it. Boxed, since only few documents are lent.
-    lent: Option<Box<Lent>>,
+    /// Boxed, since most documents are stored ones.
+    origin: Option<Box<Origin>>,
     validated: bool,
+}
+
+/// What a document has that is not a stored one.
+enum Origin {
+    /// The whole of a document that was just submitted with an environment, which `value` lacks then.
+    Submitted(WithEnvironment),
+    /// How to read the value, which a host lends.
+    Lent(Lent),
 }
 
 /// A document that a host lends, and the parts of it that were asked for.
@@ -514,30 +525,41 @@ fn positive(value: Option<&Value>) -> f64 {
 struct Facts {
     counts: Counts,
     duration: f64,
+    simulated: bool,
+    /// Boxed, since many jobs have none of them.
+    wishes: Option<Box<Wishes>>,
+}
+
+/// What a job may ask for beside resources.
+#[derive(Clone, Default)]
+struct Wishes {
     queue: Option<Box<str>>,
-    constraints: Option<Box<Value>>,
-    /// Boxed, since few jobs want one.
-    warning: Option<Box<(Signal, f64)>>,
-    /// As text, which takes less memory than a JSON value: it is read once, when the job starts.
-    simulation: Option<Box<str>>,
+    constraints: Option<Value>,
+    /// A signal, so many seconds before the end.
+    warning: Option<(Signal, f64)>,
 }
 
 impl Facts {
     fn of(value: &Value, counts: Counts) -> Self {
         let system = |key: &str| value.member("attributes")?.member("system")?.member(key);
         let duration = path::get(value, "attributes.system.duration");
+        let wishes = Wishes {
+            queue: system("queue").and_then(Value::as_str).map(Into::into),
+            constraints: system("constraints").cloned(),
+            warning: system("shell")
+                .and_then(|shell| warning(shell.member("options")?.member("signal")?)),
+        };
+        let none = matches!(wishes, Wishes { queue: None, constraints: None, warning: None });
         Self {
             counts,
             duration: positive(duration),
-            queue: system("queue").and_then(Value::as_str).map(Into::into),
-            constraints: system("constraints").cloned().map(Box::new),
-            warning: system("shell")
-                .and_then(|shell| warning(shell.member("options")?.member("signal")?))
-                .map(Box::new),
-            simulation: system("exec")
-                .and_then(|exec| exec.member("test"))
-                .and_then(|test| Some(serde_json::to_string(test).ok()?.into())),
+            simulated: system("exec").and_then(|exec| exec.member("test")).is_some(),
+            wishes: (!none).then(|| Box::new(wishes)),
         }
+    }
+
+    fn queue(&self) -> Option<&str> {
+        self.wishes.as_ref()?.queue.as_deref()
     }
 }
 
@@ -555,26 +577,26 @@ impl Document {
     fn new(value: Value, counts: Counts, validated: bool) -> Self {
         let facts = Facts::of(&value, counts).into();
         let (text, value) = (OnceLock::new(), Box::new(value).into());
-        Self { text, facts, value, environment: None, lent: None, validated }
+        Self { text, facts, value, origin: None, validated }
     }
 
     /// A document that a host lends.
     fn lent(source: Box<dyn LentDocument>) -> Self {
         let lent = Lent { source: Mutex::new(source), parts: OnceLock::new() };
-        let lent = Some(Box::new(lent));
+        let origin = Some(Box::new(Origin::Lent(lent)));
         let (text, facts, value) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Self { text, facts, value, environment: None, lent, validated: false }
+        Self { text, facts, value, origin, validated: false }
     }
 
     /// A document that is parsed on first use.
     fn unread(text: Box<str>) -> Self {
         let (facts, value) = (OnceLock::new(), OnceLock::new());
-        Self { text: text.into(), facts, value, environment: None, lent: None, validated: false }
+        Self { text: text.into(), facts, value, origin: None, validated: false }
     }
 
     /// The whole JSON value.
     fn value(&self) -> &Value {
-        match &self.environment {
+        match self.submitted() {
             Some(whole) => whole.document(),
             None => self.parsed(),
         }
@@ -583,7 +605,7 @@ impl Document {
     /// The JSON value, without the environment if that is kept apart; parses the text on first use.
     fn parsed(&self) -> &Value {
         self.value.get_or_init(|| {
-            if let Some(lent) = &self.lent {
+            if let Some(lent) = self.loan() {
                 return Box::new(lent.whole());
             }
             let text = self.text.get().map_or("", |text| text);
@@ -594,7 +616,10 @@ impl Document {
 
     /// The text; written on first use.
     fn text(&self) -> &str {
-        self.text.get_or_init(|| serde_json::to_string(self.value()).unwrap_or_default().into())
+        self.text.get_or_init(|| {
+            // Into memory of its own size: as a boxed slice it would keep the room into which the text has grown.
+            Box::from(&*serde_json::to_string(self.value()).unwrap_or_default())
+        })
     }
 
     /// The facts for scheduling; derives them on first use.
@@ -623,7 +648,7 @@ impl Document {
             queue: Cow<'a, str>,
         }
         if let Some(facts) = self.facts.get() {
-            return facts.queue.as_deref().map(Cow::Borrowed);
+            return facts.queue().map(Cow::Borrowed);
         }
         if let Some(lent) = self.on_loan() {
             return lent.part("queue")?.as_str().map(Cow::Borrowed);
@@ -634,11 +659,57 @@ impl Document {
         Some(glance.attributes.system.queue)
     }
 
+    /// What a simulated execution is asked for. If the text has not been parsed, only this part of it is.
+    fn simulation(&self) -> Option<Cow<'_, Value>> {
+        #[derive(Deserialize)]
+        struct Glance<'a> {
+            #[serde(borrow)]
+            attributes: Attributes<'a>,
+        }
+        #[derive(Deserialize)]
+        struct Attributes<'a> {
+            #[serde(borrow)]
+            system: System<'a>,
+        }
+        #[derive(Deserialize)]
+        struct System<'a> {
+            #[serde(borrow)]
+            exec: Exec<'a>,
+        }
+        #[derive(Deserialize)]
+        struct Exec<'a> {
+            #[serde(borrow)]
+            test: &'a RawValue,
+        }
+        if !self.is_open()
+            && let Some(text) = self.text.get()
+            && let Ok(glance) = serde_json::from_str::<Glance<'_>>(text)
+        {
+            let test = serde_json::from_str(glance.attributes.system.exec.test.get());
+            return Some(Cow::Owned(test.unwrap_or_default()));
+        }
+        let system = self.parsed().member("attributes")?.member("system")?;
+        Some(Cow::Borrowed(system.member("exec")?.member("test")?))
+    }
+
     /// The source of a document that is lent and was not read as a whole.
     fn on_loan(&self) -> Option<&Lent> {
-        match &self.lent {
-            Some(lent) if !self.is_open() => Some(lent),
-            _ => None,
+        self.loan().filter(|_| !self.is_open())
+    }
+
+    /// The source of a document that a host lends, also after it was read.
+    fn loan(&self) -> Option<&Lent> {
+        match self.origin.as_deref()? {
+            Origin::Lent(lent) => Some(lent),
+            Origin::Submitted(_) => None,
+        }
+    }
+
+    /// The whole of a document that was submitted with an environment.
+    fn submitted(&self) -> Option<&WithEnvironment> {
+        match self.origin.as_deref()? {
+            Origin::Submitted(whole) => Some(whole),
+            Origin::Lent(_) => None,
         }
     }
 
@@ -651,8 +722,7 @@ impl Document {
     fn close(&mut self) {
         let _ = (self.text(), self.facts());
         // What was lent was read, and the text contains the environment.
-        self.lent = None;
-        self.environment = None;
+        self.origin = None;
         self.value.take();
     }
 
@@ -662,8 +732,7 @@ impl Document {
             text: Box::<str>::from(self.text()).into(),
             facts: self.facts().clone().into(),
             value: OnceLock::new(),
-            environment: None,
-            lent: None,
+            origin: None,
             validated: self.validated,
         }
     }

@@ -1,6 +1,7 @@
 //! What the engine wants to be stored, answered, started and logged.
 
 use std::borrow::Cow;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -12,7 +13,7 @@ use crate::job::{Flags, JobId, Timestamp, Uid, Urgency};
 
 /// A timer of the engine; unique within one run of the manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TimerId(pub u64);
+pub struct TimerId(pub NonZeroU64);
 
 /// What one call of the engine leads to.
 #[derive(Debug, Default)]

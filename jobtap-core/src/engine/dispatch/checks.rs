@@ -157,7 +157,7 @@ fn check_state(
 /// A dependency can be removed that is open, or whose addition is posted.
 fn check_dependency(jobs: &Jobs, job: JobId, description: &str) -> Result<(), CallError> {
     let known = jobs.get(job).is_some_and(|record| {
-        let mut posted = record.pending_events.queue.iter();
+        let mut posted = record.pending_events.iter();
         // Also one that the same callback has added.
         record.job.dependencies().any(|open| open == description)
             || posted.any(|entry| {

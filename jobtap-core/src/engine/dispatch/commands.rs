@@ -234,7 +234,7 @@ fn is_removal_posted(jobs: &Jobs, job: JobId, description: &str) -> bool {
 
 /// The last event about a dependency that is posted and not applied yet.
 fn last_posted<'a>(record: &'a Record, description: &str) -> Option<&'a EventEntry> {
-    let mut about = record.pending_events.queue.iter().filter(|entry| {
+    let mut about = record.pending_events.iter().filter(|entry| {
         entry.name.starts_with("dependency-")
             && events::field(entry, "description").and_then(Value::as_str) == Some(description)
     });

@@ -11,7 +11,7 @@ use crate::engine::api::{Level, RequestError};
 use crate::engine::core::Core;
 use crate::host::errno::ENOENT;
 use crate::host::{Detail, Fault, LoadedPlugin, PluginKey, panic_text};
-use crate::job::{JobId, State};
+use crate::job::State;
 use crate::topic::TopicId;
 
 /// Removes the plugins that a pattern means: an exact name, a shell pattern, or `all`.
@@ -93,8 +93,7 @@ fn close_open(core: &mut Core, closed: &[(PluginKey, Arc<str>)], on_jobs: OnJobs
     core.plugins.refuse_requests(&mut core.effects, closed);
     async_work::end_outside(&mut core.effects, &keys);
     retention::free_all_of(core, &keys);
-    let jobs: Vec<JobId> = core.jobs.active.iter().copied().collect();
-    for id in jobs {
+    for id in core.jobs.active() {
         async_work::abort_of(&mut core.jobs, id, &keys);
         let Some(record) = core.jobs.get_mut(id) else {
             continue;
@@ -126,8 +125,7 @@ pub(crate) fn close_faulted(core: &mut Core, key: PluginKey) {
     core.plugins.refuse_requests(&mut core.effects, &closed);
     async_work::end_outside(&mut core.effects, &[key]);
     retention::free_all_of(core, &[key]);
-    let jobs: Vec<JobId> = core.jobs.active.iter().copied().collect();
-    for id in jobs {
+    for id in core.jobs.active() {
         async_work::abort_of(&mut core.jobs, id, &[key]);
         perilogs::fail_all_of(core, id, &[key]);
     }

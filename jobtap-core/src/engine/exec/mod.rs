@@ -29,7 +29,7 @@ const SIGALRM: i32 = 14;
 
 /// Whether the jobspec asks for a simulation, of which the executor knows nothing.
 fn is_simulated(record: &Record) -> bool {
-    record.job.jobspec.simulation().is_some()
+    record.job.jobspec.is_simulated()
 }
 
 /// Asks the executor to start a job, or to reattach to it: see [`ExecCommand::Start`].
@@ -250,7 +250,7 @@ fn note_completion(core: &mut Core, id: JobId, entry: &EventEntry) {
         && record.execution.reattach == Reattach::CatchingUp
         && entry.name == "complete"
     {
-        record.execution.completed = Some(entry.timestamp);
+        record.execution.completed = entry.timestamp.into();
     }
 }
 
@@ -261,7 +261,7 @@ fn finish(core: &mut Core, id: JobId, status: i32) {
     };
     let ended = record.job.state == State::Cleanup;
     let status = if ended && status == 0 { EXITED_WITH_1 } else { status };
-    let at = record.execution.completed.take().unwrap_or(core.clock.now);
+    let at = std::mem::take(&mut record.execution.completed).get().unwrap_or(core.clock.now);
     core.post(id, events::finish(at, status));
 }
 

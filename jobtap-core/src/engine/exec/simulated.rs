@@ -18,7 +18,7 @@ use super::finish;
 use crate::engine::api::{Cred, JobLog, Level, RequestError};
 use crate::engine::core::Core;
 use crate::engine::events;
-use crate::engine::jobs::{Simulated, Simulation};
+use crate::engine::jobs::Simulated;
 use crate::engine::timers::Due;
 use crate::eventlog::EventEntry;
 use crate::host::errno::{EINVAL, ENOENT, EPERM};
@@ -52,16 +52,14 @@ impl Script {
     /// # Errors
     /// A value has the wrong type.
     fn read(jobspec: &Jobspec) -> Result<(Self, Option<String>), String> {
-        let Some(text) = jobspec.simulation() else {
+        let Some(test) = jobspec.simulation() else {
             return Ok((Self::default(), None));
         };
         // serde would accept an array as well.
-        if !text.starts_with('{') {
-            return Err(format!("exec.test must be an object, not {text}"));
+        if !test.is_object() {
+            return Err(format!("exec.test must be an object, not {test}"));
         }
-        // By way of a value, since its errors name no column of a text that the user doesn't see.
-        let value: Value = serde_json::from_str(text).unwrap_or_default();
-        let attribute = Attribute::deserialize(value).map_err(|error| error.to_string())?;
+        let attribute = Attribute::deserialize(&*test).map_err(|error| error.to_string())?;
         let wait_status = i32::try_from(attribute.wait_status)
             .map_err(|_| format!("wait_status {} is out of range", attribute.wait_status))?;
         let (mut run_duration, mut complaint) = (jobspec.duration(), None);
@@ -92,13 +90,13 @@ pub(super) fn start(core: &mut Core, id: JobId, reattach: bool) {
     let (script, complaint) = read.unwrap_or_default();
     let allowed = record.job.userid == core.owner || core.exec.guests_simulate;
     let started = record.has_event("start");
-    let since = record.job.times.start.get();
-    record.execution.simulation = Simulation::Running(Box::new(Simulated {
+    let since = record.job.times.start();
+    record.execution.simulation.begin(Simulated {
         started,
         overridden: script.overridden,
         wait_status: script.wait_status,
         ..Simulated::default()
-    }));
+    });
     if let Some(text) = complaint {
         core.log(Level::Error, format!("{id}: {text}"));
     }
@@ -224,7 +222,7 @@ fn complete(core: &mut Core, id: JobId, status: Option<i32>) {
     };
     if let Some(record) = core.jobs.get_mut(id) {
         // Not posted here: `finish` may lead to events of its own, which come before the release.
-        record.execution.simulation = Simulation::ReleaseDue;
+        record.execution.simulation.finish();
     }
     finish(core, id, status);
 }

@@ -50,7 +50,7 @@ pub(crate) fn move_end(core: &mut Core, id: JobId) {
     };
     let now = core.clock.now;
     let passed = || {
-        let end = end_of(record, core.exec, record.job.times.start.get()?)?;
+        let end = end_of(record, core.exec, record.job.times.start()?)?;
         let (signum, before) = warning(&record.job.jobspec)?;
         (end + -before <= now && now < end).then_some(signum)
     };
@@ -64,7 +64,7 @@ pub(crate) fn rearm(core: &mut Core, id: JobId) {
     let Some(record) = core.jobs.get_mut(id) else {
         return;
     };
-    let (timer, start) = (record.execution.expiry.take(), record.job.times.start.get());
+    let (timer, start) = (record.execution.expiry.take(), record.job.times.start());
     core.timers.stop(timer);
     if let Some(start) = start {
         arm(core, id, start);
@@ -86,7 +86,7 @@ pub(crate) fn warn_if_missed(core: &mut Core, id: JobId) {
     };
     let now = core.clock.now;
     let missed = || {
-        let started = record.job.times.start.get()?;
+        let started = record.job.times.start()?;
         let end = end_of(record, core.exec, started)?;
         let (signum, before) = warning(&record.job.jobspec)?;
         let moment = end + -before;

@@ -55,9 +55,9 @@ impl Record {
             ("t_depend", times.depend.get()),
             ("t_priority", times.priority.get()),
             ("t_sched", times.sched.get()),
-            ("t_run", times.run.get()),
-            ("t_cleanup", times.cleanup.get()),
-            ("t_inactive", times.inactive.get()),
+            ("t_run", times.run()),
+            ("t_cleanup", times.cleanup()),
+            ("t_inactive", times.inactive()),
         ];
         for (key, time) in all {
             if let Some(time) = time {
@@ -113,9 +113,9 @@ impl Record {
             "t_depend" => times.depend.get(),
             "t_priority" => times.priority.get(),
             "t_sched" => times.sched.get(),
-            "t_run" => times.run.get(),
-            "t_cleanup" => times.cleanup.get(),
-            "t_inactive" => times.inactive.get(),
+            "t_run" => times.run(),
+            "t_cleanup" => times.cleanup(),
+            "t_inactive" => times.inactive(),
             _ => None,
         }
     }

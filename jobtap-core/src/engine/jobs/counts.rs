@@ -1,7 +1,7 @@
 //! Jobs counted by state and result, for the whole instance and for each queue.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::num::NonZeroU32;
 
 use serde_json::{Map, Value};
 
@@ -103,7 +103,19 @@ impl Counts {
 pub(crate) struct AllCounts {
     pub(crate) all: Counts,
     /// Of each queue that a job names or named, whether it is configured or not.
-    queues: BTreeMap<Arc<str>, Counts>,
+    queues: Vec<Counts>,
+    /// Where the counts of a queue are, by its name.
+    places: BTreeMap<Box<str>, CountedQueue>,
+}
+
+/// A queue for the counts of its jobs. Each job has one, so it is smaller than a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CountedQueue(NonZeroU32);
+
+impl CountedQueue {
+    fn index(self) -> usize {
+        self.0.get() as usize - 1
+    }
 }
 
 impl AllCounts {
@@ -115,27 +127,34 @@ impl AllCounts {
 
     fn add_to_queue(&mut self, record: &mut Record) {
         // The jobspec of a restored job need not be parsed for its queue.
-        record.counted_in = record.job.jobspec.glance_at_queue().map(|queue| self.intern(&queue));
-        if let Some(counts) = record.counted_in.as_ref().and_then(|q| self.queues.get_mut(q)) {
+        record.counted_in =
+            record.job.jobspec.glance_at_queue().and_then(|queue| self.place(&queue));
+        if let Some(counts) = self.counting(record) {
             counts.add(record);
         }
     }
 
-    /// The queue's name in the one allocation that all of its jobs share.
-    fn intern(&mut self, name: &str) -> Arc<str> {
-        if let Some((name, _)) = self.queues.get_key_value(name) {
-            return Arc::clone(name);
+    /// Where the counts of a queue are. They are made with the queue's first job.
+    fn place(&mut self, name: &str) -> Option<CountedQueue> {
+        if let Some(place) = self.places.get(name) {
+            return Some(*place);
         }
-        let name: Arc<str> = name.into();
-        self.queues.insert(Arc::clone(&name), Counts::default());
-        name
+        self.queues.push(Counts::default());
+        let place = CountedQueue(NonZeroU32::new(self.queues.len().try_into().ok()?)?);
+        self.places.insert(name.into(), place);
+        Some(place)
+    }
+
+    /// The counts of the queue in which a job is counted.
+    fn counting(&mut self, record: &Record) -> Option<&mut Counts> {
+        self.queues.get_mut(record.counted_in?.index())
     }
 
     /// Follows a job that has left a state.
     pub(crate) fn change_state(&mut self, record: &Record, left: State) {
         self.all.leave(left);
         self.all.add(record);
-        if let Some(counts) = record.counted_in.as_ref().and_then(|q| self.queues.get_mut(q)) {
+        if let Some(counts) = self.counting(record) {
             counts.leave(left);
             counts.add(record);
         }
@@ -143,12 +162,16 @@ impl AllCounts {
 
     /// Follows a job whose jobspec has changed, perhaps to another queue.
     pub(crate) fn change_queue(&mut self, record: &mut Record) {
-        if !record.is_accepted() || record.counted_in.as_deref() == record.job.jobspec.queue() {
+        // A job that isn't accepted is not counted yet.
+        if !record.is_accepted() {
             return;
         }
-        // The counts of a queue follow the name that the job had when it was counted, not the present one.
-        let left = record.counted_in.take();
-        if let Some(counts) = left.and_then(|queue| self.queues.get_mut(&queue)) {
+        let named = record.job.jobspec.queue().and_then(|queue| self.place(queue));
+        if record.counted_in == named {
+            return;
+        }
+        // The job leaves the counts of the queue that it named when it was counted, not of the present one.
+        if let Some(counts) = self.counting(record) {
             counts.leave(record.job.state);
         }
         self.add_to_queue(record);
@@ -158,7 +181,8 @@ impl AllCounts {
     pub(crate) fn purge(&mut self, record: &Record) {
         self.all.purge(record);
         let queue = record.job.jobspec.glance_at_queue();
-        if let Some(counts) = queue.and_then(|queue| self.queues.get_mut(&*queue)) {
+        let place = queue.and_then(|queue| self.places.get(&*queue).copied());
+        if let Some(counts) = place.and_then(|place| self.queues.get_mut(place.index())) {
             counts.purge(record);
         }
     }
@@ -166,12 +190,12 @@ impl AllCounts {
     /// `job-list.job-stats`: the counts of all jobs, with those of each queue under `queues`.
     pub(crate) fn to_json(&self) -> Value {
         let mut stats = self.all.to_json();
-        let one = |(name, counts): (&Arc<str>, &Counts)| {
-            let mut stats = counts.to_json();
+        let one = |(name, place): (&Box<str>, &CountedQueue)| {
+            let mut stats = self.queues.get(place.index())?.to_json();
             stats.insert("name".to_owned(), (**name).into());
-            Value::Object(stats)
+            Some(Value::Object(stats))
         };
-        stats.insert("queues".to_owned(), self.queues.iter().map(one).collect());
+        stats.insert("queues".to_owned(), self.places.iter().filter_map(one).collect());
         stats.into()
     }
 }

@@ -1,7 +1,7 @@
 //! How far the execution of a job is.
 
 use crate::engine::api::TimerId;
-use crate::job::Timestamp;
+use crate::job::Moment;
 
 /// The execution of one job.
 #[derive(Debug, Default)]
@@ -12,7 +12,7 @@ pub(crate) struct Execution {
     /// Ends the job when its time is up.
     pub(crate) expiry: Option<TimerId>,
     /// When its tasks had exited, if they did while no manager ran.
-    pub(crate) completed: Option<Timestamp>,
+    pub(crate) completed: Moment,
     pub(crate) prep: PrepStage,
 }
 
@@ -67,14 +67,16 @@ pub(crate) enum Reattach {
     CatchingUp,
 }
 
-/// The state of a job that is executed without processes.
+/// The state of a job that is executed without processes, if it is simulated and its simulation has begun.
+///
+/// Boxed, since a pending job has none.
 #[derive(Debug, Default)]
-pub(crate) enum Simulation {
-    /// The job is not simulated, or its simulation has not begun or is over.
-    #[default]
-    None,
+pub(crate) struct Simulation(Option<Box<Stage>>);
+
+#[derive(Debug)]
+enum Stage {
     /// It executes.
-    Running(Box<Simulated>),
+    Running(Simulated),
     /// It has finished. The release is posted once no other event waits, as a real execution's last
     /// report comes after everything that `finish` caused.
     ReleaseDue,
@@ -91,38 +93,49 @@ pub(crate) struct Simulated {
 }
 
 impl Simulation {
+    /// A job begins to execute.
+    pub(crate) fn begin(&mut self, simulated: Simulated) {
+        self.0 = Some(Box::new(Stage::Running(simulated)));
+    }
+
     /// The simulated job, while it executes.
     pub(crate) fn running(&self) -> Option<&Simulated> {
-        match self {
-            Simulation::Running(simulated) => Some(simulated),
-            Simulation::None | Simulation::ReleaseDue => None,
+        match self.0.as_deref()? {
+            Stage::Running(simulated) => Some(simulated),
+            Stage::ReleaseDue => None,
         }
     }
 
     /// The simulated job, while it executes.
     pub(crate) fn running_mut(&mut self) -> Option<&mut Simulated> {
-        match self {
-            Simulation::Running(simulated) => Some(simulated),
-            Simulation::None | Simulation::ReleaseDue => None,
+        match self.0.as_deref_mut()? {
+            Stage::Running(simulated) => Some(simulated),
+            Stage::ReleaseDue => None,
         }
     }
 
     /// Ends the simulation, if it executes.
     pub(crate) fn take(&mut self) -> Option<Simulated> {
-        match self {
-            Simulation::Running(_) => match std::mem::take(self) {
-                Simulation::Running(simulated) => Some(*simulated),
-                Simulation::None | Simulation::ReleaseDue => None,
-            },
-            Simulation::None | Simulation::ReleaseDue => None,
+        match self.0.take().map(|stage| *stage) {
+            Some(Stage::Running(simulated)) => Some(simulated),
+            Some(Stage::ReleaseDue) => {
+                self.finish();
+                None
+            }
+            None => None,
         }
+    }
+
+    /// The job has finished, and its release is due.
+    pub(crate) fn finish(&mut self) {
+        self.0 = Some(Box::new(Stage::ReleaseDue));
     }
 
     /// Takes the release that is due, if it is.
     pub(crate) fn take_release(&mut self) -> bool {
-        let due = matches!(self, Simulation::ReleaseDue);
+        let due = matches!(self.0.as_deref(), Some(Stage::ReleaseDue));
         if due {
-            *self = Simulation::None;
+            self.0 = None;
         }
         due
     }
@@ -134,7 +147,8 @@ mod tests {
 
     #[test]
     fn a_simulation_is_ended_once() {
-        let mut simulation = Simulation::Running(Box::default());
+        let mut simulation = Simulation::default();
+        simulation.begin(Simulated::default());
         assert!(simulation.take().is_some());
         assert!(simulation.take().is_none());
         assert!(simulation.running().is_none());
@@ -142,7 +156,8 @@ mod tests {
 
     #[test]
     fn a_release_that_is_due_is_taken_once() {
-        let mut simulation = Simulation::ReleaseDue;
+        let mut simulation = Simulation::default();
+        simulation.finish();
         assert!(simulation.take().is_none(), "it has finished");
         assert!(simulation.take_release());
         assert!(!simulation.take_release());

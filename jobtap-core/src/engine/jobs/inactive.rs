@@ -26,9 +26,9 @@ pub(crate) struct PurgeLimits {
 }
 
 impl Inactive {
-    /// Adds a job that became inactive at this time.
-    pub(crate) fn add(&mut self, id: JobId, end: Timestamp) {
-        self.by_end.insert((end.as_secs().to_bits(), id));
+    /// Adds a job that became inactive at this time. Returns false if it is there already.
+    pub(crate) fn add(&mut self, id: JobId, end: Timestamp) -> bool {
+        self.by_end.insert((end.as_secs().to_bits(), id))
     }
 
     /// Removes a job that became inactive at this time.

@@ -28,14 +28,13 @@ pub(super) mod waiters;
 
 use std::borrow::Cow;
 use std::cell::{OnceCell, RefCell};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use serde_json::{Map, Value};
 
 pub(super) use async_work::Running;
-pub(super) use execution::{Phase, PrepStage, Reattach, Simulated, Simulation};
+pub(super) use execution::{Phase, PrepStage, Reattach, Simulated};
 pub(super) use inactive::PurgeLimits;
 pub(super) use perilogs::PerilogEvents;
 pub(super) use record::{Admission, HeldBack, Record};
@@ -55,8 +54,6 @@ const TIDY_AFTER: usize = 4096;
 #[derive(Debug)]
 pub(super) struct Jobs {
     records: FxHashMap<JobId, Box<Record>>,
-    /// The active jobs in the order of their ids.
-    pub(super) active: BTreeSet<JobId>,
     summarized: FxHashMap<JobId, Summarized>,
     pub(super) inactive: Inactive,
     pub(super) counts: AllCounts,
@@ -93,7 +90,9 @@ impl Summarized {
     fn new(record: &Record, summary: String) -> Self {
         let brief = Brief { userid: record.job.userid, result: record.result() };
         let volatile_data = record.volatile_data.clone();
-        Self { brief, summary: summary.into(), volatile_data, record: OnceCell::new() }
+        // Into memory of its own size: as a boxed slice it would keep the room into which the text has grown.
+        let summary = Box::from(&*summary);
+        Self { brief, summary, volatile_data, record: OnceCell::new() }
     }
 
     /// The job, read for a look that leaves nothing in memory.
@@ -108,7 +107,6 @@ impl Default for Jobs {
     fn default() -> Self {
         Self {
             records: FxHashMap::default(),
-            active: BTreeSet::new(),
             summarized: FxHashMap::default(),
             inactive: Inactive::default(),
             counts: AllCounts::default(),
@@ -161,8 +159,16 @@ impl Jobs {
 
     /// The active jobs for which `matches` is true, in the order of their ids.
     pub(super) fn active_where(&self, matches: impl Fn(&Record) -> bool) -> Vec<JobId> {
-        let matches = |id: &&JobId| self.get(**id).is_some_and(&matches);
-        self.active.iter().filter(matches).copied().collect()
+        let matches = |record: &&Record| record.job.state != State::Inactive && matches(record);
+        let mut ids: Vec<JobId> =
+            self.records().filter(matches).map(|record| record.job.id).collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    /// All active jobs, in the order of their ids.
+    pub(super) fn active(&self) -> Vec<JobId> {
+        self.active_where(|_| true)
     }
 
     /// The jobs that are kept as records, in no order: the active ones, and those that have become
@@ -203,12 +209,11 @@ impl Jobs {
     /// Adds an active job.
     pub(super) fn insert_active(&mut self, id: JobId, record: Box<Record>) {
         self.records.insert(id, record);
-        self.active.insert(id);
     }
 
     /// Adds a restored job that is inactive.
     pub(super) fn insert_inactive(&mut self, id: JobId, record: Box<Record>) {
-        if let Some(end) = record.job.times.inactive.get() {
+        if let Some(end) = record.job.times.inactive() {
             self.inactive.add(id, end);
         }
         self.records.insert(id, record);
@@ -218,7 +223,6 @@ impl Jobs {
     pub(super) fn remove(&mut self, id: JobId) {
         self.records.remove(&id);
         self.summarized.remove(&id);
-        self.active.remove(&id);
     }
 
     /// Counts a job that has been accepted, or restored.
@@ -246,7 +250,7 @@ impl Jobs {
         let Some(record) = self.get(id) else {
             return;
         };
-        let end = record.job.times.inactive.get();
+        let end = record.job.times.inactive();
         // Looked up a second time by fields: `self.get` would borrow `self.counts` too. The `get` above has
         // read the summary.
         let Self { records, summarized, counts, inactive, .. } = self;
@@ -270,7 +274,7 @@ impl Jobs {
         if record.job.state == State::Inactive {
             return;
         }
-        record.pending_events.queue.push_back(entry);
+        record.pending_events.push(entry);
         if !record.pending_events.busy {
             record.pending_events.busy = true;
             agenda.push(Work::ApplyNextEvent(id));

@@ -12,8 +12,14 @@ use crate::host::{Perilog, PluginKey};
 ///
 /// Several of them may have equal descriptions. They are told apart by their number only: of three that
 /// are open and one that is claimed, two are orphans.
+///
+/// Boxed, since a pending job has none.
 #[derive(Debug, Default)]
-pub(crate) struct Perilogs {
+pub(crate) struct Perilogs(Option<Box<Lists>>);
+
+/// The prologs and epilogs, and what is known of them.
+#[derive(Debug, Default)]
+struct Lists {
     prologs: ThinVec<Box<str>>,
     epilogs: ThinVec<Box<str>>,
     /// Who finishes which; a perilog is listed here as soon as its start is posted.
@@ -34,10 +40,15 @@ pub(crate) struct Owned {
 impl Perilogs {
     /// The descriptions of those that are open, in the order in which they were started.
     pub(crate) fn open(&self, kind: Perilog) -> &[Box<str>] {
+        let Some(lists) = &self.0 else { return &[] };
         match kind {
-            Perilog::Prolog => &self.prologs,
-            Perilog::Epilog => &self.epilogs,
+            Perilog::Prolog => &lists.prologs,
+            Perilog::Epilog => &lists.epilogs,
         }
+    }
+
+    fn lists_mut(&mut self) -> &mut Lists {
+        self.0.get_or_insert_default()
     }
 
     /// Whether any of this kind is open.
@@ -46,9 +57,10 @@ impl Perilogs {
     }
 
     fn open_mut(&mut self, kind: Perilog) -> &mut ThinVec<Box<str>> {
+        let lists = self.lists_mut();
         match kind {
-            Perilog::Prolog => &mut self.prologs,
-            Perilog::Epilog => &mut self.epilogs,
+            Perilog::Prolog => &mut lists.prologs,
+            Perilog::Epilog => &mut lists.epilogs,
         }
     }
 
@@ -59,18 +71,31 @@ impl Perilogs {
 
     /// Notes that a finish event is posted.
     pub(crate) fn close(&mut self, kind: Perilog, description: &str) {
-        self.closing.push((kind, description.into()));
+        self.lists_mut().closing.push((kind, description.into()));
     }
 
     /// Applies a finish event. One of several with equal descriptions is closed.
     pub(crate) fn finish(&mut self, kind: Perilog, description: &str) {
         let posted = |(of, what): &(Perilog, Box<str>)| *of == kind && **what == *description;
-        if let Some(index) = self.closing.iter().position(posted) {
-            self.closing.remove(index);
+        let Some(lists) = &mut self.0 else { return };
+        if let Some(index) = lists.closing.iter().position(posted) {
+            lists.closing.remove(index);
         }
         let open = self.open_mut(kind);
         if let Some(index) = open.iter().position(|known| **known == *description) {
             open.remove(index);
+        }
+        self.drop_if_empty();
+    }
+
+    /// Gives back the memory of empty lists.
+    fn drop_if_empty(&mut self) {
+        let empty = self.0.as_ref().is_some_and(|lists| {
+            let Lists { prologs, epilogs, owners, closing } = &**lists;
+            prologs.is_empty() && epilogs.is_empty() && owners.is_empty() && closing.is_empty()
+        });
+        if empty {
+            self.0 = None;
         }
     }
 
@@ -99,31 +124,39 @@ impl Perilogs {
     fn claims(&self, kind: Perilog, description: &str) -> usize {
         let owned = |owned: &&Owned| owned.kind == kind && *owned.description == *description;
         let posted = |(of, what): &&(Perilog, Box<str>)| *of == kind && **what == *description;
-        self.owners.iter().filter(owned).count() + self.closing.iter().filter(posted).count()
+        self.0.as_ref().map_or(0, |lists| {
+            lists.owners.iter().filter(owned).count() + lists.closing.iter().filter(posted).count()
+        })
     }
 
     /// The plugin that will finish a perilog.
     pub(crate) fn owner(&self, kind: Perilog, description: &str) -> Option<PluginKey> {
         let owned = |owned: &&Owned| owned.kind == kind && *owned.description == *description;
-        self.owners.iter().find(owned).map(|owned| owned.plugin)
+        self.0.as_ref()?.owners.iter().find(owned).map(|owned| owned.plugin)
     }
 
     /// Makes a plugin the one that will finish a perilog.
     pub(crate) fn own(&mut self, plugin: PluginKey, kind: Perilog, description: &str) {
-        self.owners.push(Owned { plugin, kind, description: description.into() });
+        self.lists_mut().owners.push(Owned { plugin, kind, description: description.into() });
     }
 
     /// Ends the ownership of a perilog; returns whether the plugin owned it.
     pub(crate) fn disown(&mut self, plugin: PluginKey, kind: Perilog, description: &str) -> bool {
-        let index = self.owners.iter().position(|owned| {
+        let Some(lists) = &mut self.0 else { return false };
+        let index = lists.owners.iter().position(|owned| {
             owned.plugin == plugin && owned.kind == kind && *owned.description == *description
         });
-        index.map(|index| self.owners.remove(index)).is_some()
+        let owned = index.map(|index| lists.owners.remove(index)).is_some();
+        self.drop_if_empty();
+        owned
     }
 
     /// Ends the ownership of all perilogs of these plugins, and returns them.
     pub(crate) fn disown_all(&mut self, plugins: &[PluginKey]) -> Vec<Owned> {
-        self.owners.extract_if(.., |owned| plugins.contains(&owned.plugin)).collect()
+        let Some(lists) = &mut self.0 else { return Vec::new() };
+        let owned = lists.owners.extract_if(.., |owned| plugins.contains(&owned.plugin)).collect();
+        self.drop_if_empty();
+        owned
     }
 }
 

@@ -1,6 +1,7 @@
 //! A job as the engine keeps it: what plugins see of it, and what the manager needs beside that.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -8,6 +9,7 @@ use thin_vec::ThinVec;
 
 use super::allocation::JobAllocation;
 use super::async_work::AsyncWork;
+use super::counts::CountedQueue;
 use super::execution::Execution;
 use super::perilogs::Perilogs;
 use crate::engine::api::{Effect, Write};
@@ -54,7 +56,7 @@ pub(crate) struct Record {
     /// The volatile data, which a restart loses.
     pub(crate) volatile_data: Option<Box<Map<String, Value>>>,
     /// The queue whose counts include the job.
-    pub(crate) counted_in: Option<Arc<str>>,
+    pub(crate) counted_in: Option<CountedQueue>,
 }
 
 /// Whether the job has passed the gates of its submission.
@@ -77,17 +79,56 @@ pub(crate) struct HeldBack {
 }
 
 /// The events of a job that are posted and not applied yet.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct PendingEvents {
-    pub(crate) queue: VecDeque<EventEntry>,
+    /// Boxed, since it is empty in most jobs.
+    queue: Option<Box<VecDeque<EventEntry>>>,
     /// An event of the job is being worked on, or is on the agenda. What is posted meanwhile waits.
     pub(crate) busy: bool,
 }
 
 impl PendingEvents {
+    /// The events in the order in which they will be applied.
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &EventEntry> {
+        self.queue.iter().flat_map(|queue| queue.iter())
+    }
+
     /// Whether an event of this name waits to be applied.
     pub(crate) fn contains(&self, name: &str) -> bool {
-        self.queue.iter().any(|entry| entry.name == name)
+        self.iter().any(|entry| entry.name == name)
+    }
+
+    /// Whether no event waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.iter().next().is_none()
+    }
+
+    /// Adds an event behind the others.
+    pub(crate) fn push(&mut self, entry: EventEntry) {
+        self.queue.get_or_insert_default().push_back(entry);
+    }
+
+    /// Adds an event before the others.
+    pub(crate) fn push_first(&mut self, entry: EventEntry) {
+        self.queue.get_or_insert_default().push_front(entry);
+    }
+
+    /// Takes the first event.
+    pub(crate) fn pop(&mut self) -> Option<EventEntry> {
+        self.queue.as_mut()?.pop_front()
+    }
+
+    /// Drops all events.
+    fn clear(&mut self) {
+        self.queue = None;
+    }
+}
+
+/// An empty queue is shown alike whether it has memory or not: jobs are compared by what is shown of them.
+impl fmt::Debug for PendingEvents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let queue: Vec<&EventEntry> = self.iter().collect();
+        f.debug_struct("PendingEvents").field("queue", &queue).field("busy", &self.busy).finish()
     }
 }
 
@@ -166,8 +207,9 @@ impl Record {
     /// Gives back memory that only a job at work needs. A hundred thousand jobs may be pending.
     pub(crate) fn shrink(&mut self) {
         self.job.jobspec.close();
-        if self.pending_events.queue.is_empty() {
-            self.pending_events.queue = VecDeque::new();
+        if self.pending_events.is_empty() {
+            // Gives back the memory of the empty queue.
+            self.pending_events.clear();
         }
     }
 
@@ -177,7 +219,7 @@ impl Record {
         self.dependency_owners = Default::default();
         self.execution.simulation = Default::default();
         // An inactive job accepts no events.
-        self.pending_events.queue = Default::default();
+        self.pending_events.clear();
     }
 
     /// Lets a plugin receive the job's events, each once however often it subscribes.
@@ -194,9 +236,7 @@ impl Record {
 
     /// Whether no event and no asynchronous handler is at work on the job.
     pub(crate) fn is_idle(&self) -> bool {
-        !self.pending_events.busy
-            && self.pending_events.queue.is_empty()
-            && self.async_work.is_empty()
+        !self.pending_events.busy && self.pending_events.is_empty() && self.async_work.is_empty()
     }
 
     /// Whether an event of this name is in the log or waits to be applied.

@@ -82,7 +82,7 @@ impl Record {
             "epilog-finish" if matches!(before, State::Run | State::Cleanup) => {
                 self.perilogs.finish(Perilog::Epilog, description(entry)?);
             }
-            "start" => self.job.times.start = entry.timestamp.into(),
+            "start" => self.job.times.note_start(entry.timestamp),
             "finish" => self.finish(entry)?,
             "release" => self.release(entry),
             "free" => self.allocation.free(),

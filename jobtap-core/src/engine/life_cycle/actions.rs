@@ -103,13 +103,12 @@ fn act_in_inactive(core: &mut Core, id: JobId) {
         return;
     };
     record.drop_active_parts();
-    let end = record.job.times.inactive.get().unwrap_or(core.clock.now);
+    let end = record.job.times.inactive().unwrap_or(core.clock.now);
     async_work::abort_all(&mut core.jobs, id);
     // An update whose validation is still awaited.
     core.plugins.refuse_suspended(&mut core.agenda, id, "job is inactive");
     // Once only: the action can run again.
-    if core.jobs.active.remove(&id) {
-        core.jobs.inactive.add(id, end);
+    if core.jobs.inactive.add(id, end) {
         waiters::respond_to_waiter(core, id);
         show_inactive(core, id);
     }

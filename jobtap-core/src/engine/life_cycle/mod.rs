@@ -27,7 +27,7 @@ pub(super) fn apply_next(core: &mut Core, id: JobId) {
     let Some(record) = core.jobs.get_mut(id) else {
         return;
     };
-    let next = record.pending_events.queue.pop_front().or_else(|| {
+    let next = record.pending_events.pop().or_else(|| {
         let due = record.execution.simulation.take_release();
         due.then(|| events::release(core.clock.now))
     });

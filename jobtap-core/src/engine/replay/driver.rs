@@ -359,8 +359,7 @@ impl Driver {
         if let Some((left, topic)) = applied.left.zip(state_topic(state)) {
             self.enter(topic, id, Detail::State { prev: Some(left), entry: Some(entry) });
         }
-        if state == State::Inactive && self.core.jobs.active.remove(&id) {
-            self.core.jobs.inactive.add(id, entry.timestamp);
+        if state == State::Inactive && self.core.jobs.inactive.add(id, entry.timestamp) {
             self.tell(TopicId::JobInactiveAdd, id, Detail::None);
             self.tell(TopicId::JobDestroy, id, Detail::None);
             if let Some(record) = self.core.jobs.get_mut(id) {

@@ -139,8 +139,8 @@ fn order(record: &Record) -> (u8, f64, u64) {
     let id = record.job.id.as_u64();
     let latest_first = |time: Option<Timestamp>| -time.map_or(0.0, Timestamp::as_secs);
     match record.job.state {
-        State::Run | State::Cleanup => (1, latest_first(record.job.times.run.get()), id),
-        State::Inactive => (2, latest_first(record.job.times.inactive.get()), u64::MAX - id),
+        State::Run | State::Cleanup => (1, latest_first(record.job.times.run()), id),
+        State::Inactive => (2, latest_first(record.job.times.inactive()), u64::MAX - id),
         _ => (0, -f64::from(record.job.priority.unwrap_or(0)), id),
     }
 }

@@ -77,7 +77,7 @@ impl Selection {
 
     /// Whether a job is selected.
     pub(crate) fn matches(&self, record: &Record) -> bool {
-        let old = record.job.times.inactive.get().is_some_and(|time| time.as_secs() <= self.since);
+        let old = record.job.times.inactive().is_some_and(|time| time.as_secs() <= self.since);
         let listed = record.is_accepted() && !(self.since > 0.0 && old);
         listed && self.constraint.as_ref().is_none_or(|constraint| constraint.matches(record))
     }

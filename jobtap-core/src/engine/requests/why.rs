@@ -157,7 +157,7 @@ fn why_run(core: &Core, record: &Record) -> Vec<Value> {
     if !prologs.is_empty() {
         return prologs;
     }
-    if record.job.times.start.get().is_none() {
+    if record.job.times.start().is_none() {
         return vec![reason("start", "its tasks are being started")];
     }
     let until = record.job.resources().and_then(|resources| resources.expiration());

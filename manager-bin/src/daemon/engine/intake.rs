@@ -282,8 +282,12 @@ mod tests {
         assert!(intake.lock().clients.queues.is_empty() && intake.lock().clients.ring.is_empty());
     }
 
+    fn timer(number: u64) -> TimerId {
+        TimerId(number.try_into().unwrap())
+    }
+
     fn named(TimerId(id): TimerId) -> &'static str {
-        ["timer 0", "timer 1", "timer 2"].get(id as usize).copied().unwrap_or_default()
+        ["", "timer 1", "timer 2", "timer 3"].get(id.get() as usize).copied().unwrap_or_default()
     }
 
     #[test]
@@ -291,12 +295,12 @@ mod tests {
         let intake = Intake::<&'static str>::default();
         let at = Timestamp::from_secs;
         intake.put(client(1, 1), "work");
-        intake.set_timer(TimerId(2), at(2.0));
-        intake.set_timer(TimerId(1), at(1.0));
-        intake.set_timer(TimerId(0), at(9.0));
+        intake.set_timer(timer(2), at(2.0));
+        intake.set_timer(timer(1), at(1.0));
+        intake.set_timer(timer(3), at(9.0));
         assert_eq!(intake.take(|| at(2.0), named), "timer 1");
         assert_eq!(all(&intake), ["work", "timer 2"]);
-        assert_eq!(intake.take(|| at(9.0), named), "timer 0");
+        assert_eq!(intake.take(|| at(9.0), named), "timer 3");
     }
 
     #[test]
@@ -308,8 +312,8 @@ mod tests {
                 std::thread::yield_now();
             }
             let now = crate::clock::now();
-            intake.set_timer(TimerId(2), now + 1e6);
-            intake.set_timer(TimerId(1), now + 0.001);
+            intake.set_timer(timer(2), now + 1e6);
+            intake.set_timer(timer(1), now + 0.001);
             assert_eq!(taken.join().ok(), Some("timer 1"));
         });
     }

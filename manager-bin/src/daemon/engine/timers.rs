@@ -58,6 +58,10 @@ fn micros(time: Timestamp) -> u64 {
 mod tests {
     use super::*;
 
+    fn timer(number: u64) -> TimerId {
+        TimerId(number.try_into().unwrap())
+    }
+
     fn at(secs: f64) -> Timestamp {
         Timestamp::from_secs(secs)
     }
@@ -65,13 +69,12 @@ mod tests {
     #[test]
     fn timers_are_due_at_their_times_and_in_their_order() {
         let mut timers = Timers::default();
-        let first: Vec<bool> = [(3.0, 3), (1.0, 1), (2.0, 2)]
-            .map(|(secs, id)| timers.set(TimerId(id), at(secs)))
-            .into();
+        let first: Vec<bool> =
+            [(3.0, 3), (1.0, 1), (2.0, 2)].map(|(secs, id)| timers.set(timer(id), at(secs))).into();
         assert_eq!(first, [true, true, false]);
         assert_eq!(timers.due(at(0.999)), None);
-        assert_eq!(timers.due(at(2.5)), Some(TimerId(1)));
-        assert_eq!(timers.due(at(2.5)), Some(TimerId(2)));
+        assert_eq!(timers.due(at(2.5)), Some(timer(1)));
+        assert_eq!(timers.due(at(2.5)), Some(timer(2)));
         assert_eq!(timers.due(at(2.5)), None);
         assert_eq!(timers.sleep(at(2.5)), Duration::from_millis(500));
         assert_eq!(timers.sleep(at(9.0)), Duration::ZERO);
@@ -81,7 +84,7 @@ mod tests {
     fn no_sleep_is_longer_than_the_longest() {
         let mut timers = Timers::default();
         assert_eq!(timers.sleep(at(0.0)), LONGEST_SLEEP);
-        timers.set(TimerId(1), at(1e6));
+        timers.set(timer(1), at(1e6));
         assert_eq!(timers.sleep(at(0.0)), LONGEST_SLEEP);
     }
 }
