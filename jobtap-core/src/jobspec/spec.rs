@@ -248,7 +248,7 @@ impl Jobspec {
 
     /// Whether the jobspec asks for a simulated execution: `attributes.system.exec.test`.
     pub(crate) fn is_simulated(&self) -> bool {
-        self.document.facts().simulated
+        self.document.facts().simulation != Simulation::None
     }
 
     /// What a simulated execution is asked for. It is read once, when the job starts, so that a pending job doesn't
@@ -525,9 +525,26 @@ fn positive(value: Option<&Value>) -> f64 {
 struct Facts {
     counts: Counts,
     duration: f64,
-    simulated: bool,
+    simulation: Simulation,
     /// Boxed, since many jobs have none of them.
     wishes: Option<Box<Wishes>>,
+}
+
+/// Whether a job asks for a simulated execution.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+enum Simulation {
+    /// It doesn't.
+    #[default]
+    None,
+    /// It does.
+    Asked,
+    /// It does, in these bytes of the text of a closed document.
+    At { start: u32, len: u32 },
+}
+
+/// What a jobspec asks of a simulated execution.
+fn simulation(value: &Value) -> Option<&Value> {
+    value.member("attributes")?.member("system")?.member("exec")?.member("test")
 }
 
 /// What a job may ask for beside resources.
@@ -553,7 +570,10 @@ impl Facts {
         Self {
             counts,
             duration: positive(duration),
-            simulated: system("exec").and_then(|exec| exec.member("test")).is_some(),
+            simulation: match simulation(value) {
+                Some(_) => Simulation::Asked,
+                None => Simulation::None,
+            },
             wishes: (!none).then(|| Box::new(wishes)),
         }
     }
@@ -659,37 +679,24 @@ impl Document {
         Some(glance.attributes.system.queue)
     }
 
-    /// What a simulated execution is asked for. If the text has not been parsed, only this part of it is.
+    /// What a simulated execution is asked for. If the document is closed, only this part of its text is parsed.
     fn simulation(&self) -> Option<Cow<'_, Value>> {
-        #[derive(Deserialize)]
-        struct Glance<'a> {
-            #[serde(borrow)]
-            attributes: Attributes<'a>,
-        }
-        #[derive(Deserialize)]
-        struct Attributes<'a> {
-            #[serde(borrow)]
-            system: System<'a>,
-        }
-        #[derive(Deserialize)]
-        struct System<'a> {
-            #[serde(borrow)]
-            exec: Exec<'a>,
-        }
-        #[derive(Deserialize)]
-        struct Exec<'a> {
-            #[serde(borrow)]
-            test: &'a RawValue,
-        }
         if !self.is_open()
-            && let Some(text) = self.text.get()
-            && let Ok(glance) = serde_json::from_str::<Glance<'_>>(text)
+            && let Simulation::At { start, len } = self.facts.get()?.simulation
+            && let Some(text) = self.text.get()?.get(start as usize..(start + len) as usize)
         {
-            let test = serde_json::from_str(glance.attributes.system.exec.test.get());
-            return Some(Cow::Owned(test.unwrap_or_default()));
+            return serde_json::from_str(text).ok().map(Cow::Owned);
         }
-        let system = self.parsed().member("attributes")?.member("system")?;
-        Some(Cow::Borrowed(system.member("exec")?.member("test")?))
+        simulation(self.parsed()).map(Cow::Borrowed)
+    }
+
+    /// Where the text has what a simulated execution is asked for. Any place with the same words does: they are parsed
+    /// from there.
+    fn find_simulation(&self) -> Option<Simulation> {
+        let words = serde_json::to_string(simulation(self.value.get()?)?).ok()?;
+        let start = self.text.get()?.find(&words)?;
+        let (start, len) = (u32::try_from(start).ok()?, u32::try_from(words.len()).ok()?);
+        start.checked_add(len).map(|_| Simulation::At { start, len })
     }
 
     /// The source of a document that is lent and was not read as a whole.
@@ -721,6 +728,10 @@ impl Document {
     /// Drops the JSON value and keeps the text and the facts.
     fn close(&mut self) {
         let _ = (self.text(), self.facts());
+        let found = self.find_simulation();
+        if let (Some(facts), Some(found)) = (self.facts.get_mut(), found) {
+            facts.simulation = found;
+        }
         // What was lent was read, and the text contains the environment.
         self.origin = None;
         self.value.take();
@@ -728,9 +739,13 @@ impl Document {
 
     /// A copy of the text and the facts, without the JSON value.
     fn closed(&self) -> Self {
+        let (text, mut facts) = (self.text(), self.facts().clone());
+        if let Some(found) = self.find_simulation() {
+            facts.simulation = found;
+        }
         Self {
-            text: Box::<str>::from(self.text()).into(),
-            facts: self.facts().clone().into(),
+            text: Box::<str>::from(text).into(),
+            facts: facts.into(),
             value: OnceLock::new(),
             origin: None,
             validated: self.validated,
@@ -872,6 +887,32 @@ mod tests {
         );
         spec.update("attributes.system.duration", json!(5)).unwrap();
         assert_eq!(spec.duration(), 5.0);
+    }
+
+    #[test]
+    fn a_closed_jobspec_says_what_its_simulation_is_asked_for() {
+        let test = json!({"run_duration": "0.5s"});
+        let mut value = sample().value().clone();
+        assert!(!Jobspec::unvalidated(value.clone()).is_simulated());
+        path::set(&mut value, "attributes.system.exec.test", test.clone()).unwrap();
+        // The same words in a place before it, and characters of several bytes.
+        path::set(
+            &mut value,
+            "attributes.system.cwd",
+            json!("/home/ü {\"run_duration\":\"0.5s\"}"),
+        )
+        .unwrap();
+        let mut spec = Jobspec::unvalidated(value);
+        let copy = spec.opened();
+        spec.close();
+        let stored = Jobspec::stored(spec.text().to_owned()).unwrap();
+        for spec in [&spec, &spec.clone(), &copy, &stored] {
+            assert!(spec.is_simulated());
+            assert_eq!(spec.simulation().as_deref(), Some(&test));
+        }
+        assert!(!spec.is_open(), "only this part was parsed");
+        spec.update("attributes.system.exec.test", json!("x")).unwrap();
+        assert_eq!(spec.simulation().as_deref(), Some(&json!("x")));
     }
 
     #[test]

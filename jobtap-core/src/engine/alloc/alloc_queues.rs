@@ -8,10 +8,12 @@
 //! its state may be half changed, and a queue that stands still is better than wrong decisions.
 
 use std::cmp::Reverse;
+use std::num::NonZeroU32;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde_json::Value;
 
+use crate::engine::jobs::Record;
 use crate::host::{Registry, panic_text};
 use crate::job::JobId;
 use crate::queue::{Queue, Queues};
@@ -69,24 +71,32 @@ impl AllocQueues {
 
     /// Puts a job in its place in the alloc queue of `queue`; returns whether it is new there. It is
     /// taken out of any other one: a new configuration may give a virtual queue another parent.
-    pub(crate) fn insert(&mut self, queue: &Queue<'_>, id: JobId, priority: u32) -> bool {
+    pub(crate) fn insert(
+        &mut self,
+        queue: &Queue<'_>,
+        job: &mut Record,
+        priority: NonZeroU32,
+    ) -> bool {
+        let (id, old) = (job.job.id, job.allocation.queued.replace(priority));
         let mut new = false;
         for scheduled in &mut self.0 {
             if scheduled.name == queue.alloc_queue() {
-                // An insert with another priority moves the job.
-                new = !scheduled.pending.contains(id);
-                scheduled.pending.insert(id, priority);
-            } else {
-                scheduled.remove(id);
+                // Another priority moves the job, of which the scheduler is not told.
+                new = !old.is_some_and(|old| scheduled.pending.remove(id, old.get()));
+                scheduled.pending.insert(id, priority.get());
+            } else if let Some(old) = old {
+                scheduled.remove(id, old);
             }
         }
         new
     }
 
     /// Takes a job out of the alloc queue in which it is.
-    pub(crate) fn remove(&mut self, id: JobId) {
-        for queue in &mut self.0 {
-            queue.remove(id);
+    pub(crate) fn remove(&mut self, job: &mut Record) {
+        if let Some(priority) = job.allocation.queued.take() {
+            for queue in &mut self.0 {
+                queue.remove(job.job.id, priority);
+            }
         }
     }
 
@@ -133,8 +143,12 @@ impl AllocQueues {
     }
 
     /// The jobs before this one in its alloc queue.
-    pub(crate) fn ahead_of(&self, id: JobId) -> Vec<JobId> {
-        let queue = self.0.iter().find(|queue| queue.pending.contains(id));
+    pub(crate) fn ahead_of(&self, job: &Record) -> Vec<JobId> {
+        let id = job.job.id;
+        let has_job = |queue: &&Scheduled| {
+            job.allocation.queued.is_some_and(|priority| queue.pending.contains(id, priority.get()))
+        };
+        let queue = self.0.iter().find(has_job);
         let pending = queue.into_iter().flat_map(|queue| queue.pending.iter());
         pending.take_while(|other| *other != id).collect()
     }
@@ -173,8 +187,8 @@ impl Scheduled {
         }
     }
 
-    fn remove(&mut self, id: JobId) {
-        if self.pending.remove(id) && matches!(self.health, Health::Online) {
+    fn remove(&mut self, id: JobId, priority: NonZeroU32) {
+        if self.pending.remove(id, priority.get()) && matches!(self.health, Health::Online) {
             self.with_scheduler(|scheduler, _| scheduler.left(id));
         }
     }

@@ -27,7 +27,8 @@ impl Allocation {
     /// When a job will probably start; `None` if that is unknown, or the job does not wait for
     /// resources.
     pub(crate) fn start_estimate(&self, jobs: &Jobs, now: f64, id: JobId) -> Option<f64> {
-        if !self.alloc_queues.pending().any(|queue| queue.contains(id)) {
+        let priority = jobs.get(id)?.allocation.queued?.get();
+        if !self.alloc_queues.pending().any(|queue| queue.contains(id, priority)) {
             return None;
         }
         let known = self.estimates.0.borrow().clone();

@@ -1,5 +1,7 @@
 //! The decisions of the schedulers, carried out.
 
+use std::num::NonZeroU32;
+
 use serde_json::json;
 
 use super::alloc_queues::AllocQueues;
@@ -48,7 +50,7 @@ fn run_queue(core: &mut Core, queue: usize) -> bool {
     });
     let any = !decided.is_empty();
     for (id, decision) in decided {
-        core.alloc.alloc_queues.remove(id);
+        dequeue(core, id);
         match decision {
             Decision::Granted(resources) => grant(core, id, resources),
             Decision::Never(note) => core.raise_fatal(id, "alloc", &note),
@@ -65,7 +67,7 @@ pub(crate) fn allocate_now(core: &mut Core, id: JobId) -> bool {
     };
     match core.alloc.pool.allocate(&record.job.jobspec, now) {
         Answer::Granted(resources) => {
-            core.alloc.alloc_queues.remove(id);
+            dequeue(core, id);
             grant(core, id, resources);
             true
         }
@@ -126,15 +128,14 @@ fn without_scheduling(resources: &ResourceSet) -> ResourceSet {
 
 /// Puts a job in SCHED into its alloc queue, or takes it out: a job waits for resources while it has
 /// a priority above 0 and its queue is started. Returns whether it is new in the queue.
-fn enqueue(queues: &Queues, alloc_queues: &mut AllocQueues, record: &Record) -> bool {
-    let id = record.job.id;
-    let priority = record.job.priority.filter(|priority| *priority > 0);
+fn enqueue(queues: &Queues, alloc_queues: &mut AllocQueues, record: &mut Record) -> bool {
+    let priority = record.job.priority.and_then(NonZeroU32::new);
     match (priority, queues.of_job(&record.job.jobspec)) {
         (Some(priority), Ok(queue)) if queue.is_started() && !record.set_flags.alloc_bypass => {
-            alloc_queues.insert(&queue, id, priority)
+            alloc_queues.insert(&queue, record, priority)
         }
         _ => {
-            alloc_queues.remove(id);
+            alloc_queues.remove(record);
             false
         }
     }
@@ -143,7 +144,7 @@ fn enqueue(queues: &Queues, alloc_queues: &mut AllocQueues, record: &Record) -> 
 /// Does the same for one job by its id.
 pub(crate) fn enqueue_job(core: &mut Core, id: JobId) {
     let alloc = &mut core.alloc;
-    let Some(record) = core.jobs.get(id) else {
+    let Some(record) = core.jobs.get_mut(id) else {
         return;
     };
     if enqueue(&alloc.queues, &mut alloc.alloc_queues, record) {
@@ -155,5 +156,12 @@ pub(crate) fn enqueue_job(core: &mut Core, id: JobId) {
 pub(crate) fn enqueue_all(core: &mut Core) {
     for id in core.jobs.active_where(|record| record.job.state == State::Sched) {
         enqueue_job(core, id);
+    }
+}
+
+/// Takes a job out of the alloc queue in which it waits, if it does.
+pub(crate) fn dequeue(core: &mut Core, id: JobId) {
+    if let Some(record) = core.jobs.get_mut(id) {
+        core.alloc.alloc_queues.remove(record);
     }
 }

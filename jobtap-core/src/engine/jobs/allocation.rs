@@ -1,5 +1,6 @@
 //! Whether resources are allocated to a job, where they come from, and what it has released of them.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use crate::resource::{Idset, ResourceSet};
@@ -8,6 +9,8 @@ use crate::resource::{Idset, ResourceSet};
 #[derive(Debug, Default)]
 pub(crate) struct JobAllocation {
     pub(crate) state: AllocState,
+    /// The priority with which the job is in its alloc queue, while it waits for resources there.
+    pub(crate) queued: Option<NonZeroU32>,
     /// What the job has released before the rest. Boxed, since few jobs do.
     partly: Option<Box<PartlyReleased>>,
 }

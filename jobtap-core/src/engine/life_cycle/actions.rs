@@ -19,7 +19,7 @@ pub(crate) fn act(core: &mut Core, id: JobId) {
     match core.jobs.state(id) {
         None | Some(State::New) => {}
         Some(State::Depend) => act_in_depend(core, id),
-        Some(State::Priority) => core.alloc.alloc_queues.remove(id),
+        Some(State::Priority) => schedule::dequeue(core, id),
         Some(State::Sched) => act_in_sched(core, id),
         Some(State::Run) => act_in_run(core, id),
         Some(State::Cleanup) => act_in_cleanup(core, id),
@@ -50,7 +50,7 @@ fn act_in_sched(core: &mut Core, id: JobId) {
         return schedule::enqueue_job(core, id);
     }
     let ready = record.job.resources.is_some() && !record.pending_events.contains("alloc");
-    core.alloc.alloc_queues.remove(id);
+    schedule::dequeue(core, id);
     if ready {
         core.post(id, events::alloc_bypass(core.clock.now));
     }
@@ -58,7 +58,7 @@ fn act_in_sched(core: &mut Core, id: JobId) {
 
 /// Executes the job once no prolog is open.
 fn act_in_run(core: &mut Core, id: JobId) {
-    core.alloc.alloc_queues.remove(id);
+    schedule::dequeue(core, id);
     let Some(record) = core.jobs.get(id) else {
         return;
     };
@@ -75,7 +75,7 @@ fn act_in_run(core: &mut Core, id: JobId) {
 
 /// Posts `free`, and then `clean`, once the job has no tasks and no perilog is open.
 fn act_in_cleanup(core: &mut Core, id: JobId) {
-    core.alloc.alloc_queues.remove(id);
+    schedule::dequeue(core, id);
     let Some(record) = core.jobs.get_mut(id) else {
         return;
     };

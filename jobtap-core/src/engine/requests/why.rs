@@ -107,7 +107,7 @@ fn why_sched(core: &Core, record: &Record) -> Vec<Value> {
     if !reasons.is_empty() {
         return reasons;
     }
-    let ahead = core.alloc.alloc_queues.ahead_of(record.job.id);
+    let ahead = core.alloc.alloc_queues.ahead_of(record);
     if let Some(first) = ahead.first() {
         let text = match ahead.len() {
             1 => format!("{first} goes first"),
