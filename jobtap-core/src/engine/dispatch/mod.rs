@@ -16,7 +16,7 @@
 //! | `asked` | what a callback has asked for, shown to it on the jobs |
 //! | `commands` | what handlers asked for, carried out |
 //! | `async_work`, `remote` | asynchronous handlers at work on jobs; work that comes back to a plugin |
-//! | `dependencies`, `priorities` | how plugins are asked for dependencies and for priorities |
+//! | `dependencies`, `schemes`, `priorities` | how plugins are asked for dependencies and for priorities |
 //! | `perilogs`, `retention` | prologs and epilogs of plugins; resources that they retain |
 //! | `loading`, `patterns`, `removal`, `introduction` | plugins that come and go, and the jobs that are there already |
 //! | `prep` | Slurm's prologs and epilogs, and what follows from their failure |
@@ -45,6 +45,7 @@ pub(super) mod priorities;
 pub(super) mod remote;
 pub(super) mod removal;
 pub(super) mod retention;
+pub(super) mod schemes;
 
 pub use commands::INSTANCE_DATA;
 pub use loading::PluginStatus;

@@ -41,7 +41,7 @@ pub(crate) fn resume(core: &mut Core, plugin: PluginKey, work: RemoteWork) {
         }
     };
     if !core.plugins.shadows.is_empty() {
-        shadow::later::note_live(core, instance.name(), &commands);
+        shadow::notes::note_live(core, instance.name(), &commands);
     }
     core.agenda.push_commands("later", commands);
 }

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 
 use serde_json::{Map, Value};
 
-use super::record::Record;
+use super::record::{CountedQueue, Record};
 use crate::job::{JobResult, State};
 
 /// Jobs by state and result.
@@ -106,16 +106,6 @@ pub(crate) struct AllCounts {
     queues: Vec<Counts>,
     /// Where the counts of a queue are, by its name.
     places: BTreeMap<Box<str>, CountedQueue>,
-}
-
-/// A queue for the counts of its jobs. Each job has one, so it is smaller than a name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct CountedQueue(NonZeroU32);
-
-impl CountedQueue {
-    fn index(self) -> usize {
-        self.0.get() as usize - 1
-    }
 }
 
 impl AllCounts {

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -9,7 +10,6 @@ use thin_vec::ThinVec;
 
 use super::allocation::JobAllocation;
 use super::async_work::AsyncWork;
-use super::counts::CountedQueue;
 use super::execution::Execution;
 use super::perilogs::Perilogs;
 use crate::engine::api::{Effect, Write};
@@ -146,6 +146,16 @@ pub(crate) struct SetFlags {
     pub(crate) alloc_bypass: bool,
     /// Only the instance's owner may change the jobspec.
     pub(crate) immutable: bool,
+}
+
+/// A queue for the counts of its jobs. Each job has one, so it is smaller than a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CountedQueue(pub(super) NonZeroU32);
+
+impl CountedQueue {
+    pub(super) fn index(self) -> usize {
+        self.0.get() as usize - 1
+    }
 }
 
 impl Record {

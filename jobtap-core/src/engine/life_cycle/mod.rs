@@ -105,7 +105,7 @@ fn follow_in_parts(core: &mut Core, id: JobId, entry: &EventEntry, applied: Appl
 fn enter_state(core: &mut Core, id: JobId, left: State, entry: &Arc<EventEntry>) {
     let state = core.jobs.state(id);
     if state == Some(State::Inactive) && !core.plugins.shadows.is_empty() {
-        shadow::later::settle(core, id);
+        shadow::notes::settle(core, id);
     }
     if let Some(topic) = state.and_then(state_topic) {
         core.notify(topic, id, Cause::State(left, Arc::clone(entry)));

@@ -10,7 +10,7 @@ use super::slurm::begin;
 use crate::engine::agenda::{Cause, Frame, Purpose, Subject, SubmissionStep, Work};
 use crate::engine::api::{Cred, ReplyTo, RequestError, Submission, Write};
 use crate::engine::core::Core;
-use crate::engine::dispatch::{async_work, dependencies, frames};
+use crate::engine::dispatch::{async_work, dependencies, frames, schemes};
 use crate::engine::events;
 use crate::engine::jobs::{Admission, HeldBack, Record};
 use crate::engine::life_cycle::waiters;
@@ -191,7 +191,7 @@ pub(crate) fn finish_gate(core: &mut Core, frame: Frame, next: SubmissionStep) {
     }
     match &frame.subject {
         Subject::Dependency(dependency) if frame.progress.deciders == 0 => {
-            reject(core, id, dependencies::unsupported(&core.plugins, &dependency.scheme));
+            reject(core, id, schemes::unsupported(&core.plugins, &dependency.scheme));
         }
         _ => core.agenda.push(Work::Submission(id, next)),
     }

@@ -2,11 +2,12 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 
-use super::compare::{Difference, alone};
+use super::compare::{alone, priorities};
 use super::host::ShadowHost;
-use super::introduction;
-use super::later;
+use super::later::Side;
+use super::notes::{self, record};
 use super::shadows::Shadow;
 use crate::engine::agenda::Queued;
 use crate::engine::api::Level;
@@ -19,7 +20,7 @@ use crate::engine::timers::Due;
 use crate::host::{
     Args, BoundHandler, Command, Detail, Fault, Outcome, PluginKey, Priority, RemoteWork,
 };
-use crate::job::{Job, JobId, State, Timestamp};
+use crate::job::{Job, JobId, State};
 use crate::topic::TopicId;
 
 /// Whether the time of a call is charged to the shadow.
@@ -143,7 +144,7 @@ fn keep(core: &mut Core, key: PluginKey, command: Command) {
         Command::LogForJob { job, level, text } => {
             return log(core, key, level, &format!("{job}: {text}"));
         }
-        Command::ReprioritizeAll => return introduction::ask_if_alone(core, key),
+        Command::ReprioritizeAll => return ask_if_alone(core, key),
         _ => {}
     }
     let Some(shadow) = core.plugins.shadows.get_mut(key) else { return };
@@ -170,8 +171,59 @@ fn keep(core: &mut Core, key: PluginKey, command: Command) {
     }
 }
 
+/// Asks a shadow that wants to be asked for all priorities. When a live plugin has its name, that one wants so
+/// too, and the shadow is asked with it.
+fn ask_if_alone(core: &mut Core, key: PluginKey) {
+    let Some(shadow) = core.plugins.shadows.get(key) else { return };
+    if !shadow.is_asked && !has_live(core, shadow) {
+        ask_all(core, key, Charge::Yes);
+    }
+}
+
+/// Asks a shadow for the priority of each waiting job, and compares it with the one that the job has.
+pub(super) fn ask_all(core: &mut Core, key: PluginKey, charge: Charge) {
+    let topic = TopicId::JobPriorityGet;
+    let Some(shadow) = core.plugins.shadows.get_mut(key) else { return };
+    shadow.is_asked = true;
+    let name = Arc::clone(shadow.plugin.name());
+    let handlers = shadow.stack.handlers(topic).map(Rc::clone).unwrap_or_default();
+    // A plugin behind it in the stack may override what it answers; then nothing is known of the result.
+    let mut live = core.plugins.stack.handlers(topic).into_iter().flat_map(|list| list.iter());
+    let has_place = live.any(|bound| **bound.instance().name() == *name);
+    let is_last = !(has_place && live.any(|bound| bound.entry().returns_value));
+    let jobs = core.jobs.active_where(|record| record.is_accepted() && waits(record.job.state()));
+    for id in jobs {
+        let Some(shadow) = core.plugins.shadows.get(key) else { return };
+        if shadow.has_refused(id) {
+            continue;
+        }
+        let mut priority = Priority::Unchanged;
+        for bound in handlers.iter() {
+            let topic = Topic { topic, trial: None, job: Some(id), detail: Detail::None };
+            match call(core, bound, topic, charge) {
+                Some(called) => priority = called.answer.priority,
+                None => break,
+            }
+        }
+        let Some(job) = core.job(id) else { continue };
+        let is_decided = job.priority().is_some() && job.urgency.forced_priority().is_none();
+        let present = present_priority(job);
+        if is_last
+            && is_decided
+            && matches!(priority, Priority::Set(_))
+            && let Some(found) = priorities(id, present, priority)
+        {
+            let now = core.clock.now;
+            record(core, key, topic.name(), vec![found], now);
+        }
+    }
+    if let Some(shadow) = core.plugins.shadows.get_mut(key) {
+        shadow.is_asked = false;
+    }
+}
+
 /// Whether a live plugin has the shadow's name.
-pub(super) fn has_live(core: &Core, shadow: &Shadow) -> bool {
+fn has_live(core: &Core, shadow: &Shadow) -> bool {
     core.plugins.stack.find(shadow.plugin.name()).is_some()
 }
 
@@ -182,7 +234,7 @@ fn is_present(core: &Core, said: &Said) -> bool {
 }
 
 /// The priority that a job has now.
-pub(super) fn present_priority(job: &Job) -> Priority {
+fn present_priority(job: &Job) -> Priority {
     job.priority().map_or(Priority::Unchanged, Priority::Set)
 }
 
@@ -217,31 +269,11 @@ pub(in crate::engine) fn resume(core: &mut Core, key: PluginKey, work: RemoteWor
     };
     let Some(shadow) = core.plugins.shadows.get(key) else { return };
     match has_live(core, shadow) {
-        true => later::note(core, key, later::Side::Shadow, answer.said),
+        true => notes::note(core, key, Side::Shadow, answer.said),
         false => {
             let now = core.clock.now;
             record(core, key, "later", alone(answer.said), now);
         }
-    }
-}
-
-/// Records differences.
-pub(super) fn record(
-    core: &mut Core,
-    key: PluginKey,
-    topic: &str,
-    found: Vec<Difference>,
-    now: Timestamp,
-) {
-    for difference in found {
-        let user = difference.job.and_then(|id| core.job(id)).map(|job| job.userid);
-        let Some(shadow) = core.plugins.shadows.get_mut(key) else { return };
-        if let Some(id) = difference.job {
-            let on_job = shadow.on_job(id);
-            let is_first = !std::mem::replace(&mut on_job.differs, true);
-            shadow.record.jobs += u64::from(is_first);
-        }
-        shadow.record.add(topic, user, now, difference);
     }
 }
 
@@ -289,6 +321,6 @@ pub(super) fn log(core: &mut Core, key: PluginKey, level: Level, text: &str) {
 }
 
 /// Whether a job waits, so that its priority decides something.
-pub(super) fn waits(state: State) -> bool {
+fn waits(state: State) -> bool {
     matches!(state, State::Priority | State::Sched)
 }

@@ -1,15 +1,14 @@
-//! The jobs that are there when a shadow is loaded, and priorities that it is asked for.
+//! The jobs that are there when a shadow is loaded.
 
 use std::cmp::Reverse;
 use std::rc::Rc;
 
 use serde_json::Value;
 
-use super::call::{Charge, Topic, call, has_live, present_priority, record, waits};
-use super::compare::priorities;
+use super::call::{Charge, Topic, ask_all, call};
 use crate::engine::core::Core;
 use crate::engine::jobs::Record;
-use crate::host::{Detail, Handlers, IntroductionOrder, PluginKey, Priority};
+use crate::host::{Detail, Handlers, IntroductionOrder, PluginKey};
 use crate::job::{JobId, State};
 use crate::topic::TopicId;
 
@@ -74,57 +73,6 @@ fn call_each(core: &mut Core, handlers: &Handlers, topic: TopicId, id: JobId, de
         let topic = Topic { topic, trial: None, job: Some(id), detail };
         // What it asks for on the jobs that are there was decided long ago.
         let _ = call(core, bound, topic, Charge::No);
-    }
-}
-
-/// Asks a shadow that wants to be asked for all priorities. When a live plugin has its name, that one wants so
-/// too, and the shadow is asked with it.
-pub(super) fn ask_if_alone(core: &mut Core, key: PluginKey) {
-    let Some(shadow) = core.plugins.shadows.get(key) else { return };
-    if !shadow.is_asked && !has_live(core, shadow) {
-        ask_all(core, key, Charge::Yes);
-    }
-}
-
-/// Asks a shadow for the priority of each waiting job, and compares it with the one that the job has.
-fn ask_all(core: &mut Core, key: PluginKey, charge: Charge) {
-    let topic = TopicId::JobPriorityGet;
-    let Some(shadow) = core.plugins.shadows.get_mut(key) else { return };
-    shadow.is_asked = true;
-    let name = std::sync::Arc::clone(shadow.plugin.name());
-    let handlers = shadow.stack.handlers(topic).map(Rc::clone).unwrap_or_default();
-    // A plugin behind it in the stack may override what it answers; then nothing is known of the result.
-    let mut live = core.plugins.stack.handlers(topic).into_iter().flat_map(|list| list.iter());
-    let has_place = live.any(|bound| **bound.instance().name() == *name);
-    let is_last = !(has_place && live.any(|bound| bound.entry().returns_value));
-    let jobs = core.jobs.active_where(|record| record.is_accepted() && waits(record.job.state()));
-    for id in jobs {
-        let Some(shadow) = core.plugins.shadows.get(key) else { return };
-        if shadow.has_refused(id) {
-            continue;
-        }
-        let mut priority = Priority::Unchanged;
-        for bound in handlers.iter() {
-            let topic = Topic { topic, trial: None, job: Some(id), detail: Detail::None };
-            match call(core, bound, topic, charge) {
-                Some(called) => priority = called.answer.priority,
-                None => break,
-            }
-        }
-        let Some(job) = core.job(id) else { continue };
-        let is_decided = job.priority().is_some() && job.urgency.forced_priority().is_none();
-        let present = present_priority(job);
-        if is_last
-            && is_decided
-            && matches!(priority, Priority::Set(_))
-            && let Some(found) = priorities(id, present, priority)
-        {
-            let now = core.clock.now;
-            record(core, key, topic.name(), vec![found], now);
-        }
-    }
-    if let Some(shadow) = core.plugins.shadows.get_mut(key) {
-        shadow.is_asked = false;
     }
 }
 

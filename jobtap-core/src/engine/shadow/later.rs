@@ -7,12 +7,8 @@ use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
 
-use super::call::record;
 use super::compare::{Difference, NOTHING};
-use crate::engine::agenda::Queued;
-use crate::engine::core::Core;
-use crate::engine::dispatch::answer::{Answer, Kind, Said};
-use crate::host::PluginKey;
+use crate::engine::dispatch::answer::Said;
 use crate::job::{JobId, Timestamp};
 
 /// How much is kept of one job; the oldest is taken as different first.
@@ -42,7 +38,7 @@ pub(super) struct Later(FxHashMap<Option<JobId>, VecDeque<Waiting>>);
 
 impl Later {
     /// Adds what one of both has asked for. Returns the difference that has come out.
-    fn add(&mut self, side: Side, said: Said, now: Timestamp) -> Option<Difference> {
+    pub(super) fn add(&mut self, side: Side, said: Said, now: Timestamp) -> Option<Difference> {
         let waiting = self.0.entry(said.job).or_default();
         let matches = |other: &Waiting| other.side != side && other.said == said;
         if let Some(index) = waiting.iter().position(matches) {
@@ -54,7 +50,7 @@ impl Later {
     }
 
     /// Takes what the other has not asked for until the job's end.
-    fn settle(&mut self, id: JobId) -> Vec<Difference> {
+    pub(super) fn settle(&mut self, id: JobId) -> Vec<Difference> {
         self.0.remove(&Some(id)).into_iter().flatten().map(Waiting::alone).collect()
     }
 
@@ -98,46 +94,10 @@ fn apart(second: Side, said: Said, seconds: f64) -> Option<Difference> {
     Some(Difference { kind, job, live: text, shadow, distance: 0 })
 }
 
-/// Notes what the live plugin of this name asks for outside of a dispatch.
-pub(in crate::engine) fn note_live(core: &mut Core, name: &str, commands: &[Queued]) {
-    let Some(key) = core.plugins.shadows.find(name).map(|shadow| shadow.key()) else { return };
-    let mut answer = Answer::default();
-    commands.iter().for_each(|queued| answer.add_command(&queued.command));
-    note(core, key, Side::Live, answer.said);
-}
-
-/// Notes what one of both asks for.
-pub(super) fn note(core: &mut Core, key: PluginKey, side: Side, said: Vec<Said>) {
-    let now = core.clock.now;
-    for said in said {
-        // The answers of services go to a request, which the live plugin answers.
-        if said.kind == Kind::Reply {
-            continue;
-        }
-        let Some(shadow) = core.plugins.shadows.get_mut(key) else { return };
-        // A shadow doesn't know of what it has refused.
-        if said.job.is_some_and(|id| shadow.has_refused(id)) {
-            continue;
-        }
-        let found = shadow.later.add(side, said, now);
-        record(core, key, "later", found.into_iter().collect(), now);
-    }
-}
-
-/// Compares what is left of a job that has ended.
-pub(in crate::engine) fn settle(core: &mut Core, id: JobId) {
-    let now = core.clock.now;
-    let keys: Vec<PluginKey> = core.plugins.shadows.iter().map(|shadow| shadow.key()).collect();
-    for key in keys {
-        let Some(shadow) = core.plugins.shadows.get_mut(key) else { continue };
-        let found = shadow.later.settle(id);
-        record(core, key, "later", found, now);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::dispatch::answer::Kind;
 
     fn said(text: &str) -> Said {
         let job = Some(JobId::new(1));

@@ -15,7 +15,8 @@
 //! | `host` | what a shadow sees of the engine |
 //! | `call` | a call of a shadow, and what follows from it for the shadow alone |
 //! | `watch` | the shadows in a dispatch to the live plugins |
-//! | `later` | what is asked for outside of dispatches |
+//! | `later` | what is asked for outside of dispatches, until the other asks for it, too |
+//! | `notes` | how differences are recorded |
 //! | `services` | requests for services, which a shadow sees too |
 //! | `introduction` | the jobs that are there when a shadow is loaded |
 //! | `manage` | loading, promotion and the way back |
@@ -25,8 +26,9 @@ mod call;
 mod compare;
 mod host;
 mod introduction;
-pub(super) mod later;
+mod later;
 pub(super) mod manage;
+pub(super) mod notes;
 mod record;
 mod report;
 pub(super) mod services;

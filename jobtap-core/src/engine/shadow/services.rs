@@ -2,8 +2,9 @@
 
 use std::cell::Cell;
 
-use super::call::{Charge, Topic, call, record};
+use super::call::{Charge, Topic, call};
 use super::compare::{Compared, LiveAnswer, compare};
+use super::notes::record;
 use crate::engine::agenda::Queued;
 use crate::engine::core::Core;
 use crate::engine::dispatch::answer::{Answer, fault_text};

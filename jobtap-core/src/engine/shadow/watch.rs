@@ -1,11 +1,12 @@
 //! The shadows in a dispatch: each is called where the live plugin of its name is, else after all others.
 
-use super::call::{Charge, Topic, call, record};
+use super::call::{Charge, Topic, call};
 use super::compare::{Compared, LiveAnswer, compare};
+use super::notes::record;
 use crate::engine::agenda::{Cause, Frame, Purpose, Queued, Subject};
 use crate::engine::core::Core;
 use crate::engine::dispatch::answer::{Answer, fault_text};
-use crate::engine::dispatch::dependencies;
+use crate::engine::dispatch::schemes;
 use crate::host::{BoundHandler, Fault, Handlers, Outcome, PluginKey};
 use crate::job::{Job, JobId};
 use crate::topic::{OnFailure, TopicId};
@@ -161,7 +162,7 @@ pub(crate) fn finish(core: &mut Core, frame: &mut Frame) {
 fn unsupported(core: &Core, frame: &Frame) -> Option<String> {
     match &frame.subject {
         Subject::Dependency(dependency) if frame.progress.deciders == 0 => {
-            Some(dependencies::unsupported(&core.plugins, &dependency.scheme))
+            Some(schemes::unsupported(&core.plugins, &dependency.scheme))
         }
         _ => None,
     }
