@@ -10,6 +10,7 @@ use super::members::Members;
 use super::validate::validate;
 use super::{Counts, Dependency, JobspecError, path};
 use crate::job::Signal;
+use memchr::memmem;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -694,7 +695,7 @@ impl Document {
     /// from there.
     fn find_simulation(&self) -> Option<Simulation> {
         let words = serde_json::to_string(simulation(self.value.get()?)?).ok()?;
-        let start = self.text.get()?.find(&words)?;
+        let start = memmem::find(self.text.get()?.as_bytes(), words.as_bytes())?;
         let (start, len) = (u32::try_from(start).ok()?, u32::try_from(words.len()).ok()?);
         start.checked_add(len).map(|_| Simulation::At { start, len })
     }
