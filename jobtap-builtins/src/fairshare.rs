@@ -37,7 +37,7 @@ mod factors;
 mod tree;
 mod usage;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use jobtap_core::plugin::DataError;
 use jobtap_core::prelude::*;
@@ -48,6 +48,15 @@ use self::factors::{Factors, attribute};
 use self::tree::Tree;
 use self::usage::{Account, Decay, Stored, Usage};
 
+/// What a job names in its jobspec, as far as its priority follows from it. It is kept for each active job, since the
+/// manager keeps the jobspecs of waiting jobs as text, and reads one anew each time something asks for an attribute.
+#[derive(Debug, Clone)]
+struct Claim {
+    account: Account,
+    /// The factor of its quality of service.
+    qos: f64,
+}
+
 /// The plugin `fairshare`.
 #[derive(Debug)]
 pub struct Fairshare {
@@ -55,8 +64,9 @@ pub struct Fairshare {
     remote: Remote<Self>,
     /// The usage of inactive jobs; `None` until it is loaded.
     usage: Option<Usage>,
-    /// The accounts of active jobs.
-    active: HashMap<JobId, Account>,
+    /// What the active jobs name. In the order of the jobs, since a sum of usage depends on the order, if ever so
+    /// little.
+    active: BTreeMap<JobId, Claim>,
     /// The last computed tree; `None` if it must be computed again, for instance for a new account.
     tree: Option<Tree>,
     ticks: bool,
@@ -67,7 +77,14 @@ impl Fairshare {
     #[init]
     fn new(settings: Conf<Settings>, remote: Remote<Self>) -> Result<Self, ConfError> {
         let settings = settings.into_inner().checked()?;
-        Ok(Self { settings, remote, usage: None, active: HashMap::new(), tree: None, ticks: false })
+        Ok(Self {
+            settings,
+            remote,
+            usage: None,
+            active: BTreeMap::new(),
+            tree: None,
+            ticks: false,
+        })
     }
 
     /// Starts the regular computation, the first time after all existing jobs have been introduced.
@@ -153,21 +170,20 @@ impl Fairshare {
         stored: InstanceData<'_, Stored>,
         cx: Cx<'_, JobStateInactive>,
     ) -> Result<(), HandlerError> {
-        let account = self.active.remove(&job.id()).unwrap_or_else(|| self.account(job.into()));
+        let claim = self.active.remove(&job.id()).unwrap_or_else(|| self.claim(job.into()));
         let Some(used) = self.used(job.into(), cx.now()) else {
             return Ok(());
         };
         let usage = self.load(&stored, cx.now())?;
         usage.rebase(cx.now());
-        usage.add(account, used, cx.now());
+        usage.add(claim.account, used, cx.now());
         stored.set(&usage.stored())?;
         Ok(())
     }
 
     #[on("plugin.query")]
     fn query(&mut self, cx: Cx<'_, PluginQuery>) -> Result<QueryData, HandlerError> {
-        let ids: BTreeMap<JobId, ()> = self.active.keys().map(|id| (*id, ())).collect();
-        let waiting = ids.into_keys().filter_map(|id| cx.job(id).ok());
+        let waiting = self.active.keys().filter_map(|id| cx.job(*id).ok());
         let waiting: Vec<JobRef<'_>> =
             waiting.filter(|job| matches!(job.state(), State::Priority | State::Sched)).collect();
         let jobs: Map<String, Value> =
@@ -217,20 +233,26 @@ impl Fairshare {
         }
     }
 
-    fn account(&self, job: JobRef<'_>) -> Account {
+    /// Reads what a job names in its jobspec.
+    fn claim(&self, job: JobRef<'_>) -> Claim {
         let user = job.userid();
         let bank = attribute(job, "bank").or_else(|| self.settings.bank_for(user));
-        (bank.unwrap_or_default().to_owned(), user)
+        let qos = attribute(job, "qos").and_then(|qos| self.settings.qos.get(qos));
+        Claim {
+            account: (bank.unwrap_or_default().to_owned(), user),
+            qos: qos.copied().unwrap_or_default(),
+        }
     }
 
-    /// Registers the account of a job. An account that is not in the tree yet makes it be computed again.
+    /// Registers what a job names. An account that is not in the tree yet makes it be computed again.
     fn enter(&mut self, job: &Job) {
-        let account = self.account(job.into());
-        let known = |tree: &mut Tree| tree.account(&account).is_some();
+        let claim = self.claim(job.into());
+        let account = &claim.account;
+        let known = |tree: &mut Tree| tree.account(account).is_some();
         if self.settings.shares(&account.0, account.1).is_some() {
             self.tree.take_if(|tree| !known(tree));
         }
-        self.active.insert(job.id(), account);
+        self.active.insert(job.id(), claim);
     }
 
     /// Loads the stored usage unless it is loaded already.
@@ -281,25 +303,30 @@ impl Fairshare {
     fn compute<T: TopicSet>(&self, cx: &Cx<'_, T>) -> Tree {
         let now = cx.now();
         let mut usage = self.usage.as_ref().map(|usage| usage.at(now)).unwrap_or_default();
-        for (id, account) in &self.active {
+        for (id, claim) in &self.active {
             let used = cx.job(*id).ok().and_then(|job| self.used(job, now));
-            *usage.entry(account.clone()).or_default() += used.unwrap_or_default();
+            *usage.entry(claim.account.clone()).or_default() += used.unwrap_or_default();
         }
         Tree::new(&self.settings, &usage)
     }
 
     /// The factors of a job, and their points.
     fn points<T: TopicSet>(&mut self, job: JobRef<'_>, cx: &Cx<'_, T>) -> (Factors, Factors) {
-        let account = self.account(job);
+        let claim = self.claimed(job);
         // A bank that is no longer configured has no share.
-        let standing = self.computed(cx).account(&account).map_or(0.0, |node| node.factor);
-        let factors = Factors::of(job, standing, &self.settings, cx.now());
+        let standing = self.computed(cx).account(&claim.account).map_or(0.0, |node| node.factor);
+        let factors = Factors::of(job, standing, claim.qos, &self.settings, cx.now());
         (factors, factors.points(&self.settings.weights))
+    }
+
+    /// What a job names, without a look into its jobspec if it is known.
+    fn claimed(&self, job: JobRef<'_>) -> Claim {
+        self.active.get(&job.id()).cloned().unwrap_or_else(|| self.claim(job))
     }
 
     fn explain<T: TopicSet>(&mut self, job: JobRef<'_>, cx: &Cx<'_, T>) -> Value {
         let (factors, points) = self.points(job, cx);
-        let account = self.account(job);
+        let account = self.claimed(job).account;
         let node = self.computed(cx).account(&account);
         json!({
             "bank": account.0,

@@ -109,7 +109,23 @@ fn a_job_that_never_starts_is_pending_at_the_end() {
     simulator.finish();
     let results = simulator.into_results();
     assert_eq!(results.metrics().pending, 1);
-    assert!(results.left[0].contains("stopped"), "{:?}", results.left);
+    let [left] = &results.left[..] else { panic!("{:?}", results.left) };
+    assert!(left.starts_with('ƒ') && left.ends_with(": queue batch is stopped"), "{left}");
+}
+
+#[test]
+fn the_queues_of_a_configuration_are_started() {
+    let config = json!({"queues": {"batch": {}, "debug": {}}});
+    let registry = Registry::builder().plugin(InOrder::DESCRIPTOR).build().unwrap();
+    let mut simulator = simulator(config, registry);
+    for (number, queue) in [(1, "batch"), (2, "debug")] {
+        let queue = Some(queue.into());
+        simulator.submit(&TraceJob { queue, ..job(number, [10, 1, 5, 5]) });
+    }
+    simulator.finish();
+    let results = simulator.into_results();
+    assert_eq!((results.metrics().completed, &results.left[..]), (2, &[][..]));
+    assert_eq!(results.log, [""; 0]);
 }
 
 fn simulator(config: Value, registry: Registry) -> Simulator {

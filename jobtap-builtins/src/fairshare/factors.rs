@@ -18,11 +18,16 @@ pub(super) struct Factors {
 }
 
 impl Factors {
-    /// The factors of a job, where `fairshare` is that of its user in its bank.
-    pub(super) fn of(job: JobRef<'_>, fairshare: f64, settings: &Settings, now: Timestamp) -> Self {
-        let known = |table: &std::collections::BTreeMap<String, f64>, name: Option<&str>| {
-            name.and_then(|name| table.get(name)).copied().unwrap_or_default()
-        };
+    /// The factors of a job, where `fairshare` is that of its user in its bank, and `qos` that of its quality of
+    /// service.
+    pub(super) fn of(
+        job: JobRef<'_>,
+        fairshare: f64,
+        qos: f64,
+        settings: &Settings,
+        now: Timestamp,
+    ) -> Self {
+        let queue = job.jobspec().queue().and_then(|name| settings.queues.get(name));
         let waited = (now - job.t_submit()).max(0.0);
         let part = job.jobspec().counts().ncores() as f64 / settings.size.full as f64;
         let large = part.min(1.0);
@@ -33,8 +38,8 @@ impl Factors {
                 Favor::Large => large,
                 Favor::Small => 1.0 - large,
             },
-            queue: known(&settings.queues, job.jobspec().queue()),
-            qos: known(&settings.qos, attribute(job, "qos")),
+            queue: queue.copied().unwrap_or_default(),
+            qos,
             urgency: f64::from(job.urgency().value()) - f64::from(Urgency::DEFAULT.value()),
         }
     }

@@ -199,6 +199,9 @@ fn the_factors_are_reported_and_sum_to_the_priority() {
     assert_eq!(priority(&m, id), 1000 + 50 + 7 + 200 + 14);
     let row = &m.query_plugin("fairshare").unwrap()["jobs"][id.to_string()];
     assert_eq!(*row, told);
+    m.update(id, "attributes.system.qos", "normal").unwrap();
+    assert_eq!(priority(&m, id), 1000 + 50 + 7 + 100 + 14);
+    assert_eq!(why(&mut m, id)["points"]["qos"], 100.0);
     let refusal = m.submit(TestJob::new().attribute("qos", "best")).unwrap_err();
     assert_eq!(refusal, r#"qos: "best" is unknown: there are normal, urgent"#);
 }

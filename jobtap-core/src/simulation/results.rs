@@ -25,7 +25,7 @@ pub struct Results {
     pub refusals: Vec<RefusedJobs>,
     /// Refusals for further reasons.
     pub other_refusals: u64,
-    /// What the first jobs wait for that never started, as `job why` answers.
+    /// What the first jobs wait for that never started: `ƒ2P4LDd: queue batch is stopped`.
     pub left: Vec<String>,
     /// What handlers did, by plugin.
     pub plugins: Vec<(String, Vec<HandlerStats>)>,

@@ -25,6 +25,7 @@ use crate::host::{
 use crate::job::{JobId, JobResult, Timestamp, Uid, WaitStatus};
 use crate::jobspec::Jobspec;
 use crate::plugin::{Plugin, ProcessEnd};
+use crate::queue::Target;
 use crate::resource::{Children, Hostlist, Idset, ResourceSet};
 use crate::sched::SchedulerDescriptor;
 use crate::testing::{TestTasks, of_kit};
@@ -176,7 +177,17 @@ impl Simulator {
             results,
         };
         simulator.settle(effects);
+        simulator.start_queues();
         Ok(simulator)
+    }
+
+    /// Starts all queues, as an administrator does in a new instance: those that have names are stopped at first.
+    fn start_queues(&mut self) {
+        let (target, reason) = (Target::all(), None);
+        let request = Request::QueueStart { target, start: true, reason, nocheckpoint: false };
+        let (reply, cred) = (ReplyTo(PLANNED), Cred { userid: OWNER, owner: true });
+        let effects = self.engine.handle(self.timestamp(), Input::Request { reply, cred, request });
+        self.settle(effects);
     }
 
     /// Plans a request of the instance's owner for a time, in seconds from the start of the trace: a failure of
@@ -272,8 +283,8 @@ impl Simulator {
         let mut pending: Vec<JobId> = self.active.keys().copied().collect();
         pending.sort_unstable();
         let waits = pending.iter().filter(|id| !self.running.contains_key(id));
-        let reasons = waits.take(3).filter_map(|id| self.engine.why(*id, owner).ok());
-        results.left = reasons.map(|why| why.to_string()).collect();
+        let reasons = waits.take(3).filter_map(|id| Some((id, self.engine.why(*id, owner).ok()?)));
+        results.left = reasons.map(|(id, why)| format!("{id}: {}", reasons_of(&why))).collect();
         results.plugins = self.engine.plugin_stats(None).unwrap_or_default();
         results.scheduler = scheduler_names(&self.engine);
         results
@@ -584,6 +595,13 @@ const PLANNED: u64 = u64::MAX;
 
 /// Times of ends and limits, which are sums of other numbers, are compared in milliseconds.
 const PER_SECOND: f64 = 1e3;
+
+/// What a job waits for, as text.
+fn reasons_of(why: &Value) -> String {
+    let reasons = why.get("reasons").and_then(Value::as_array).into_iter().flatten();
+    let texts: Vec<&str> = reasons.filter_map(|reason| reason.get("text")?.as_str()).collect();
+    texts.join("; ")
+}
 
 /// The schedulers of the queues, each once.
 fn scheduler_names(engine: &Engine) -> Vec<String> {

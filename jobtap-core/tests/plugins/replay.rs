@@ -106,6 +106,11 @@ impl Guard {
         Priority::new(u32::from(job.urgency().value()) * 10)
     }
 
+    #[on("job.update.attributes.system.duration", "job.update.attributes.system.queue")]
+    fn may_change(&self) -> Result<Update, Reject> {
+        Err(Reject::new("never"))
+    }
+
     #[on("job.state.run")]
     fn warn(&self, job: &Job, cx: Cx<'_, JobStateRun>) -> Result<(), HandlerError> {
         if job.userid().0 == 4 {
@@ -221,6 +226,19 @@ fn what_a_plugin_asks_for_changes_no_job() {
         rows(&report),
         ["= job.validate accepts | accepts", "! job.state.depend adds guard | -"]
     );
+}
+
+#[test]
+fn the_topics_are_named_that_eventlogs_never_lead_to() {
+    let update = ("jobspec-update", json!({"attributes.system.duration": 60.0}));
+    let log = [submit(9), bare("validate"), bare("depend"), update];
+    let report = run("guard", vec![job(1, 1.0, &log)], false);
+    assert_eq!(
+        report.not_called,
+        ["job.update.attributes.system.duration", "job.update.attributes.system.queue"]
+    );
+    let none = run("other", vec![job(1, 1.0, &log)], false);
+    assert_eq!(none.not_called, [""; 0]);
 }
 
 #[test]

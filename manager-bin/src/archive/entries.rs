@@ -8,6 +8,7 @@ use bzip2::read::MultiBzDecoder;
 use flate2::read::MultiGzDecoder;
 
 use super::{ArchiveError, path};
+use crate::shown::in_line;
 use crate::store::{Key, StoreError};
 
 /// The size of a tar archive's blocks. It ends with blocks of zeros.
@@ -35,15 +36,20 @@ pub(super) trait Visitor {
 pub(super) fn read(file: &Path, visitor: &mut dyn Visitor) -> Result<(), ArchiveError> {
     let mut archive = tar::Archive::new(Ends { input: open(file)?, zeros: 0 });
     let keys = read_entries(&mut archive, file, visitor)?;
-    let incomplete =
-        |detail: &str| ArchiveError::Incomplete { file: file.to_owned(), detail: detail.into() };
     if archive.into_inner().zeros < BLOCK {
-        return Err(incomplete("it ends too early: the mark at the end of an archive is missing"));
+        return Err(incomplete(
+            file,
+            "it ends too early: the mark at the end of an archive is missing",
+        ));
     }
     if keys == 0 {
-        return Err(incomplete("it has no entries: a dump has at least one"));
+        return Err(incomplete(file, "it has no entries: a dump has at least one"));
     }
     Ok(())
+}
+
+fn incomplete(file: &Path, detail: &str) -> ArchiveError {
+    ArchiveError::Incomplete { file: file.to_owned(), detail: detail.to_owned() }
 }
 
 fn read_entries(
@@ -54,7 +60,12 @@ fn read_entries(
     let mut keys = 0;
     let unreadable = |reason| ArchiveError::File { file: file.to_owned(), reason };
     for entry in archive.entries().map_err(unreadable)? {
-        let mut entry = entry.map_err(unreadable)?;
+        let mut entry = entry.map_err(|reason| match (reason.kind(), keys) {
+            // What the reader says about a header quotes bytes of the file.
+            (io::ErrorKind::Other, 0) => incomplete(file, "it is no archive"),
+            (io::ErrorKind::Other, _) => incomplete(file, &in_line(&reason.to_string())),
+            _ => unreadable(reason),
+        })?;
         let path = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
         let refused = |reason: String| ArchiveError::Entry {
             file: file.to_owned(),

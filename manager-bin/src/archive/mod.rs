@@ -232,6 +232,11 @@ mod tests {
         }
         assert!(refusal(b"\x28\xb5\x2f\xfd").contains("compression by zstd is not known"));
         refusal(b"\x1f\x8b\x08");
+        assert_eq!(refusal(&b"1 0 \x1b[31m 5 4\n".repeat(100)), "it is no archive");
+        let mut damaged = whole.clone();
+        damaged[1024..1300].fill(0x1b);
+        let error = refusal(&damaged);
+        assert!(!error.contains('\x1b') && error.contains("numeric field"), "{error}");
         assert!(refusal(b"BZh9 and then something else").contains("bz"));
     }
 

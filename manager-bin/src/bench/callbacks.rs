@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
+use jobtap_core::engine::{Request, ShadowRequest};
 use jobtap_core::host::{Registry, Ticks};
 use jobtap_core::job::JobId;
 use jobtap_core::topic::TopicId;
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::connection::Submissions;
 use super::figures::{Found, median};
-use super::offline::Offline;
+use super::offline::{Offline, request};
 use super::plugins::{self, STACK};
 use super::process::{Manager, ManagerSetup};
 use super::{BenchError, document, jobspec, one_host};
@@ -57,9 +58,10 @@ end
 
 /// Measures typed handlers with so many calls.
 pub(super) fn typed(calls: u64) -> Result<Found, BenchError> {
-    let none = dispatch(0, calls, TopicId::JobInactiveAdd)?;
-    let one = dispatch(1, calls, TopicId::JobStatePriority)?;
-    let stack = dispatch(STACK, calls, TopicId::JobStatePriority)?;
+    let none = dispatch(0, calls, TopicId::JobInactiveAdd, Shadowed::No)?;
+    let one = dispatch(1, calls, TopicId::JobStatePriority, Shadowed::No)?;
+    let stack = dispatch(STACK, calls, TopicId::JobStatePriority, Shadowed::No)?;
+    let shadowed = dispatch(1, calls, TopicId::JobStatePriority, Shadowed::Yes)?;
     let mut found = Found::default();
     let text = "a topic that no plugin handles";
     found.less("callbacks.unhandled", calls, none, "ns", text);
@@ -68,15 +70,34 @@ pub(super) fn typed(calls: u64) -> Result<Found, BenchError> {
     found.less("callbacks.stack", calls, stack, "ns", "the same with the handlers of 32 plugins");
     let each = (stack - one) / (STACK as f64 - 1.0);
     found.less("callbacks.each", calls, each, "ns", "what each further plugin costs");
+    let text =
+        "what a shadow of that one plugin adds: it is called, too, and both answers are compared";
+    found.less("callbacks.shadow", calls, shadowed - one, "ns", text);
     Ok(found)
 }
 
+/// Whether the first plugin has a shadow with the same configuration.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shadowed {
+    No,
+    Yes,
+}
+
 /// The nanoseconds of one dispatch of this topic in an engine with so many plugins, metered as in a manager.
-fn dispatch(plugins: usize, calls: u64, topic: TopicId) -> Result<f64, BenchError> {
+fn dispatch(
+    plugins: usize,
+    calls: u64,
+    topic: TopicId,
+    shadowed: Shadowed,
+) -> Result<f64, BenchError> {
     let ticks = Ticks::new(Arc::new(AtomicU64::new(0)), nanoseconds);
     let registry = plugins::stack_of(plugins)?;
     let (mut manager, _) = Offline::start_at(one_host(), registry, now(), ticks)?;
     let id: JobId = manager.submit_one(jobspec(60.0, 1, 1)?)?;
+    if shadowed == Shadowed::Yes {
+        let load = ShadowRequest::Load { name: plugins::first(), conf: None };
+        manager.handle(request(Request::Shadow(load)))?;
+    }
     let engine = manager.engine();
     let mut samples = Vec::with_capacity(SAMPLES);
     for _ in 0..SAMPLES {
@@ -85,6 +106,13 @@ fn dispatch(plugins: usize, calls: u64, topic: TopicId) -> Result<f64, BenchErro
             engine.dispatch_for_benchmark(black_box(topic), black_box(id));
         }
         samples.push(begin.elapsed().as_nanos() as f64 / calls as f64);
+    }
+    if shadowed == Shadowed::Yes {
+        // A shadow that takes too much time is stopped, and would cost nothing from then on.
+        let report = engine.shadow_report(&plugins::first())?;
+        if let Some(reason) = report.stopped {
+            return Err(BenchError::other(format!("the shadow was stopped: {reason}")));
+        }
     }
     Ok(median(&samples))
 }

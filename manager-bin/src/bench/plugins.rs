@@ -70,13 +70,22 @@ pub(super) fn linked_and_priorities() -> Result<Registry, BenchError> {
     Ok(Registry::builder().plugins(linked).plugin(ByUrgency::DESCRIPTOR).build()?)
 }
 
+fn name(number: usize) -> String {
+    format!("bench-{number}")
+}
+
+/// The name of the first plugin of [`stack_of`].
+pub(super) fn first() -> String {
+    name(1)
+}
+
 /// The plugin so many times.
 pub(super) fn stack_of(plugins: usize) -> Result<Registry, BenchError> {
     let of = ByUrgency::DESCRIPTOR;
     let descriptors = (1..=plugins).map(|number| -> &'static PluginDescriptor {
         // A registry keeps its plugins as long as the process lives.
         Box::leak(Box::new(PluginDescriptor {
-            name: Box::leak(format!("bench-{number}").into_boxed_str()),
+            name: Box::leak(name(number).into_boxed_str()),
             load: Load::Auto,
             handlers: of.handlers,
             crate_name: of.crate_name,

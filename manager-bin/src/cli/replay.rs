@@ -136,6 +136,12 @@ fn text(report: &Replayed, only_differences: bool) -> String {
     text.push_str(&format!(
         "{same} answers as recorded, {different} differ, {not_compared} not compared\n"
     ));
+    if !report.not_called.is_empty() {
+        let topics = report.not_called.join(", ");
+        text.push_str(&format!(
+            "never called here, since eventlogs don't hold what leads to it: {topics}\n"
+        ));
+    }
     let missing = report.answers.iter().filter(|row| row.answer.is_none()).count();
     if missing > 0 {
         text.push_str(&format!(

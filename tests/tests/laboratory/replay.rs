@@ -91,6 +91,11 @@ fn a_dump_and_a_state_directory_give_the_recorded_answers() {
     assert!(!differences.stdout.contains("accepts"), "{differences:?}");
     let ignored = replay(&format!("--plugin limits --eventlog {dump} --ignore-missing {other}"));
     assert_eq!(ignored.code, 0, "{ignored:?}");
+    // Eventlogs hold no requests to change a job, so the command says what it never asks.
+    let unasked = replay(&format!("--plugin .update-duration --eventlog {dump} {same}"));
+    let line = "eventlogs don't hold what leads to it: job.update.attributes.system.duration\n";
+    assert!(unasked.code == 0 && unasked.stdout.contains(line), "{unasked:?}");
+    assert!(!missing.stdout.contains("never called"), "{missing:?}");
     let json = replay(&format!("--plugin .priority-default --eventlog {dump} --json {same}"));
     let report: Value = serde_json::from_str(&json.ok()).unwrap();
     let rows = report.get("answers").and_then(Value::as_array).unwrap();

@@ -20,7 +20,9 @@ use crate::engine::life_cycle::state_topic;
 use crate::engine::timers::Due;
 use crate::engine::{Engine, Setup};
 use crate::eventlog::{EventEntry, decode_log};
-use crate::host::{Detail, Handlers, PluginKey, Priority, RemoteCall, RemoteSink};
+use crate::host::{
+    Detail, HandlerEntry, Handlers, LoadedPlugin, PluginKey, Priority, RemoteCall, RemoteSink,
+};
 use crate::job::{JobId, State, Timestamp};
 use crate::jobspec::Jobspec;
 use crate::resource::ResourceSet;
@@ -127,6 +129,8 @@ impl Driver {
                 loading::load_named(core, plugin, None).map_err(|error| StartError(error.text))?
             }
         };
+        report.not_called =
+            core.plugins.stack.get(reported).map_or_else(Vec::new, |p| not_called(p));
         // What `conf.update` has asked for.
         engine.run();
         let mut ledger = Ledger::default();
@@ -500,6 +504,25 @@ impl Driver {
             .filter(|(entry, _)| entry.name == "priority")?;
         Some((place, entry.context.as_ref()?.get("priority")?.to_string()))
     }
+}
+
+/// The topics of a plugin that nothing in an eventlog leads to: requests, purges, and Slurm's scripts.
+fn not_called(plugin: &LoadedPlugin) -> Vec<String> {
+    let is_recorded = |topic| {
+        !matches!(
+            topic,
+            TopicId::JobUpdateKey
+                | TopicId::JobInactiveRemove
+                | TopicId::SlurmJobSubmit
+                | TopicId::SlurmJobModify
+                | TopicId::SlurmPrologSlurmctld
+                | TopicId::SlurmProlog
+                | TopicId::SlurmEpilogSlurmctld
+                | TopicId::SlurmEpilog
+        )
+    };
+    let handlers = plugin.descriptor().handlers.iter().filter(|entry| !is_recorded(entry.id));
+    handlers.map(HandlerEntry::full_name).collect()
 }
 
 /// Reads a job.

@@ -51,6 +51,9 @@ pub struct Replayed {
     pub events: u64,
     /// The calls of the plugin.
     pub calls: u64,
+    /// The topics that the plugin handles and that a replay never calls, since eventlogs don't hold what leads to
+    /// them, such as requests to change a job.
+    pub not_called: Vec<String>,
     /// Answers that are as recorded.
     pub same: u64,
     /// Answers that differ, and what was recorded and no loaded plugin asks for.
