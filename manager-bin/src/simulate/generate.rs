@@ -3,9 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use chacha20::ChaCha8Rng;
 use jobtap_core::simulation::TraceJob;
 use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, Exp, Gamma, LogNormal, Pareto, Weibull, Zipf};
 
 /// The workload that `--generate` describes: `KEY=VALUE,..`.
@@ -234,7 +234,7 @@ impl Workload {
 }
 
 /// A workload that is being made.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Generator {
     jobs: u64,
     made: u64,
