@@ -106,6 +106,20 @@ pub(crate) fn group_number(name: &str) -> Option<u32> {
 /// How long the system may take to say who a user is, before requests of the user go on without that.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// The names of users, of one look-up. Those whom the system doesn't know are left out.
+pub(crate) async fn names_of(uids: Vec<u32>) -> Vec<(u32, String)> {
+    let numbers: Vec<String> = uids.iter().map(u32::to_string).collect();
+    let words: Vec<&str> =
+        ["passwd", "--"].into_iter().chain(numbers.iter().map(String::as_str)).collect();
+    let passwd = match getent(&words).await {
+        Ok(text) => text,
+        Err(_) => std::fs::read_to_string("/etc/passwd").unwrap_or_default(),
+    };
+    let known = passwd.lines().filter_map(parse_entry);
+    let asked = known.filter(|(_, uid)| uids.contains(uid));
+    asked.map(|(name, uid)| (uid, name.to_owned())).collect()
+}
+
 /// What the system knows of a user of this host. It is asked with getent(1), and `/etc/passwd` is read where
 /// that is missing.
 pub(crate) async fn requester(uid: u32) -> Requester {

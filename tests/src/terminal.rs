@@ -59,6 +59,22 @@ impl Terminal {
         self.until(|shown| shown.contains(text))
     }
 
+    /// Waits until a text is written to the terminal once more, be it there already or not.
+    #[track_caller]
+    pub fn writes_again(&mut self, text: &str) {
+        let from = self.written.len();
+        let new = |written: &[u8]| {
+            String::from_utf8_lossy(written.get(from..).unwrap_or_default()).contains(text)
+        };
+        while !new(&self.written) {
+            assert!(
+                self.read(),
+                "the terminal was closed; it was written:\n{:?}",
+                String::from_utf8_lossy(&self.written)
+            );
+        }
+    }
+
     /// Presses keys.
     pub fn press(&mut self, keys: &str) {
         // A command that has ended is found out by what the screen shows.

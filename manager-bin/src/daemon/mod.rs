@@ -48,7 +48,7 @@ pub(crate) use writes::push_ops as store_ops;
 
 use crate::store::{CommitTimes, SpaceCheck};
 use engine::EngineHandle;
-use services::{access, audit, journal, privacy};
+use services::{access, audit, journal, privacy, user_names};
 
 /// The parts of a manager that requests need.
 pub struct Parts {
@@ -64,6 +64,7 @@ pub struct Parts {
     configuration: Arc<config::current::Configuration>,
     access: Arc<access::Access>,
     privacy: Arc<privacy::Privacy>,
+    user_names: Arc<user_names::UserNames>,
     space: SpaceCheck,
     limits: execution::host_limits::HostLimits,
     restart: Notify,

@@ -16,7 +16,8 @@ pub(crate) struct Site {
     pub(crate) m: Manager,
     /// `ADDRESS:PORT`.
     pub(crate) address: String,
-    _files: tempfile::TempDir,
+    /// The manager's further files.
+    pub(crate) files: tempfile::TempDir,
 }
 
 impl Site {
@@ -35,8 +36,28 @@ impl Site {
         Self::start(jobtap_tests::jobtap(), "token-file", more)
     }
 
-    fn start(exe: &Path, key: &str, more: &str) -> Self {
+    /// Starts a manager without a token that finds this script in the place of getent(1).
+    pub(crate) fn with_getent(script: &str) -> Self {
+        use std::os::unix::fs::PermissionsExt;
+
         let files = jobtap_tests::temporary();
+        let put = |name: &str, text: &str| {
+            let file = files.path().join(name);
+            std::fs::write(&file, text).unwrap();
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+            file
+        };
+        put("getent", &format!("#!/bin/sh\n{script}\n"));
+        let (path, jobtap) = (files.path().display(), jobtap_tests::jobtap().display());
+        let exe = put("manager", &format!("#!/bin/sh\nPATH={path}:$PATH exec {jobtap} \"$@\"\n"));
+        Self::start_in(files, &exe, "", "")
+    }
+
+    fn start(exe: &Path, key: &str, more: &str) -> Self {
+        Self::start_in(jobtap_tests::temporary(), exe, key, more)
+    }
+
+    fn start_in(files: tempfile::TempDir, exe: &Path, key: &str, more: &str) -> Self {
         let file = token_file(files.path(), 0o600);
         let token = match key {
             "" => String::new(),
@@ -46,7 +67,7 @@ impl Site {
         let m = Manager::start_with(exe, &config);
         let uri = m.jobtap("getattr http-uri").ok();
         let address = uri.trim_start_matches("http://").trim_end_matches('/').to_owned();
-        Self { m, address, _files: files }
+        Self { m, address, files }
     }
 
     /// Sends a request without a token.

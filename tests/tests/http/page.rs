@@ -45,6 +45,68 @@ fn jobs_are_shown_as_they_change() {
     assert_eq!(browser.complaints(), [""; 0]);
 }
 
+/// The user of the job that is shown first.
+const FIRST_USER: &str = "#table .body .row .user";
+
+#[test]
+fn users_have_their_names_when_the_directory_has_said_them() {
+    let Some(browser) = Browser::start() else { return };
+    // A directory that is slow, until the test says otherwise.
+    let site = Site::with_getent(
+        "dir=${0%/*}; echo \"$*\" >> $dir/asked; until [ -e $dir/up ]; do sleep 0.05; done\n\
+         [ \"$1\" = passwd ] && echo \"ada:x:$3:100::/:/bin/sh\"",
+    );
+    let number = jobtap_tests::run(std::process::Command::new("id").arg("-u")).ok();
+    let id = site.m.submit("--job-name=waits --urgency=hold true");
+    live(&browser, &site);
+    browser.until_shown(FIRST_USER, &number);
+    let asked = site.files.path().join("asked");
+    jobtap_tests::until("the directory is asked", || asked.exists());
+    // Everything goes on meanwhile, for the page and for others.
+    site.read("job-list.job-stats", json!({})).ok();
+    let other = site.m.submit("--job-name=other true");
+    site.m.wait(&other, "clean");
+    browser.until("the other job is shown", &rows_with("other"));
+    assert_eq!(browser.text(FIRST_USER), number);
+    std::fs::write(site.files.path().join("up"), "").unwrap();
+    browser.until_shown(FIRST_USER, "ada");
+    browser.value(&format!("location.hash = '#jobs/' + {ROWS}[0].dataset.key"));
+    browser.until_shown("#job-body .facts", "ada");
+    // The filter finds both, as for the queue or the host.
+    for (words, found) in [("ada", "2 jobs"), (" -ada", "0 of 2 jobs")] {
+        browser.click("#filter");
+        browser.keys(words);
+        browser.until_shown("#shown", found);
+    }
+    // Another page learns it from the manager, which doesn't ask again.
+    browser.open(&site.address);
+    browser.until_shown(FIRST_USER, "ada");
+    let asked = std::fs::read_to_string(asked).unwrap();
+    assert_eq!(asked, format!("passwd -- {number}\n"));
+    site.m.jobtap(&format!("cancel {id}")).ok();
+    assert_eq!(browser.complaints(), [""; 0]);
+}
+
+#[test]
+fn an_unknown_user_stays_a_number() {
+    let Some(browser) = Browser::start() else { return };
+    let site = Site::with_getent("echo \"$*\" >> ${0%/*}/asked; exit 2");
+    let number = jobtap_tests::run(std::process::Command::new("id").arg("-u")).ok();
+    site.m.submit("--job-name=waits --urgency=hold true");
+    live(&browser, &site);
+    browser.until(
+        "the manager has answered",
+        "performance.getEntriesByType('resource')
+        .some((entry) => entry.name.endsWith('job-list.users') && entry.responseEnd > 0)",
+    );
+    // A change draws the row again.
+    let other = site.m.submit("--job-name=other true");
+    site.m.wait(&other, "clean");
+    browser.until("the other job is shown", &rows_with("other"));
+    assert_eq!(browser.text(FIRST_USER), number);
+    assert_eq!(browser.complaints(), [""; 0]);
+}
+
 #[test]
 fn names_of_jobs_are_text_and_nothing_else() {
     let Some(browser) = Browser::start() else { return };

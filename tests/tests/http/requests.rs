@@ -13,6 +13,16 @@ const ENODATA: i64 = 61;
 const EPROTO: i64 = 71;
 
 #[test]
+fn users_are_named_for_a_bounded_number_at_once() {
+    let site = Site::open("");
+    let users = site.read("job-list.users", json!({"userids": [4_000_000_123u32, 0]})).ok();
+    assert_eq!(users, json!({"users": [{"userid": 0, "name": "root"}]}));
+    let many: Vec<u32> = (0..257).collect();
+    let words = site.read("job-list.users", json!({"userids": many})).refused(400, 22);
+    assert_eq!(words, "job-list.users: more than 256 users are refused");
+}
+
+#[test]
 fn a_job_is_submitted_followed_and_listed() {
     let site = Site::with_token("");
     let waitable = 4;

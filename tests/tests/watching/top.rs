@@ -3,7 +3,7 @@
 
 use jobtap_tests::leftovers::processes_with;
 use jobtap_tests::terminal::Terminal;
-use jobtap_tests::{Manager, jobtap, send, temporary};
+use jobtap_tests::{Manager, jobtap, send, temporary, until};
 use tempfile::TempDir;
 
 /// `jobtap top` in a terminal.
@@ -69,6 +69,8 @@ fn jobs_are_seen_opened_and_filtered() {
     assert!(seen.contains("RUN") && seen.contains(" alloc") && seen.contains("+0."), "{seen}");
     top.terminal.press("q");
     top.terminal.shows("held-one");
+    top.terminal.press("\x0c");
+    top.terminal.writes_again("held-one");
     // A job that waits says why.
     top.terminal.press("j\r");
     top.terminal.shows("waits");
@@ -90,7 +92,7 @@ fn jobs_are_seen_opened_and_filtered() {
 fn the_terminal_is_restored_by_signals_and_when_the_manager_goes() {
     let mut m = Manager::start(jobtap());
     m.submit("--job-name=marked --urgency=hold true");
-    for (signal, code) in [("TERM", "143"), ("HUP", "129"), ("INT", "130")] {
+    for (signal, code) in [("TERM", "143"), ("HUP", "129"), ("INT", "130"), ("QUIT", "131")] {
         let Some(mut top) = Top::open(&m, "", false) else { return };
         top.terminal.shows("marked");
         send(signal, pid_of_top(&m));
@@ -104,6 +106,45 @@ fn the_terminal_is_restored_by_signals_and_when_the_manager_goes() {
     let text = "jobtap-top: the connection to the manager was lost: it has ended or restarted.";
     assert!(said.starts_with(text) && said.contains("jobtap start"), "{said}");
     m.start_again();
+}
+
+#[test]
+fn a_stop_restores_the_terminal_and_fg_draws_again() {
+    let m = Manager::start(jobtap());
+    m.submit("--job-name=marked --urgency=hold true");
+    let directory = temporary();
+    // A shell with job control, as a person has. It goes on when top has stopped.
+    let line = format!(
+        "cd {}; set -m; stty -g > before; $JOBTAP top; stty -g > stopped; echo at the shell; \
+         read line; stty $(cat before); fg; echo $? > code; stty -g > after",
+        directory.path().display(),
+    );
+    let read = |name: &str| std::fs::read_to_string(directory.path().join(name)).unwrap();
+    for by in ["key", "TSTP", "STOP"] {
+        let Some(mut terminal) = Terminal::open(&m, &line, &[]) else { return };
+        terminal.shows("marked");
+        match by {
+            "key" => terminal.press("\x1a"),
+            signal => send(signal, pid_of_top(&m)),
+        }
+        if by == "STOP" {
+            // Nobody can restore the terminal before this.
+            until("the shell goes on", || directory.path().join("stopped").exists());
+        } else {
+            let shown = terminal.shows("at the shell");
+            assert!(!shown.contains("marked"), "{by}: {shown}");
+            assert_eq!(read("before"), read("stopped"), "{by}");
+        }
+        terminal.press("\r\n");
+        terminal.writes_again("marked");
+        // Keys reach it without Enter, so the terminal is raw again.
+        terminal.press("q");
+        terminal.end();
+        assert_eq!((read("before"), read("code").trim()), (read("after"), "0"), "{by}");
+        for name in ["before", "stopped", "code", "after"] {
+            std::fs::remove_file(directory.path().join(name)).unwrap();
+        }
+    }
 }
 
 #[test]

@@ -16,6 +16,7 @@ use std::time::Duration;
 use crossterm::event::Event;
 use jiff::tz::TimeZone;
 use jobtap_core::job::Fsd;
+use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
@@ -98,6 +99,8 @@ async fn top(args: TopArgs) -> Result<u8, CliError> {
     let asking = fetch::poll(&client, &mut display, interval, wanted, answers);
     tokio::pin!(asking);
     let mut signals = Signals::new()?;
+    let mut stopped = signal(SignalKind::from_raw(Signal::TSTP.as_raw()))?;
+    let mut continued = signal(SignalKind::from_raw(Signal::CONT.as_raw()))?;
     let mut keys = screen::keys()?;
     let mut screen = Screen::open()?;
     // Shows how old the answers of a silent manager are.
@@ -114,11 +117,14 @@ async fn top(args: TopArgs) -> Result<u8, CliError> {
             lost = &mut asking => return Err(gone(&lost)),
             Some(snapshot) = snapshots.recv() => view.take(snapshot),
             code = signals.next() => return Ok(code),
+            _ = stopped.recv() => screen.suspend()?,
+            _ = continued.recv() => screen.resume()?,
             _ = clock.tick() => {}
             key = keys.recv() => match key {
                 Some(Event::Key(key)) => match view.press(key) {
                     After::GoOn => {}
-                    After::Repaint => screen.terminal.clear()?,
+                    After::Repaint => screen.repaint()?,
+                    After::Suspend => screen.suspend()?,
                     After::Quit => return Ok(0),
                 },
                 Some(_) => {}

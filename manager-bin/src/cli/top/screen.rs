@@ -8,10 +8,11 @@ use crossterm::cursor::{Hide, Show};
 use crossterm::event::{self, Event};
 use crossterm::execute;
 use crossterm::terminal::{
-    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+    Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
+use rustix::process::{Signal, kill_current_process_group};
 use tokio::sync::mpsc;
 
 /// How many keys wait to be carried out. A key that is held down doesn't run ahead of the screen.
@@ -39,10 +40,43 @@ impl Screen {
         TAKEN.store(true, Ordering::SeqCst);
         // From here on the drop restores what is done, whatever fails.
         let screen = Self { terminal: Terminal::new(CrosstermBackend::new(stdout()))? };
-        enable_raw_mode()?;
-        execute!(stdout(), EnterAlternateScreen, Hide)?;
+        take()?;
         Ok(screen)
     }
+
+    /// Stops the command with the terminal as it was before, as Ctrl-Z does to other programs. Returns when it is
+    /// continued and has the terminal again.
+    pub(super) fn suspend(&mut self) -> io::Result<()> {
+        restore();
+        // All processes of the job stop, as for the key. SIGTSTP has a handler here. SIGSTOP would also stop a job that
+        // no shell can continue, such as the only program of a terminal; this signal doesn't.
+        kill_current_process_group(Signal::TTIN)?;
+        self.resume()
+    }
+
+    /// Takes the terminal again after a stop: its modes may be those of a shell, and others have written to it.
+    pub(super) fn resume(&mut self) -> io::Result<()> {
+        TAKEN.store(true, Ordering::SeqCst);
+        // Otherwise the modes count as set already.
+        disable_raw_mode()?;
+        take()?;
+        self.repaint()
+    }
+
+    /// Has the next drawing write the whole screen.
+    ///
+    /// The library's own way asks the terminal for its cursor, and the answer would have to come through the thread
+    /// that reads keys.
+    pub(super) fn repaint(&mut self) -> io::Result<()> {
+        execute!(stdout(), Clear(ClearType::All))?;
+        self.terminal = Terminal::new(CrosstermBackend::new(stdout()))?;
+        Ok(())
+    }
+}
+
+fn take() -> io::Result<()> {
+    enable_raw_mode()?;
+    execute!(stdout(), EnterAlternateScreen, Hide)
 }
 
 impl Drop for Screen {

@@ -279,6 +279,7 @@ fn keys_end_repaint_and_change_panes() {
     let mut view = view();
     assert_eq!(control(&mut view, 'c'), After::Quit);
     assert_eq!(control(&mut view, 'l'), After::Repaint);
+    assert_eq!(control(&mut view, 'z'), After::Suspend);
     assert_eq!(control(&mut view, 'q'), After::GoOn);
     write(&mut view, "/");
     assert_eq!(control(&mut view, 'c'), After::Quit);

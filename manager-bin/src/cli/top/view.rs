@@ -32,6 +32,8 @@ pub(super) enum After {
     GoOn,
     /// The whole screen is written again: something else has written to the terminal.
     Repaint,
+    /// The program stops until the shell continues it.
+    Suspend,
     Quit,
 }
 
@@ -163,6 +165,7 @@ impl View {
         match key.code {
             KeyCode::Char('c') if control => return After::Quit,
             KeyCode::Char('l') if control => return After::Repaint,
+            KeyCode::Char('z') if control => return After::Suspend,
             KeyCode::Char(_) if control => return After::GoOn,
             _ => {}
         }

@@ -149,6 +149,7 @@ pub(super) fn start_threads(
         log,
         access: Arc::clone(&configuration.access),
         privacy: Arc::clone(&configuration.privacy),
+        user_names: Arc::default(),
         configuration,
         space,
         limits,

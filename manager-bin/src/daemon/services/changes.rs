@@ -34,7 +34,6 @@ const WAITING_JOBS: usize = 16 * 1024;
 /// Begins a stream for the client of `context`.
 pub(super) fn stream(context: &Context<'_>) -> Receiver<RpcResult> {
     let (events, lost) = context.parts.journal.watch();
-    let (responses, receiver) = channel(1);
     let changes = Changes {
         engine: context.engine.clone(),
         privacy: Arc::clone(&context.parts.privacy),
@@ -42,12 +41,7 @@ pub(super) fn stream(context: &Context<'_>) -> Receiver<RpcResult> {
         events,
         lost,
     };
-    tokio::spawn(async move {
-        if let Err(end) = changes.send_to(&responses).await {
-            let _ = responses.send(Err(end)).await;
-        }
-    });
-    receiver
+    changes.start()
 }
 
 struct Changes {
@@ -59,6 +53,17 @@ struct Changes {
 }
 
 impl Changes {
+    /// Sends changes until the client leaves, or for an end of the stream with an error.
+    fn start(self) -> Receiver<RpcResult> {
+        let (responses, receiver) = channel(1);
+        tokio::spawn(async move {
+            if let Err(end) = self.send_to(&responses).await {
+                let _ = responses.send(Err(end)).await;
+            }
+        });
+        receiver
+    }
+
     /// Sends changes until the client leaves.
     ///
     /// # Errors
@@ -127,4 +132,72 @@ async fn place(
 ) -> Result<Permit<'_, RpcResult>, SendError<()>> {
     sleep_until(next).await;
     responses.reserve().await
+}
+
+#[cfg(test)]
+mod tests {
+    use jobtap_core::eventlog::EventEntry;
+    use jobtap_core::job::{Timestamp, Uid};
+    use tokio::task::yield_now;
+
+    use super::super::journal::Journal;
+    use super::*;
+    use crate::rpc::errno::EOVERFLOW;
+
+    /// A stream whose engine answers nothing, and the events that it hears.
+    fn changes() -> (Changes, Journal) {
+        let journal = Journal::default();
+        let (events, lost) = journal.watch();
+        let changes = Changes {
+            engine: EngineHandle::new(Arc::default()),
+            privacy: Arc::default(),
+            cred: Cred { userid: Uid::new(1), owner: false },
+            events,
+            lost,
+        };
+        (changes, journal)
+    }
+
+    fn publish(journal: &Journal, id: usize) {
+        let timestamp = Timestamp::from_secs(1.5);
+        let entry = Arc::new(EventEntry { timestamp, name: "x".into(), context: None });
+        journal.publish(JobId::new(id as u64), None, &entry);
+    }
+
+    /// Lets the stream take the events in, which may end it: then it hears none any more.
+    async fn settle(journal: &Journal) {
+        for _ in 0..1024 {
+            publish(journal, 0);
+            yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_is_too_slow_is_told_to_list_again() {
+        let (changes, journal) = changes();
+        let mut responses = changes.start();
+        for id in 0..=WAITING_JOBS {
+            publish(&journal, id);
+        }
+        settle(&journal).await;
+        assert_eq!(journal.listeners(), 0);
+        assert_eq!(responses.recv().await, Some(Ok(json!({ "jobs": [] }))));
+        let end = responses.recv().await.unwrap().unwrap_err();
+        assert_eq!(end.errno, EOVERFLOW);
+        assert_eq!(responses.recv().await, None);
+    }
+
+    #[tokio::test]
+    async fn many_changes_of_the_same_jobs_wait_for_the_reader() {
+        let (changes, journal) = changes();
+        let responses = changes.start();
+        for event in 0..2 * WAITING_JOBS {
+            publish(&journal, event % WAITING_JOBS);
+        }
+        settle(&journal).await;
+        assert_eq!(journal.listeners(), 1);
+        drop(responses);
+        settle(&journal).await;
+        assert_eq!(journal.listeners(), 0);
+    }
 }

@@ -4,16 +4,18 @@
 //! client. So a list of any length, read as slowly as a client likes, takes little memory, and other
 //! requests have their turns in between.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jobtap_core::engine::{Cred, Engine, Listed};
 use serde_json::{Value, json};
 
-use super::{Context, Handle, PendingResponse, changes};
+use super::{Context, Handle, PendingResponse, changes, written};
 use crate::daemon::engine::{EngineHandle, answered, refusal};
 use crate::rpc::RpcError;
+use crate::rpc::errno::EINVAL;
 use crate::rpc::service::Service;
-use crate::rpc::services::job_list::{Changes, GetStats, List, ListId};
+use crate::rpc::services::job_list::{Changes, GetStats, GetUsers, List, ListId};
 
 impl Handle for List {
     fn handle(mut self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
@@ -53,6 +55,21 @@ impl Handle for Changes {
         Ok(PendingResponse::Feed(changes::stream(context)))
     }
 }
+
+impl Handle for GetUsers {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
+        let Self { userids } = self;
+        if userids.len() > MOST_USERS {
+            let words = format!("{}: more than {MOST_USERS} users are refused", Self::TOPIC);
+            return Err(RpcError::new(EINVAL, words));
+        }
+        let names = Arc::clone(&context.parts.user_names);
+        PendingResponse::one(async move { written::<Self>(&names.of(&userids).await) })
+    }
+}
+
+/// For how many users a client may ask at once: all of them are one call of getent(1).
+const MOST_USERS: usize = 256;
 
 /// How many jobs are examined for a part at most.
 const LOOKS: usize = 4096;

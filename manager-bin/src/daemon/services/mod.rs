@@ -24,6 +24,7 @@ mod queue;
 mod resource;
 #[cfg(test)]
 mod tests;
+pub(super) mod user_names;
 
 use std::pin::Pin;
 use std::sync::LazyLock;

@@ -98,6 +98,7 @@ fn statistics_of_all_jobs_are_refused_where_jobs_are_hidden() {
         "job-manager.getinfo",
         "job-list.job-stats",
         "job-list.changes",
+        "job-list.users",
         "job-manager.alloc-query",
         "job-manager.housekeeping.list",
     ] {

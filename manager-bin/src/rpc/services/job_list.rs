@@ -127,6 +127,31 @@ pub struct QueueTally {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Changes {}
 
+/// Asks for the names of users, whom jobs have by their numbers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GetUsers {
+    /// The numbers of at most 256 users.
+    pub userids: Vec<u32>,
+}
+
+/// The response to [`GetUsers`]. Users whom the system doesn't know, or not in time, are left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Users {
+    /// Those whom it knows.
+    pub users: Vec<User>,
+}
+
+/// A user of the system.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct User {
+    /// The number.
+    pub userid: u32,
+    /// The name.
+    pub name: String,
+}
+
 /// How many jobs there are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]

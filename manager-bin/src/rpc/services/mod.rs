@@ -139,6 +139,7 @@ services! { each_service:
     "job-list.list-id":            job_list::ListId => job_list::Job, Reader, Long, job = id;
     "job-list.job-stats":          job_list::GetStats => job_list::Stats, UnlessPrivate, Long;
     "job-list.changes":            job_list::Changes => job_list::Jobs, UnlessPrivate, Stream;
+    "job-list.users":              job_list::GetUsers => job_list::Users, UnlessPrivate, Late;
 
     "job-info.lookup":             job_info::Lookup => job_info::Values, Reader, Long, job = id;
     "job-info.eventlog-watch":     job_info::Watch => job_info::Event, Reader, Late, job = id;

@@ -80,7 +80,7 @@ export class JobView {
     $("job-close").addEventListener("click", () => this.close());
     $("job-cancel").addEventListener("click", () => {
       const job = this.#jobs.get(this.#id);
-      setText($("cancel-what"), `${shortId(this.#id)} ${job?.name ?? ""} of user ${job?.userid ?? "?"}`);
+      setText($("cancel-what"), `${shortId(this.#id)} ${job?.name ?? ""} of user ${job?.user ?? "?"}`);
       setText($("cancel-error"), "");
       $("cancel-dialog").showModal();
     });
@@ -175,7 +175,7 @@ export class JobView {
     text.className = `sentence kind-${job.kind}`;
     this.#drawPhases(job);
     const all = [
-      ["State", job.kind], ["User", job.userid], ["Queue", job.queue], ["Project", job.project], ["Bank", job.bank],
+      ["State", job.kind], ["User", job.user], ["Queue", job.queue], ["Project", job.project], ["Bank", job.bank],
       ["Size", [job.nnodes && counted(job.nnodes, "node"), counted(job.ntasks ?? 0, "task"), counted(job.ncores ?? 0, "core")].filter(Boolean).join(", ")],
       ["Hosts", job.nodelist], ["Time limit", job.duration ? duration(job.duration) : "none"],
       ["Urgency", job.urgency], ["Priority", job.priority], ["Submitted", clock(job.t_submit)],

@@ -20,7 +20,7 @@ const COLUMNS = [
   { title: "Job", key: "id", text: (job) => job.short, by: (job) => job.t_submit ?? 0, numeric: NUMERIC },
   { title: "State", key: "state", text: (job) => job.kind, by: (job) => KINDS.indexOf(job.kind) },
   { title: "Name", key: "name", text: (job) => job.name ?? "", by: (job) => job.name ?? "" },
-  { title: "User", key: "user", text: (job) => String(job.userid), by: (job) => job.userid, numeric: NUMERIC },
+  { title: "User", key: "user", text: (job) => job.user, by: (job) => job.user },
   { title: "Queue", key: "queue", text: (job) => job.queue ?? "", by: (job) => job.queue ?? "" },
   { title: "Nodes", key: "nnodes", text: (job) => String(job.nnodes ?? ""), by: (job) => job.nnodes ?? 0, numeric: NUMERIC },
   { title: "Cores", key: "ncores", text: (job) => String(job.ncores ?? ""), by: (job) => job.ncores ?? 0, numeric: NUMERIC },
@@ -139,7 +139,7 @@ export class JobTable {
       const [cell, text] = [row.children[n], column.text(job)];
       if (cell.textContent === text) return;
       cell.textContent = text;
-      cell.title = column.key === "name" || column.key === "where" ? text : "";
+      cell.title = ["name", "user", "where"].includes(column.key) ? text : "";
     });
   }
 

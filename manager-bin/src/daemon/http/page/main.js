@@ -9,11 +9,13 @@ import { PluginTable } from "./plugins.js";
 import { showQueues } from "./queues.js";
 import { Jobs, MOST } from "./state.js";
 import { duration, number } from "./text.js";
+import { Users } from "./users.js";
 
 const VIEWS = ["jobs", "nodes", "queues", "plugins"];
 const UNAUTHORIZED = 401;
 
 const jobs = new Jobs();
+const users = new Users(jobs);
 const go = (view, id) => { location.hash = id ? `#${view}/${id}` : `#${view}`; };
 let view = "jobs";
 const open = (id) => go(view, id);
@@ -186,6 +188,7 @@ function restart() {
   streaming = new AbortController();
   link("", "connecting");
   showRights();
+  users.again();
   follow(streaming.signal);
   poll();
 }

@@ -26,13 +26,14 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 const TOKEN: &str = "{token}";
 
 /// The path, the type and the text of each file.
-const FILES: [(&str, &str, &str); 14] = [
+const FILES: [(&str, &str, &str); 15] = [
     ("/", HTML, include_str!("index.html")),
     ("/page/page.css", CSS, include_str!("page.css")),
     ("/page/icon.svg", SVG, include_str!("icon.svg")),
     ("/page/main.js", SCRIPT, include_str!("main.js")),
     ("/page/api.js", SCRIPT, include_str!("api.js")),
     ("/page/state.js", SCRIPT, include_str!("state.js")),
+    ("/page/users.js", SCRIPT, include_str!("users.js")),
     ("/page/text.js", SCRIPT, include_str!("text.js")),
     ("/page/dom.js", SCRIPT, include_str!("dom.js")),
     ("/page/rows.js", SCRIPT, include_str!("rows.js")),

@@ -14,17 +14,18 @@ const RESULTS = { 1: "completed", 2: "failed", 4: "canceled", 8: "timeout" };
 const NAMES = { 2: "DEPEND", 4: "PRIORITY", 8: "SCHED", 16: "RUN", 32: "CLEANUP", 64: "INACTIVE" };
 const INACTIVE = 64;
 
-/** A job as a list has it, with what the views need of it. */
-function known(listed) {
+/** A job as a list has it, with what the views need of it. `user` is the name of its user, or else the number. */
+function known(listed, user) {
   const id = String(listed.id);
   const inactive = listed.state === INACTIVE;
   const kind = (inactive ? RESULTS[listed.result] : STATES[listed.state]) ?? "waiting";
-  const words = [shortId(id), id, listed.name, listed.userid, listed.queue, kind, NAMES[listed.state],
+  const words = [shortId(id), id, listed.name, user, listed.userid, listed.queue, kind, NAMES[listed.state],
     listed.nodelist, listed.project, listed.bank, listed.exception_type];
   return {
     ...listed,
     id,
     kind,
+    user,
     inactive,
     short: shortId(id),
     began: listed.t_run,
@@ -36,6 +37,7 @@ function known(listed) {
 export class Jobs extends EventTarget {
   #jobs = new Map();
   #inactive = 0;
+  #names = new Map();
 
   get size() {
     return this.#jobs.size;
@@ -66,12 +68,25 @@ export class Jobs extends EventTarget {
   /** Takes these jobs as they are now. */
   update(listed) {
     for (const one of listed) {
-      const job = known(one);
+      const job = known(one, this.#names.get(one.userid) ?? String(one.userid));
       this.#inactive += Number(job.inactive) - Number(this.#jobs.get(job.id)?.inactive ?? false);
       this.#jobs.set(job.id, job);
     }
     if (this.size > MOST) this.#forget(this.size - Math.floor(MOST * 0.95));
     this.#tell();
+  }
+
+  /** The users of jobs whose names are not known. */
+  unnamed() {
+    const userids = new Set();
+    for (const { userid } of this.#jobs.values()) if (!this.#names.has(userid)) userids.add(userid);
+    return [...userids];
+  }
+
+  /** Takes the names of users. */
+  name(users) {
+    for (const { userid, name } of users) this.#names.set(userid, name);
+    this.update([...this.#jobs.values()]);
   }
 
   /** Forgets jobs that the manager has removed, when it has this many inactive ones. They are those that ended first. */
