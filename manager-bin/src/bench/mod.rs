@@ -27,6 +27,7 @@ mod plugins;
 pub(crate) mod process;
 mod queue;
 mod restart;
+pub(crate) mod roles;
 mod run;
 pub(crate) mod runner;
 mod stages;

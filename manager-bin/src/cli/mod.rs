@@ -51,7 +51,7 @@ use instance::{
 use jobtap_core::job::JobId;
 use sets::{hostlist, rset};
 
-use crate::bench::process;
+use crate::bench::{process, roles};
 use crate::exec::{SHEPHERD_ARGUMENT, shepherd_main};
 use crate::limited;
 
@@ -203,7 +203,7 @@ pub fn main() -> ExitCode {
     match arguments.next() {
         Some(first) if first == SHEPHERD_ARGUMENT => return shepherd_main(arguments),
         Some(first) if first == limited::ARGUMENT => return limited::main(arguments),
-        Some(first) if first == process::ARGUMENT => return process::main(arguments),
+        Some(first) if first == process::ARGUMENT => return roles::main(arguments),
         _ => {}
     }
     completion::answer();

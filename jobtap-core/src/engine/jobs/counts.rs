@@ -180,12 +180,12 @@ impl AllCounts {
     /// `job-list.job-stats`: the counts of all jobs, with those of each queue under `queues`.
     pub(crate) fn to_json(&self) -> Value {
         let mut stats = self.all.to_json();
-        let one = |(name, place): (&Box<str>, &CountedQueue)| {
+        let queues = self.places.iter().filter_map(|(name, place)| {
             let mut stats = self.queues.get(place.index())?.to_json();
             stats.insert("name".to_owned(), (**name).into());
             Some(Value::Object(stats))
-        };
-        stats.insert("queues".to_owned(), self.places.iter().filter_map(one).collect());
+        });
+        stats.insert("queues".to_owned(), queues.collect());
         stats.into()
     }
 }

@@ -81,7 +81,8 @@ pub(crate) struct HeldBack {
 /// The events of a job that are posted and not applied yet.
 #[derive(Default)]
 pub(crate) struct PendingEvents {
-    /// Boxed, since it is empty in most jobs.
+    /// Boxed, since it is empty in most jobs, and an empty `VecDeque` takes 32 bytes.
+    #[expect(clippy::box_collection)]
     queue: Option<Box<VecDeque<EventEntry>>>,
     /// An event of the job is being worked on, or is on the agenda. What is posted meanwhile waits.
     pub(crate) busy: bool,

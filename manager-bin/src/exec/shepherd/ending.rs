@@ -33,7 +33,7 @@ use tokio::signal::unix::Signal as SignalStream;
 use tokio::time::{Instant, sleep_until};
 
 use super::job::Job;
-use super::state::Shepherd;
+use super::state::{Ending, Shepherd};
 use super::unacknowledged;
 use crate::files::remove_leftover_at;
 use crate::stderr;
@@ -47,21 +47,6 @@ const ACKNOWLEDGEMENT: Duration = Duration::from_secs(5);
 /// How long to wait for killed processes before the shepherd exits without them. Those that remain hang in
 /// the kernel, or belong to another user.
 const LAST_SWEEP: Duration = Duration::from_secs(5);
-
-/// How far the end has come.
-#[derive(Debug, Default)]
-pub(super) struct Ending {
-    /// Whether all jobs were canceled, on SIGTERM or because no manager can continue them.
-    begun: bool,
-    /// When to stop waiting for acknowledgements; set once all jobs have ended.
-    deadline: Option<Instant>,
-}
-
-impl Ending {
-    pub(super) fn deadline(&self) -> Option<Instant> {
-        self.deadline
-    }
-}
 
 impl Shepherd {
     /// Cancels all jobs, so that the shepherd exits when they have ended.

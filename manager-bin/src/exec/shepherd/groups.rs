@@ -7,30 +7,12 @@
 use std::collections::HashSet;
 
 use jobtap_core::job::JobId;
-use rustix::process::{Pid, Signal, getpgid, kill_process_group, test_kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 
+use super::group::{Group, is_in};
 use super::job::Job;
 use super::reap::send;
 use super::state::Shepherd;
-
-/// A process group whose leader, a task, was reaped.
-#[derive(Debug)]
-pub(super) struct Group {
-    id: Pid,
-    /// Children of the shepherd that were in the group when they were looked for, and aren't reaped yet.
-    members: Vec<Pid>,
-}
-
-impl Group {
-    /// Whether a process keeps the id of the group.
-    fn is_kept(&self) -> bool {
-        self.members.iter().any(|pid| is_in(*pid, self.id))
-    }
-}
-
-fn is_in(pid: Pid, group: Pid) -> bool {
-    getpgid(Some(pid)) == Ok(group)
-}
 
 impl Job {
     /// The ids of the job's process groups. They are valid until a process is reaped.

@@ -17,7 +17,7 @@ use tokio::task::AbortHandle;
 
 use super::actor::Actor;
 use super::affinity::Affinity;
-use super::groups::Group;
+use super::group::Group;
 use super::input::JobInput;
 use super::jobdir::JobDir;
 use super::options::ExitOptions;

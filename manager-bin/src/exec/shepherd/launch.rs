@@ -17,13 +17,13 @@ use super::capture;
 use super::claims::Claimed;
 use super::input::JobInput;
 use super::job::{Executing, Job, Launch, Stage};
-use super::message::Message;
+use super::message::{Execution, Message};
 use super::options::{ExitOptions, Input, IoOptions, files_per_task};
 use super::placement::task_map;
 use super::pmi::{self, Pmi};
 use super::reap::send;
 use super::rlimits::TaskLimits;
-use super::spawn::{Execution, Launcher, SpawnError, Spawned, program_of};
+use super::spawn::{Launcher, SpawnError, Spawned, program_of};
 use super::state::Shepherd;
 use super::system_error::plain;
 use super::taskio::JobIo;
@@ -33,10 +33,6 @@ use crate::exec::{SHEPHERD_LOST, StartJob};
 /// How long one job is launched before others get their turn. Starting a task takes about a millisecond,
 /// so most jobs are launched in one slice.
 const SLICE: Duration = Duration::from_millis(5);
-
-/// How long the process of a task may take until it executes its program. It has the ids of the job's user by then,
-/// who can stop it, and the program may be in a file system that doesn't answer.
-pub(super) const PATIENCE: Duration = Duration::from_secs(300);
 
 /// What a slice of a launch has come to.
 enum Slice {

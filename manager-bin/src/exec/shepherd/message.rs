@@ -1,11 +1,11 @@
 //! The messages that the shepherd's loop handles.
 
 use jobtap_core::job::JobId;
+use rustix::io::Errno;
 use rustix::process::Pid;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::claims::Claimed;
-use super::spawn::Execution;
 use crate::exec::protocol::{ShepherdMessage, ShepherdRequest};
 
 /// A message to the shepherd's loop.
@@ -32,4 +32,15 @@ pub(super) enum Message {
     Aborted { id: JobId, rank: u32, code: i64 },
     /// The time limit for killing a job (`exec.max-kill-timeout`) is exceeded.
     GiveUp { id: JobId },
+}
+
+/// Whether a new process executes its program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Execution {
+    /// It does, or was killed.
+    Done,
+    /// The system refuses to.
+    Refused(Errno),
+    /// It has not done so in time.
+    Late,
 }

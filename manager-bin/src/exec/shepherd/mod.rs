@@ -24,6 +24,7 @@ mod capture;
 mod claims;
 mod connection;
 mod ending;
+mod group;
 mod groups;
 mod input;
 mod job;
@@ -168,7 +169,7 @@ impl Shepherd {
                     }
                 }
                 // `is_done`, at the top of the loop, evaluates the deadline.
-                () = at(self.ending.deadline()) => {}
+                () = at(self.ending.deadline) => {}
             }
         }
         self.clean_up(&mut children).await;

@@ -21,6 +21,7 @@ use tokio::time::timeout;
 use super::actor::Actor;
 use super::affinity::Affinity;
 use super::before_exec::{BeforeExec, Program};
+use super::message::Execution;
 use super::placement::place;
 use super::pmi::{self, Pmi};
 use super::pty::Terminal;
@@ -42,17 +43,6 @@ pub(super) enum SpawnError {
     Command { exit_code: i32, message: String },
     /// The system can't start a process now.
     System(String),
-}
-
-/// Whether a new process executes its program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Execution {
-    /// It does, or was killed.
-    Done,
-    /// The system refuses to.
-    Refused(Errno),
-    /// It has not done so in time.
-    Late,
 }
 
 /// A pipe that says whether a new process executes its program.

@@ -11,14 +11,16 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
 use super::claims::Claims;
-use super::ending::Ending;
 use super::job::Job;
 use super::jobdir::JobDirs;
-use super::launch::PATIENCE;
 use super::message::Message;
 use super::pmi::Memory;
 use crate::exec::protocol::ShepherdMessage;
 use crate::open_files::OpenFiles;
+
+/// How long the process of a task may take until it executes its program. It has the ids of the job's user by then,
+/// who can stop it, and the program may be in a file system that doesn't answer.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The connection to which events are sent.
 pub(super) struct Manager {
@@ -55,6 +57,15 @@ pub(super) struct Shepherd {
     pub(super) patience: Duration,
     pub(super) shutdown: bool,
     pub(super) ending: Ending,
+}
+
+/// How far the end has come.
+#[derive(Debug, Default)]
+pub(super) struct Ending {
+    /// Whether all jobs were canceled, on SIGTERM or because no manager can continue them.
+    pub(super) begun: bool,
+    /// When to stop waiting for acknowledgements; set once all jobs have ended.
+    pub(super) deadline: Option<Instant>,
 }
 
 impl Shepherd {

@@ -1,0 +1,174 @@
+//! What the processes of `jobtap bench` do: measure, be a manager, or fill a store.
+
+use std::ffi::OsString;
+use std::io::Read;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::{Arc, PoisonError};
+use std::time::Instant;
+
+use jobtap_core::engine::Level;
+use rustix::process::{Signal, WaitOptions, kill_process, waitpid};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Notify;
+
+use super::process::{
+    ARGUMENT, FILL, INTERRUPTED, LONGEST_END, MANAGER, MANAGERS, MEASURE, ManagerSetup, POLL,
+    Ready, itself, print, read, written,
+};
+use super::{BenchError, fill, measures};
+use crate::daemon::config::{Source, setting};
+use crate::daemon::resources::TestSize;
+use crate::daemon::statedir::StateDir;
+use crate::daemon::{Daemon, Options};
+use crate::stderr;
+
+/// Runs a process of one of the kinds. `arguments` follow [`ARGUMENT`].
+pub(crate) fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let words: Vec<String> = arguments.map(|word| word.to_string_lossy().into_owned()).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let result = match words.as_slice() {
+        [MEASURE, name, jobs] => measure(name, jobs),
+        [MANAGER, setup] => manager(setup),
+        [FILL, directory, setup] => filled(directory, setup),
+        _ => Err(BenchError::other(format!("usage: {ARGUMENT} {MEASURE}|{MANAGER}|{FILL} ..."))),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            stderr::line(&error.to_string());
+            stderr::flush();
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Makes one measurement and prints it.
+fn measure(name: &str, jobs: &str) -> Result<(), BenchError> {
+    let unknown = || BenchError::other(format!("there is no measurement {name} of {jobs} jobs"));
+    let measurement = measures::find(name).ok_or_else(unknown)?;
+    let jobs = jobs.parse().map_err(|_| unknown())?;
+    end_with_parent()?;
+    let found = (measurement.run)(jobs)?;
+    print(&found)
+}
+
+/// Ends this process when it is asked to, after the managers that it has started.
+fn end_with_parent() -> Result<(), BenchError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut asked = {
+        let _context = runtime.enter();
+        Asked::new()?
+    };
+    std::thread::Builder::new().name("end".to_owned()).spawn(move || {
+        runtime.block_on(asked.wait());
+        let managers = MANAGERS.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for pid in &managers {
+            let _ = kill_process(*pid, Signal::TERM);
+        }
+        let begin = Instant::now();
+        for pid in managers {
+            // The thread that started it may wait for it, too: then there is nothing to wait for here.
+            while matches!(waitpid(Some(pid), WaitOptions::NOHANG), Ok(None)) {
+                if begin.elapsed() > LONGEST_END {
+                    let _ = kill_process(pid, Signal::KILL);
+                    break;
+                }
+                std::thread::sleep(POLL);
+            }
+        }
+        std::process::exit(INTERRUPTED.into());
+    })?;
+    Ok(())
+}
+
+/// Waits until this process is asked to end.
+struct Asked {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+    parent: Arc<Notify>,
+}
+
+impl Asked {
+    /// Begins to wait: from now on no signal ends the process at once. Must be called within a runtime.
+    fn new() -> Result<Self, BenchError> {
+        let interrupt = signal(SignalKind::interrupt())?;
+        let terminate = signal(SignalKind::terminate())?;
+        let parent = Arc::new(Notify::new());
+        let tell = Arc::clone(&parent);
+        std::thread::Builder::new().name("parent".to_owned()).spawn(move || {
+            // Nothing is written to it: it is readable when the other end is closed.
+            let _ = std::io::stdin().lock().read(&mut [0]);
+            tell.notify_one();
+        })?;
+        Ok(Self { interrupt, terminate, parent })
+    }
+
+    async fn wait(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            () = self.parent.notified() => {}
+        }
+    }
+}
+
+/// Runs a manager in a temporary state directory.
+fn manager(setup: &str) -> Result<(), BenchError> {
+    let setup: ManagerSetup = read(setup)?;
+    let statedir = StateDir::temporary()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut asked = Asked::new()?;
+        if setup.inactive + setup.pending > 0 {
+            tokio::select! {
+                filled = fill_with(&statedir, &setup) => filled?,
+                () = asked.wait() => return Ok(()),
+            }
+        }
+        let socket = statedir.path().join("local-0");
+        let text = setup.config.to_string();
+        let options = Options {
+            source: Source::new(&[], vec![text.clone()])?,
+            config: setting(&text)?,
+            statedir,
+            socket: socket.clone(),
+            log_level: Level::Warning,
+            test_size: TestSize::default(),
+            given: None,
+            dump: None,
+            recovery: false,
+            attributes: Arc::default(),
+        };
+        let begin = Instant::now();
+        let daemon = Daemon::start(options)?;
+        print(&Ready { socket, started: begin.elapsed().as_secs_f64() })?;
+        tokio::select! {
+            reason = daemon.failure() => return Err(BenchError::Other(reason)),
+            () = asked.wait() => {}
+        }
+        daemon.finish_jobs().await;
+        // Only the writing of an archive can fail, and none is written.
+        let _ = daemon.shutdown().await;
+        Ok(())
+    })
+}
+
+async fn fill_with(statedir: &StateDir, setup: &ManagerSetup) -> Result<(), BenchError> {
+    let mut command = itself(FILL);
+    command.arg(statedir.path()).arg(written(setup)?);
+    let mut child = tokio::process::Command::from(command).kill_on_drop(true).spawn()?;
+    let _input = child.stdin.take();
+    let status = child.wait().await?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(BenchError::other(format!("the store could not be filled: {status}")))
+    }
+}
+
+fn filled(directory: &str, setup: &str) -> Result<(), BenchError> {
+    let setup: ManagerSetup = read(setup)?;
+    end_with_parent()?;
+    fill::fill(Path::new(directory), &setup)
+}
