@@ -9,9 +9,9 @@ use jobtap_core::host::{
 use jobtap_core::job::Timestamp;
 use jobtap_core::plugin::Level;
 
-use super::Message;
 use super::callback::now;
 use super::core::{Core, Queued};
+use super::messages::Message;
 use crate::job;
 
 impl Core {

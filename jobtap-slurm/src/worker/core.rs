@@ -1,4 +1,4 @@
-//! The plugins and what is open, and the loop that serves the messages.
+//! The plugins, and the loop that serves the messages.
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -23,10 +23,9 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::AbortHandle;
 
 use super::callback::Callback;
-use super::preps::Prep;
+use super::messages::{Inbox, Message};
+use super::open::{Chain, Prep};
 use super::processes::Processes;
-use super::requests::Chain;
-use super::{Inbox, Message};
 use crate::config::{Config, REQUEST_TIMEOUT};
 use crate::daemon::Daemon;
 

@@ -7,7 +7,9 @@
 //!
 //! | file | what it has |
 //! |---|---|
-//! | `core` | the plugins and what is open, and the loop that serves the messages |
+//! | `messages` | what the thread is asked, and how the answers come back |
+//! | `open` | the requests, prologs and epilogs that have not ended |
+//! | `core` | the plugins, and the loop that serves the messages |
 //! | `loading` | how the plugins are built, and follow a new configuration |
 //! | `callback` | the daemon as a handler sees it |
 //! | `commands` | what handlers ask for |
@@ -19,6 +21,8 @@ mod callback;
 mod commands;
 mod core;
 mod loading;
+mod messages;
+mod open;
 mod preps;
 mod processes;
 mod requests;
@@ -30,111 +34,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use jobtap_core::host::{HostKind, JobParts, PluginDescriptor, RemoteCall, RemoteSink, RequestKey};
-use jobtap_core::job::Uid;
-use jobtap_core::plugin::{Level, Node};
-use jobtap_core::slurm::{JobDescriptor, JobRecord, Partition, SlurmError};
+use jobtap_core::host::{HostKind, PluginDescriptor, RequestKey};
+use jobtap_core::plugin::Level;
 use jobtap_core::topic::TopicId;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::daemon::{Daemon, PrepEnd};
 
 use self::core::Core;
+use self::messages::{Inbox, Message, Reply};
 pub(crate) use callback::now;
 pub use loading::LoadError;
+pub use messages::{Answer, PrepCall, Request};
 
 /// How long a stop waits for the thread.
 const STOP: Duration = Duration::from_secs(2);
-
-/// A request in Slurm's terms.
-#[derive(Debug, Default)]
-pub struct Request {
-    /// The user who makes it.
-    pub user: u32,
-    /// What is asked for.
-    pub descriptor: JobDescriptor,
-    /// The partitions that the user may use.
-    pub partitions: Vec<Partition>,
-    /// The job that is to be changed; `None` for a submission.
-    pub record: Option<JobRecord>,
-}
-
-/// What the plugins have decided on a request.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Answer {
-    /// What is asked for now.
-    pub descriptor: JobDescriptor,
-    /// Why the request is refused, if it is.
-    pub refusal: Option<SlurmError>,
-    /// The messages to the user, in their order. The text of the refusal is not among them.
-    pub messages: Vec<String>,
-}
-
-/// A prolog or epilog of a job.
-#[derive(Debug)]
-pub struct PrepCall {
-    /// The topics, in the order in which they are called.
-    pub topics: &'static [TopicId],
-    /// The job.
-    pub job: JobParts,
-    /// The node, at the topics of nodes.
-    pub node: Option<Node>,
-}
-
-/// What the thread is sent.
-enum Message {
-    Request(RequestKey, Box<Request>, Reply<Answer>),
-    /// The request's thread waits no longer.
-    Abandon(RequestKey),
-    Prep(RequestKey, Box<PrepCall>, Reply<PrepEnd>),
-    /// The job of a prolog or epilog was cancelled.
-    CancelPrep(RequestKey),
-    PrepTimeout(u64),
-    /// Read the configuration again.
-    Configure,
-    Remote(RemoteCall),
-    Stop,
-}
-
-/// Takes the answer to what the thread was asked. A value that is dropped unused tells that no answer will
-/// come.
-struct Reply<T>(Box<dyn FnOnce(Option<T>) + Send>, bool);
-
-impl<T> Reply<T> {
-    fn new(answer: impl FnOnce(Option<T>) + Send + 'static) -> Self {
-        Self(Box::new(answer), true)
-    }
-
-    fn send(mut self, answer: T) {
-        self.1 = false;
-        std::mem::replace(&mut self.0, Box::new(|_| ()))(Some(answer));
-    }
-}
-
-impl<T> Drop for Reply<T> {
-    fn drop(&mut self) {
-        if self.1 {
-            std::mem::replace(&mut self.0, Box::new(|_| ()))(None);
-        }
-    }
-}
-
-/// Sends messages to the thread.
-#[derive(Clone)]
-pub(crate) struct Inbox(UnboundedSender<Message>);
-
-impl Inbox {
-    fn send(&self, message: Message) {
-        // Fails once the thread has ended. What waits for an answer is told by its `Reply`, which is dropped here.
-        let _ = self.0.send(message);
-    }
-}
-
-impl RemoteSink for Inbox {
-    fn send(&self, call: RemoteCall) {
-        Inbox::send(self, Message::Remote(call));
-    }
-}
 
 /// Why a request has no answer of the plugins.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -327,9 +241,4 @@ impl Worker {
         // Futures that wait for something outside must not keep the thread.
         runtime.shutdown_background();
     }
-}
-
-/// The user of a request.
-fn user(request: &Request) -> Uid {
-    Uid(request.user)
 }

@@ -10,32 +10,9 @@ use jobtap_core::plugin::Level;
 use jobtap_core::topic::TopicId;
 
 use super::core::{Core, text_of};
-use super::{Message, PrepCall, Reply};
+use super::messages::{Message, PrepCall, Reply};
+use super::open::{Open, Prep};
 use crate::daemon::PrepEnd;
-
-/// A prolog or epilog that has not ended.
-pub(super) struct Prep {
-    key: RequestKey,
-    serial: u64,
-    job: JobId,
-    topic: TopicId,
-    /// Handlers are still being called, so that an end of others is not the end.
-    calling: bool,
-    open: Vec<Open>,
-    failure: Option<String>,
-    is_cancelled: bool,
-    timer: Option<tokio::task::AbortHandle>,
-    reply: Reply<PrepEnd>,
-}
-
-/// An asynchronous handler that has not ended.
-struct Open {
-    plugin: PluginKey,
-    description: String,
-    abort: Option<AbortHandle>,
-    /// It runs on when the job is cancelled.
-    runs_on: bool,
-}
 
 impl Core {
     pub(super) fn begin_prep(&mut self, key: RequestKey, call: PrepCall, reply: Reply<PrepEnd>) {

@@ -12,7 +12,7 @@ use jobtap_core::host::{
     BoundHandler, Detail, Failure, Fault, Handlers, PluginKey, RequestAnswer, RequestKey,
     SlurmRequest, Task,
 };
-use jobtap_core::job::{Job, JobId, State};
+use jobtap_core::job::{JobId, State, Uid};
 use jobtap_core::jobspec::{Jobspec, path};
 use jobtap_core::plugin::{Level, Priority};
 use jobtap_core::slurm::{JobDescriptor, SlurmError, errno};
@@ -21,31 +21,9 @@ use serde_json::{Map, Value};
 
 use super::commands::spawn;
 use super::core::Core;
-use super::{Answer, Reply, Request, user};
+use super::messages::{Answer, Reply, Request};
+use super::open::Chain;
 use crate::job;
-
-/// A request that the plugins decide on.
-pub(super) struct Chain {
-    request: SlurmRequest,
-    topic: TopicId,
-    /// The job that is to be changed. The one that a submission describes is in the mirror.
-    job: Option<Job>,
-    handlers: Handlers,
-    next: usize,
-    /// The plugin whose asynchronous handler is waited for, and how its work is aborted.
-    awaited: Option<(PluginKey, Option<AbortHandle>)>,
-    messages: Vec<String>,
-    /// The priority that the last plugin has set.
-    priority: Priority,
-    refusal: Option<SlurmError>,
-    reply: Reply<Answer>,
-}
-
-impl Chain {
-    fn refuse(&mut self, error: SlurmError) {
-        self.refusal.get_or_insert(error);
-    }
-}
 
 /// The topic after this one.
 fn after(topic: TopicId) -> Option<TopicId> {
@@ -63,7 +41,7 @@ impl Core {
         request: Request,
         reply: Reply<Answer>,
     ) {
-        let user = user(&request);
+        let user = Uid(request.user);
         let Request { descriptor, partitions, record, .. } = request;
         let request = SlurmRequest::new(key, user, descriptor);
         // Both are there, so that nothing is made of the queues and the job that this host doesn't have.
