@@ -10,7 +10,8 @@ use jobtap_core::plugin::{CallError, Level, Perilog, Priority};
 use serde_json::{Map, Value, json};
 
 use super::Adapter;
-use super::frame::{NOT_ANNOTATED, Queued};
+use super::frame::NOT_ANNOTATED;
+use super::queued::Queued;
 use crate::flux::{Errno, Flux};
 
 /// How many callbacks may be nested before what they ask for is put off until the outermost has ended. Each

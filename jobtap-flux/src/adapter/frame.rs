@@ -18,14 +18,8 @@ use jobtap_core::topic::{OnFailure, TopicId};
 use serde_json::Value;
 
 use super::Adapter;
+use super::queued::Queued;
 use crate::flux::Flux;
-
-/// A command, and the plugin that asked for it.
-#[derive(Debug)]
-pub(super) struct Queued {
-    pub(super) plugin: PluginKey,
-    pub(super) command: Command,
-}
 
 /// What handlers ask for during one callback.
 #[derive(Debug, Default)]

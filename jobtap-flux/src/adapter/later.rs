@@ -7,7 +7,7 @@ use jobtap_core::host::{JobWork, PluginKey, RemoteCall, RemoteWork, Task, TimerK
 use jobtap_core::job::Timestamp;
 
 use super::Adapter;
-use super::frame::Queued;
+use super::queued::Queued;
 use crate::flux::Flux;
 
 /// The timers of all plugins, by time.

@@ -10,6 +10,7 @@
 //! | `topics` | a callback of Flux: its topic, its arguments, and what is answered |
 //! | `known` | the jobs as the adapter mirrors them; what a restart or a reload left open |
 //! | `frame` | one callback of one handler: what it reads, and what it asks for |
+//! | `queued` | a command, and the plugin that asked for it |
 //! | `commands` | what handlers asked for, as calls of Flux |
 //! | `data` | the data of plugins, in memory and in the KVS |
 //! | `later` | timers, work that comes back to a plugin, asynchronous handlers |
@@ -23,6 +24,7 @@ mod frame;
 mod known;
 mod later;
 mod load;
+mod queued;
 mod services;
 mod topics;
 
@@ -45,8 +47,8 @@ use crate::flux::Flux;
 use crate::inbox::Inbox;
 use crate::runtime::Workers;
 use data::Store;
-use frame::Queued;
 use later::Timers;
+use queued::Queued;
 
 #[cfg(test)]
 pub(crate) use load::topics;
