@@ -140,6 +140,10 @@ impl Keyspaces {
     /// Whether the data in memory leaves space for the next write. When `most` bytes have gathered, the
     /// keyspace with the most of them begins a table, unless one is being written. So no more than twice
     /// `most` is in memory, including data on its way to a table.
+    ///
+    /// The keyspace of the instance begins one with it. Each commit writes the number of commits again, and a keyspace
+    /// in memory keeps all versions of a row. They take several times the bytes that are counted, and alone they would
+    /// take hours to be the most, while the manager grew; a table has only the last one.
     pub(super) fn backlog(&self, most: u64) -> fjall::Result<Backlog> {
         let is_behind = |rows: &&Keyspace| {
             rows.sealed_memtable_count() > MAX_SEALED_MEMTABLES
@@ -155,9 +159,12 @@ impl Keyspaces {
         if self.all().iter().any(|rows| rows.sealed_memtable_count() > 0) {
             return Ok(Backlog::Large);
         }
-        if let Some(rows) = self.all().into_iter().max_by_key(|rows| gathered(rows)) {
-            rows.rotate_memtable()?;
+        let largest =
+            if gathered(&self.jobs) >= gathered(&self.index) { &self.jobs } else { &self.index };
+        if gathered(largest) >= gathered(&self.instance) {
+            largest.rotate_memtable()?;
         }
+        self.instance.rotate_memtable()?;
         Ok(Backlog::Small)
     }
 
@@ -173,6 +180,12 @@ impl Keyspaces {
             (bytes + rows.tree.active_memtable().size(), sealed + rows.sealed_memtable_count())
         };
         all.fold((0, 0), add)
+    }
+
+    /// The bytes that have gathered in the keyspace of the instance.
+    #[cfg(test)]
+    pub(super) fn in_memory_of_instance(&self) -> u64 {
+        self.instance.tree.active_memtable().size()
     }
 
     /// Starts to write the data in memory to tables.
