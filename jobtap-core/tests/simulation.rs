@@ -81,12 +81,36 @@ fn easy_gives_the_schedule_computed_by_hand() {
 }
 
 #[test]
+fn easy_looks_at_256_jobs_behind_the_first_one() {
+    // The second job waits for the first; so do those between it and the last one, for which there is a core at once.
+    let start_of_last = |between: usize| {
+        let mut jobs = vec![[0, 3, 1000, 1000], [1, 4, 10, 10]];
+        jobs.extend(std::iter::repeat_n([2, 4, 10, 10], between));
+        jobs.push([3, 1, 5, 5]);
+        *starts(&run("easy", 4, &jobs)).last().unwrap()
+    };
+    assert_eq!(start_of_last(255), 3.0);
+    assert!(start_of_last(256) > 1000.0);
+}
+
+#[test]
 fn a_job_ends_at_its_time_limit() {
     let results = run("easy", 4, &[[0, 4, 100, 60], [5, 4, 10, 10], [6, 1, 10, 10]]);
     assert_eq!(results.jobs[0].result, Some(JobResult::Timeout));
     assert_eq!(results.jobs[1].result, Some(JobResult::Completed));
     assert_eq!(starts(&results), [0.0, 60.0, 70.0]);
     assert_eq!((results.metrics().timeout, results.metrics().completed), (1, 2));
+}
+
+#[test]
+fn a_high_urgency_is_given_by_the_owner() {
+    let mut trace = trace(&[[0, 4, 100, 100], [1, 4, 10, 10], [2, 4, 10, 10]]);
+    // The first job has its resources before the owner can give it.
+    [trace.jobs[0].urgency, trace.jobs[2].urgency] = [25, 20];
+    let simulation = Simulation::new().plugin::<InOrder>().config(policy("easy"));
+    let results = simulation.run(&trace).unwrap();
+    assert_eq!(starts(&results), [0.0, 110.0, 100.0]);
+    assert_eq!(results.log, [""; 0]);
 }
 
 #[test]

@@ -47,24 +47,24 @@ impl Scheduler for Fifo {
 /// start before it if its time limit is before that time, or if it needs none of the reserved resources.
 ///
 /// If the first job needs the resources of a running job without a time limit, there is no reservation,
-/// and no job passes it.
+/// and no job passes it. Only the 256 jobs after the first one are considered.
 #[derive(Debug, Default)]
 pub struct Easy {
-    reservation: Option<Reserved>,
+    reserved: Option<Reserved>,
+    /// Later jobs that were tried and can't start in the state of the pool for which `reserved` is valid.
+    tried: FxHashSet<JobId>,
+    /// Requests that the resources outside of the reservation can't satisfy, in the same state.
+    unavailable: RequestSet,
 }
 
-/// The state that is kept from one turn to the next.
+/// The first job that can't start, and its reservation, which are kept from one turn to the next.
 #[derive(Debug)]
 struct Reserved {
     head: JobId,
-    /// The state of the pool for which the other fields are valid.
+    /// The state of the pool for which the reservation is valid.
     changes: u64,
     /// Determined when the first job that could pass is considered; `Some(None)` if the head gets no reservation.
     reservation: Option<Option<Reservation>>,
-    /// Later jobs that were tried and can't start in this state of the pool.
-    tried: FxHashSet<JobId>,
-    /// Requests that the resources outside of the reservation can't satisfy.
-    unavailable: RequestSet,
 }
 
 /// The time at which a job can start, and its resources.
@@ -85,7 +85,7 @@ impl Scheduler for Easy {
         let mut waiting = turn.waiting();
         let head = loop {
             let Some(id) = waiting.next() else { return };
-            let known = self.reservation.as_ref();
+            let known = self.reserved.as_ref();
             if known.is_some_and(|r| r.head == id && r.changes == turn.pool().changes()) {
                 break id;
             }
@@ -103,13 +103,10 @@ impl Scheduler for Easy {
     }
 
     fn left(&mut self, id: JobId) {
-        match &mut self.reservation {
-            Some(reserved) if reserved.head == id => self.reservation = None,
-            Some(reserved) => {
-                reserved.tried.remove(&id);
-            }
-            None => {}
+        if self.reserved.as_ref().is_some_and(|reserved| reserved.head == id) {
+            self.reserved = None;
         }
+        self.tried.remove(&id);
     }
 }
 
@@ -118,35 +115,44 @@ const DEPTH: usize = 256;
 
 impl Easy {
     fn reserve(&mut self, head: JobId, turn: &Turn<'_>) {
-        self.reservation = Some(Reserved {
-            head,
-            changes: turn.pool().changes(),
-            reservation: None,
-            tried: FxHashSet::default(),
-            unavailable: RequestSet::default(),
-        });
+        self.reserved = Some(Reserved { head, changes: turn.pool().changes(), reservation: None });
+        // They keep their memory: this happens whenever a job ends.
+        self.tried.clear();
+        self.unavailable.clear();
     }
 
     /// Starts a job after the first one if that can't delay the first one.
     fn backfill(&mut self, head: JobId, id: JobId, turn: &mut Turn<'_>) {
-        let Some(reserved) = self.reservation.as_mut() else { return };
-        if reserved.head != head || !reserved.tried.insert(id) {
+        let Some(reserved) = self.reserved.as_mut().filter(|reserved| reserved.head == head) else {
+            return;
+        };
+        if !self.tried.insert(id) {
             return;
         }
-        let Some(jobspec) = turn.jobspec(id).filter(|jobspec| turn.fits(jobspec)) else { return };
+        let Some(jobspec) = turn.jobspec(id) else { return };
+        let (now, duration) = (turn.now(), jobspec.duration());
+        let ends_before = |of: &Reservation| duration > 0.0 && now + duration <= of.at;
+        // What is known already, before the pool is asked, which may have to search it.
+        match &reserved.reservation {
+            Some(None) => return,
+            Some(Some(reservation))
+                if !ends_before(reservation) && self.unavailable.has(jobspec) =>
+            {
+                return;
+            }
+            _ => {}
+        }
+        if !turn.fits(jobspec) {
+            return;
+        }
         let look = || turn.jobspec(head).and_then(|spec| earliest(spec, turn));
         let Some(reservation) = reserved.reservation.get_or_insert_with(look) else { return };
-        let duration = jobspec.duration();
-        let ends_before = duration > 0.0 && turn.now() + duration <= reservation.at;
-        let except = if ends_before { None } else { Some(&reservation.resources) };
-        if except.is_some() && reserved.unavailable.has(jobspec) {
-            return;
-        }
+        let except = (!ends_before(reservation)).then_some(&reservation.resources);
         if turn.allocate(id, except) {
             // The job doesn't affect the reservation, which stays valid in the new state of the pool.
             reserved.changes = turn.pool().changes();
         } else if except.is_some() && turn.pool().maintenance().is_empty() {
-            reserved.unavailable.note(jobspec);
+            self.unavailable.note(jobspec);
         }
     }
 }
@@ -165,9 +171,14 @@ fn earliest(jobspec: &Jobspec, turn: &Turn<'_>) -> Option<Reservation> {
     times.retain(|(at, _)| at.is_finite() && *at >= turn.now());
     times.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut free = turn.pool().free().clone();
+    let cores = jobspec.counts().ncores();
     for (at, running) in times {
         if let Some(running) = running {
             free.union_with(running.resources);
+        }
+        // Counting is cheaper than choosing.
+        if (free.ncores() as u64) < cores {
+            continue;
         }
         if let Some(resources) = turn.pool().choose_at(&free, jobspec, at) {
             return Some(Reservation { at, resources });

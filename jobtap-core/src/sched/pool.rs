@@ -7,7 +7,7 @@
 use super::choice::{choose, refusal};
 use crate::jobspec::{Counts, Jobspec};
 use crate::resource::{Constraint, Idset, ResourceSet};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::Value;
 use std::borrow::Cow;
 
@@ -395,15 +395,22 @@ const MOST: usize = 256;
 /// nodes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RequestSet {
-    constraints: FxHashMap<Counts, Vec<Option<Value>>>,
+    /// Requests without a constraint, which are the most.
+    plain: FxHashSet<Counts>,
+    constrained: FxHashMap<Counts, Vec<Value>>,
     number: usize,
 }
 
 impl RequestSet {
     /// Whether the request of `jobspec` is in the set.
     pub(super) fn has(&self, jobspec: &Jobspec) -> bool {
-        let known = self.constraints.get(&jobspec.counts());
-        known.is_some_and(|known| known.iter().any(|c| c.as_ref() == jobspec.constraints()))
+        let counts = jobspec.counts();
+        match jobspec.constraints() {
+            None => self.plain.contains(&counts),
+            Some(constraint) => {
+                self.constrained.get(&counts).is_some_and(|known| known.contains(constraint))
+            }
+        }
     }
 
     /// Adds the request of `jobspec`.
@@ -415,13 +422,19 @@ impl RequestSet {
             self.clear();
         }
         self.number += 1;
-        let known = self.constraints.entry(jobspec.counts()).or_default();
-        known.push(jobspec.constraints().cloned());
+        let counts = jobspec.counts();
+        match jobspec.constraints() {
+            None => {
+                self.plain.insert(counts);
+            }
+            Some(value) => self.constrained.entry(counts).or_default().push(value.clone()),
+        }
     }
 
     /// Removes all requests.
     pub(super) fn clear(&mut self) {
-        self.constraints.clear();
+        self.plain.clear();
+        self.constrained.clear();
         self.number = 0;
     }
 }

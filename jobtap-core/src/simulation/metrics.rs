@@ -16,9 +16,6 @@ use serde::{Deserialize, Serialize};
 use super::results::{Outcome, Results};
 use crate::job::JobResult;
 
-/// Jobs shorter than this many seconds count as so long in the bounded slowdown.
-pub const SLOWDOWN_BOUND: f64 = 10.0;
-
 /// The distribution of a value over jobs. All fields are 0 when there are no jobs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
@@ -121,11 +118,6 @@ pub struct Metrics {
     pub queues: Vec<Group>,
 }
 
-/// The bounded slowdown of a job that has ended.
-fn slowdown(job: &Outcome) -> Option<f64> {
-    Some((job.turnaround()? / job.run_time()?.max(SLOWDOWN_BOUND)).max(1.0))
-}
-
 /// How long a job had its resources, times its cores. At the end of a simulation it may still have them.
 fn core_seconds(job: &Outcome, end: f64) -> f64 {
     let Some(from) = job.allocated else { return 0.0 };
@@ -141,7 +133,7 @@ impl Group {
             core_seconds: jobs.iter().map(|job| core_seconds(job, end)).sum(),
             wait: Distribution::of(ended().filter_map(|job| job.wait())),
             turnaround: Distribution::of(ended().filter_map(|job| job.turnaround())),
-            slowdown: Distribution::of(ended().filter_map(|job| slowdown(job))),
+            slowdown: Distribution::of(ended().filter_map(|job| job.slowdown())),
         }
     }
 }

@@ -40,17 +40,22 @@
 //! | `trace` | the jobs of a trace, and the rules for what a trace doesn't say |
 //! | `swf` | the Standard Workload Format |
 //! | `simulator` | the engine with an executor in virtual time |
+//! | `order` | the order in which waiting jobs get resources, which tells which of them are backfilled |
+//! | `fixture` | a trace in memory as a test of a policy |
 //! | `results` | what became of each job |
 //! | `metrics` | wait, turnaround, bounded slowdown, utilisation, fairness |
 
+mod fixture;
 mod metrics;
+mod order;
 mod results;
 mod simulator;
 mod swf;
 mod trace;
 
-pub use metrics::{Distribution, Group, Metrics, SLOWDOWN_BOUND};
-pub use results::{Outcome, RefusedJobs, Results, Span};
-pub use simulator::{Setup, Simulation, Simulator, machine};
+pub use fixture::{Simulation, machine};
+pub use metrics::{Distribution, Group, Metrics};
+pub use results::{Outcome, RefusedJobs, Results, SLOWDOWN_BOUND, Span};
+pub use simulator::{Setup, Simulator};
 pub use swf::{Header, SwfError, SwfRecord};
 pub use trace::{Counts, Oversized, Reader, Rules, TimeLimits, Trace, TraceJob};

@@ -8,6 +8,9 @@ use crate::host::HandlerStats;
 use crate::job::JobResult;
 use crate::resource::ResourceSet;
 
+/// Jobs shorter than this many seconds count as so long in the bounded slowdown.
+pub const SLOWDOWN_BOUND: f64 = 10.0;
+
 /// What became of a trace. All times are seconds from the start of the trace.
 #[derive(Debug, Clone, Default)]
 pub struct Results {
@@ -21,10 +24,8 @@ pub struct Results {
     pub end: f64,
     /// How many inputs the engine got.
     pub events: u64,
-    /// Why submissions were refused.
+    /// Why submissions were refused: the first reasons.
     pub refusals: Vec<RefusedJobs>,
-    /// Refusals for further reasons.
-    pub other_refusals: u64,
     /// What the first jobs wait for that never started: `ƒ2P4LDd: queue batch is stopped`.
     pub left: Vec<String>,
     /// What handlers did, by plugin.
@@ -130,6 +131,21 @@ impl Outcome {
     /// The time from submission to end.
     pub fn turnaround(&self) -> Option<f64> {
         Some(self.end.filter(|_| self.start.is_some())? - self.submit)
+    }
+
+    /// The bounded slowdown: the turnaround in run times, of which those below [`SLOWDOWN_BOUND`] count as that; at
+    /// least 1.
+    ///
+    /// ```
+    /// use jobtap_core::simulation::{Rules, Simulation, Trace, TraceJob};
+    ///
+    /// let one = TraceJob { time_limit: Some(100.0), ..TraceJob::new(1, 20.0) };
+    /// let jobs = [one.clone(), TraceJob { number: 2, cores: 4, ..one }];
+    /// let results = Simulation::new().run(&Trace::from_jobs(jobs, &Rules::default())).unwrap();
+    /// assert_eq!(results.jobs[1].slowdown(), Some(2.0));
+    /// ```
+    pub fn slowdown(&self) -> Option<f64> {
+        Some((self.turnaround()? / self.run_time()?.max(SLOWDOWN_BOUND)).max(1.0))
     }
 }
 

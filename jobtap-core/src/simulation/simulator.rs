@@ -5,30 +5,28 @@
 //! happens; then jobs are submitted in the order of the trace. The scheduler has its turn after each of these.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, VecDeque};
+use std::collections::{BinaryHeap, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustc_hash::FxHashMap;
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use super::order::Order;
 use super::results::{Outcome, RefusedJobs, Results, spans};
-use super::trace::{Trace, TraceJob};
+use super::trace::TraceJob;
 use crate::engine::{
     Cred, Effect, Effects, Engine, ExecCommand, ExecEvent, HostCheck, Input, JobLog, Level,
     ReplyTo, Request, RequestError, Requester, StartError, Submission, TimerId,
 };
 use crate::eventlog::EventEntry;
-use crate::host::{
-    BlockingCommand, ProcessCommand, Registry, RegistryBuilder, RemoteCall, RemoteSink, Ticks,
-};
-use crate::job::{JobId, JobResult, Timestamp, Uid, WaitStatus};
+use crate::host::{BlockingCommand, ProcessCommand, Registry, RemoteCall, RemoteSink, Ticks};
+use crate::job::{JobId, JobResult, Timestamp, Uid, Urgency, WaitStatus};
 use crate::jobspec::Jobspec;
-use crate::plugin::{Plugin, ProcessEnd};
+use crate::plugin::ProcessEnd;
 use crate::queue::Target;
-use crate::resource::{Children, Hostlist, Idset, ResourceSet};
-use crate::sched::SchedulerDescriptor;
-use crate::testing::{TestTasks, of_kit};
+use crate::resource::ResourceSet;
+use crate::testing::TestTasks;
 
 /// The beginning of a simulation whose trace has none, in UNIX seconds.
 pub(super) const EPOCH: f64 = 1_700_000_000.0;
@@ -76,12 +74,9 @@ pub struct Simulator {
     running: FxHashMap<JobId, Running>,
     /// Active jobs, by their place in `results.jobs`.
     active: FxHashMap<JobId, Active>,
-    /// The run times of jobs that wait for the answer to their submission, by their place.
-    unanswered: FxHashMap<u64, f64>,
-    /// The pending jobs of each queue in the order in which they get resources.
-    waiting: FxHashMap<QueueName, BTreeSet<(Reverse<u32>, JobId)>>,
-    /// Jobs that got resources in the present effects, with their place in their queue.
-    just_allocated: Vec<(JobId, QueueName, u32)>,
+    /// What waits for the answer to its submission, by its place.
+    unanswered: FxHashMap<u64, Unanswered>,
+    order: Order,
     names: FxHashMap<u32, (Option<Box<str>>, Option<u32>)>,
     places: usize,
     starts: u64,
@@ -91,9 +86,6 @@ pub struct Simulator {
     results: Results,
 }
 
-/// The name of a job's queue, if it has one.
-type QueueName = Option<Box<str>>;
-
 /// A job that the executor runs.
 #[derive(Debug, Clone, Copy)]
 struct Running {
@@ -101,13 +93,19 @@ struct Running {
     start: u64,
 }
 
+/// What is known of a job that waits for the answer to its submission.
+#[derive(Debug, Clone, Copy)]
+struct Unanswered {
+    run_time: f64,
+    /// The urgency that the owner gives the job then.
+    urgency: Option<u8>,
+}
+
 /// What is known of an active job.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 struct Active {
     place: usize,
     run_time: f64,
-    queue: QueueName,
-    priority: Option<u32>,
 }
 
 /// What comes back to plugins.
@@ -167,8 +165,7 @@ impl Simulator {
             running: FxHashMap::default(),
             active: FxHashMap::default(),
             unanswered: FxHashMap::default(),
-            waiting: FxHashMap::default(),
-            just_allocated: Vec::new(),
+            order: Order::default(),
             names: FxHashMap::default(),
             places,
             starts: 0,
@@ -197,7 +194,8 @@ impl Simulator {
         self.plans.insert(after, (at, request));
     }
 
-    /// Lets time pass until the job is submitted, and submits it. A job whose time has passed is submitted now.
+    /// Lets time pass until the job is submitted, and submits it. A job whose time has passed is submitted now. An
+    /// urgency that only the owner of the instance can give, the owner gives right after the submission.
     pub fn submit(&mut self, job: &TraceJob) {
         self.pass(job.submit);
         self.now = self.now.max(job.submit);
@@ -210,14 +208,17 @@ impl Simulator {
         self.names.entry(job.user).or_insert_with(|| (job.user_name.clone(), job.group));
         let userid = Uid::new(job.user);
         let cred = Cred { userid, owner: userid == OWNER };
+        let by_owner = job.urgency > Urgency::DEFAULT.value() && !cred.owner;
+        let urgency = if by_owner { Urgency::DEFAULT.value() } else { job.urgency };
         let submission = Submission {
             jobspec,
             signed: String::from("{}"),
-            urgency: i64::from(job.urgency),
+            urgency: i64::from(urgency),
             flags: 0,
         };
         let reply = ReplyTo(place as u64);
-        self.unanswered.insert(reply.0, job.run_time);
+        let (run_time, urgency) = (job.run_time, by_owner.then_some(job.urgency));
+        self.unanswered.insert(reply.0, Unanswered { run_time, urgency });
         let request = Request::Submit(Box::new(submission));
         self.input(Input::Request { reply, cred, request });
     }
@@ -297,16 +298,16 @@ impl Simulator {
         self.settle(effects);
     }
 
-    /// When something happens next.
-    fn next_time(&self) -> Option<f64> {
+    /// When something happens next, in seconds from the start of the trace.
+    pub fn next_time(&self) -> Option<f64> {
         let end = self.ends.peek().map(|Reverse((bits, ..))| f64::from_bits(*bits));
         let timer = self.timers.peek().map(|Reverse((bits, _))| f64::from_bits(*bits));
         let plan = self.plans.front().map(|(at, _)| *at);
         [end, timer, plan].into_iter().flatten().min_by(f64::total_cmp)
     }
 
-    /// Lets time pass, and everything happen until then.
-    fn pass(&mut self, until: f64) {
+    /// Lets time pass until this moment, in seconds from the start of the trace, and everything happen until then.
+    pub fn pass(&mut self, until: f64) {
         while let Some(at) = self.next_time().filter(|at| *at <= until) {
             self.now = self.now.max(at);
             // A job that ends when its time is up has ended in time.
@@ -367,7 +368,7 @@ impl Simulator {
         // Events of a new job may come before the answer that says which job it is.
         for effect in &effects.after {
             if let Effect::Reply { to, result: Ok(answer) } = effect {
-                self.accepted(*to, answer);
+                inputs.extend(self.accepted(*to, answer));
             }
         }
         for effect in effects.after {
@@ -394,7 +395,10 @@ impl Simulator {
                     answer.send(Ok(ProcessEnd { status, stdout, stderr }));
                 }
                 Effect::Resubmit(job) => {
-                    let of = self.active.get(&job.of).map(|a| (a.place as u64, a.run_time));
+                    let of = self.active.get(&job.of).map(|active| {
+                        let run_time = active.run_time;
+                        (active.place as u64, Unanswered { run_time, urgency: None })
+                    });
                     let cred = Cred { userid: job.userid, owner: job.userid == OWNER };
                     let submission = Submission {
                         jobspec: Jobspec::unvalidated(job.jobspec),
@@ -414,7 +418,9 @@ impl Simulator {
                 | Effect::Blocking { .. } => {}
             }
         }
-        self.note_backfill();
+        for (id, passes) in self.order.take_started() {
+            self.outcome(id, |job| job.backfilled = passes);
+        }
     }
 
     /// When a timer fires; `None` is at once. Events of one moment have times that increase a little, so that a
@@ -438,13 +444,17 @@ impl Simulator {
         Requester { name, group: known.and_then(|(_, group)| *group), ..Requester::default() }
     }
 
-    /// A submission has become a job.
-    fn accepted(&mut self, to: ReplyTo, answer: &Value) {
-        let Some(run_time) = self.unanswered.remove(&to.0) else { return };
-        let id = answer.get("id").and_then(Value::as_u64).map(JobId::new);
-        if let (Some(id), Ok(place)) = (id, usize::try_from(to.0)) {
-            self.active.insert(id, Active { place, run_time, queue: None, priority: None });
-        }
+    /// A submission has become a job. Returns what the owner does about it.
+    fn accepted(&mut self, to: ReplyTo, answer: &Value) -> Option<Input> {
+        let Unanswered { run_time, urgency } = self.unanswered.remove(&to.0)?;
+        let id = answer.get("id").and_then(Value::as_u64).map(JobId::new)?;
+        let place = usize::try_from(to.0).ok()?;
+        self.active.insert(id, Active { place, run_time });
+        // Of a job that has resources it would change nothing, and is refused.
+        self.engine.job(id).filter(|job| job.resources().is_none())?;
+        let request = Request::Urgency { id, urgency: i64::from(urgency?) };
+        let (reply, cred) = (ReplyTo(PLANNED), Cred { userid: OWNER, owner: true });
+        Some(Input::Request { reply, cred, request })
     }
 
     /// A submission, or a planned request, was refused.
@@ -463,10 +473,8 @@ impl Simulator {
         if let Some(refusal) = refusals.iter_mut().find(|refusal| refusal.text == text) {
             refusal.jobs += 1;
         } else if refusals.len() < LOG_LINES {
+            // Texts may name the job, so that each is different: no more than these are kept.
             refusals.push(RefusedJobs { text: text.to_owned(), jobs: 1 });
-        } else {
-            // Texts may name the job, so that each is different.
-            self.results.other_refusals += 1;
         }
     }
 
@@ -493,11 +501,11 @@ impl Simulator {
                     _ => JobResult::Failed,
                 };
                 self.outcome(id, |job| job.fail_if(true, result));
-                self.leave_queue(id);
+                self.order.leave(id);
             }
             "free" => self.outcome(id, |job| job.freed = Some(at)),
             "clean" => {
-                self.leave_queue(id);
+                self.order.leave(id);
                 self.outcome(id, |job| {
                     job.result.get_or_insert(JobResult::Completed);
                 });
@@ -519,33 +527,18 @@ impl Simulator {
         let Some(priority) = priority.and_then(|priority| u32::try_from(priority).ok()) else {
             return;
         };
-        self.leave_queue(id);
-        let queue = self.engine.job(id).and_then(|job| job.jobspec().queue().map(Box::from));
-        let Some(active) = self.active.get_mut(&id) else { return };
         // A job of priority 0 is held: later jobs don't pass it.
         if priority > 0 {
-            active.priority = Some(priority);
-            active.queue = queue;
-            let waiting = self.waiting.entry(active.queue.clone()).or_default();
-            waiting.insert((Reverse(priority), id));
+            let queue = self.engine.job(id).and_then(|job| job.jobspec().queue().map(Box::from));
+            self.order.enter(id, queue, priority);
+        } else {
+            self.order.leave(id);
         }
         self.outcome(id, |job| job.priority = priority);
     }
 
-    fn leave_queue(&mut self, id: JobId) {
-        let Some(active) = self.active.get_mut(&id) else { return };
-        if let Some(priority) = active.priority.take()
-            && let Some(waiting) = self.waiting.get_mut(&active.queue)
-        {
-            waiting.remove(&(Reverse(priority), id));
-        }
-    }
-
     fn allocated(&mut self, id: JobId, at: f64) {
-        if let Some(Active { queue, priority: Some(priority), .. }) = self.active.get(&id) {
-            self.just_allocated.push((id, queue.clone(), *priority));
-        }
-        self.leave_queue(id);
+        self.order.start(id);
         let keep = self.results.placed < self.places;
         let place = |resources: &ResourceSet| keep.then(|| spans(resources));
         let found = self.engine.job(id).and_then(|job| job.resources());
@@ -556,16 +549,6 @@ impl Simulator {
             job.cores = cores.map_or(job.cores, |cores| cores as u64);
             job.place = place.unwrap_or_default();
         });
-    }
-
-    /// Notes which of the jobs that just got resources are backfilled: when a job of the same queue was before them
-    /// and got none. Jobs of one moment get theirs in any order.
-    fn note_backfill(&mut self) {
-        for (id, queue, priority) in std::mem::take(&mut self.just_allocated) {
-            let first = self.waiting.get(&queue).and_then(|waiting| waiting.first());
-            let passes = first.is_some_and(|first| *first < (Reverse(priority), id));
-            self.outcome(id, |job| job.backfilled = passes);
-        }
     }
 
     fn execute(&mut self, command: &ExecCommand, inputs: &mut VecDeque<Input>) {
@@ -612,98 +595,4 @@ fn scheduler_names(engine: &Engine) -> Vec<String> {
     names.sort();
     names.dedup();
     names
-}
-
-/// A simulation of a trace in memory, for tests of policies. [The module](super) has an example.
-#[derive(Debug, Default)]
-#[must_use]
-pub struct Simulation {
-    registry: RegistryBuilder,
-    loaded: Vec<&'static str>,
-    config: Option<Value>,
-    resources: Option<ResourceSet>,
-}
-
-impl Simulation {
-    /// A manager without plugins, on one host with 4 cores.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Links a plugin and loads it at the start, whatever its `load` says.
-    pub fn plugin<P: Plugin>(mut self) -> Self {
-        self.registry = self.registry.plugin(P::DESCRIPTOR);
-        self.loaded.push(P::DESCRIPTOR.name);
-        self
-    }
-
-    /// Adds a scheduler to those that the configuration can name.
-    pub fn scheduler(mut self, descriptor: &'static SchedulerDescriptor) -> Self {
-        self.registry = self.registry.schedulers([descriptor]);
-        self
-    }
-
-    /// Sets the configuration of the instance. The table of a plugin is `plugins.NAME`.
-    pub fn config(mut self, config: Value) -> Self {
-        self.config = Some(config);
-        self
-    }
-
-    /// One host with so many cores.
-    pub fn cores(self, cores: u32) -> Self {
-        self.nodes(1, cores)
-    }
-
-    /// So many hosts, each with so many cores.
-    ///
-    /// # Panics
-    /// If there are no nodes or no cores.
-    #[track_caller]
-    pub fn nodes(self, nodes: u32, cores: u32) -> Self {
-        match machine(nodes, cores, 0) {
-            Some(resources) => self.resources(resources),
-            None => panic!("Simulation::nodes({nodes}, {cores}): a machine has nodes and cores"),
-        }
-    }
-
-    /// Sets all resources.
-    pub fn resources(mut self, resources: ResourceSet) -> Self {
-        self.resources = Some(resources);
-        self
-    }
-
-    /// Replays a trace.
-    ///
-    /// # Errors
-    /// The reason why the manager can't start, such as an invalid configuration of a plugin.
-    pub fn run(self, trace: &Trace) -> Result<Results, String> {
-        let registry = self.registry.build().map_err(|error| error.to_string())?;
-        let config = self.config.unwrap_or_else(|| json!({}));
-        let loaded = registry.plugins().filter(|plugin| self.loaded.contains(&plugin.name));
-        let config = of_kit(&config, loaded);
-        let resources = self.resources.or_else(|| machine(1, 4, 0)).unwrap_or_default();
-        let mut simulator = Simulator::new(Setup {
-            config,
-            config_directory: None,
-            registry,
-            resources,
-            ticks: Ticks::default(),
-            start: trace.header.start,
-            places: usize::MAX,
-        })
-        .map_err(|error| error.to_string())?;
-        for job in &trace.jobs {
-            simulator.submit(job);
-        }
-        simulator.finish();
-        Ok(simulator.into_results())
-    }
-}
-
-/// A machine of equal hosts `node0` and so on; `None` without nodes or cores.
-pub fn machine(nodes: u32, cores: u32, gpus: u32) -> Option<ResourceSet> {
-    let (last, cores) = (nodes.checked_sub(1)?, Idset::from(0..=cores.checked_sub(1)?));
-    let gpus = gpus.checked_sub(1).map_or_else(Idset::new, |last| Idset::from(0..=last));
-    let hosts: Hostlist = format!("node[0-{last}]").parse().ok()?;
-    Some(ResourceSet::uniform(0, &hosts, Children::new(cores, gpus)))
 }

@@ -136,9 +136,9 @@ pub struct Counts {
     pub lines: u64,
     /// Jobs that are replayed.
     pub jobs: u64,
-    /// Lines that are no record.
+    /// Lines that are no record, or jobs of a dump that can't be read.
     pub broken: u64,
-    /// The first broken lines, with their numbers.
+    /// The first of them, each with its place and what is wrong with it.
     pub first_broken: Vec<String>,
     /// Left out: the time of the submission is unknown.
     pub no_submit: u64,
@@ -166,7 +166,7 @@ pub struct Counts {
     pub notes: Vec<String>,
 }
 
-/// How many broken lines are kept for the report.
+/// How many broken lines or jobs are kept for the report.
 const SHOWN: usize = 5;
 
 /// How many jobs are kept back to bring them into the order of their times.
@@ -247,7 +247,7 @@ impl Reader {
             Ok(Some(record)) => self.swf_record(&record),
             Ok(None) => {}
             Err(error) => {
-                self.broken(&error.to_string());
+                self.broken_line(&error.to_string());
                 return Err(error);
             }
         }
@@ -255,10 +255,15 @@ impl Reader {
     }
 
     /// Counts the last line as broken.
-    pub fn broken(&mut self, reason: &str) {
+    pub fn broken_line(&mut self, reason: &str) {
+        self.broken(format!("line {}: {reason}", self.counts.lines));
+    }
+
+    /// Counts something that is no job. The text says where it is and what is wrong with it.
+    pub fn broken(&mut self, text: String) {
         self.counts.broken += 1;
         if self.counts.first_broken.len() < SHOWN {
-            self.counts.first_broken.push(format!("line {}: {reason}", self.counts.lines));
+            self.counts.first_broken.push(text);
         }
     }
 

@@ -12,6 +12,7 @@ use super::common::session;
 use super::common::usage::Family;
 use super::common::work::Work;
 use crate::daemon::config::Source;
+use crate::files::{Access, write_whole};
 use crate::simulate::SimulateError;
 use crate::simulate::generate::{HELP, Workload};
 use crate::simulate::machine::Shape;
@@ -35,7 +36,7 @@ Examples:
   jobtap simulate --generate jobs=100000,seed=7 --nodes 64x32
 
 The plugins are those of this binary, as the configuration loads them. An interrupt (Ctrl-C) ends the
-simulation with the figures so far.")]
+simulation with the figures so far; a second one ends it at once.")]
 pub(crate) struct SimulateArgs {
     #[command(flatten)]
     trace: TraceArgs,
@@ -51,7 +52,7 @@ pub(crate) struct SimulateArgs {
     /// Write report.html and summary.json into this directory
     #[arg(short = 'o', long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Number users and jobs anew in all output, and leave out texts that may name them
+    /// Number users, jobs and queues anew in all output, and leave out texts that may name them
     #[arg(long)]
     anonymize: bool,
     /// Leave out of report.html how long handlers took, so that the same trace gives the same bytes
@@ -161,15 +162,17 @@ impl From<SimulateError> for CliError {
 pub(crate) fn policy(paths: &[PathBuf], settings: &[String]) -> Result<Policy, CliError> {
     let source = Source::new(paths, settings.to_vec()).map_err(CliError::failure)?;
     let config = source.read().map_err(CliError::failure)?;
-    let names: Vec<String> =
-        paths.iter().map(|path| name_of(path)).chain(settings.iter().cloned()).collect();
-    let name = if names.is_empty() { "default".to_owned() } else { names.join(" ") };
-    Ok(Policy { name, config, directory: source.directory() })
+    Ok(Policy { name: name_of(paths, settings), config, directory: source.directory() })
 }
 
-fn name_of(path: &Path) -> String {
-    let stem = path.file_stem().unwrap_or(path.as_os_str());
-    stem.to_string_lossy().into_owned()
+/// The name of a policy in reports: its files and settings.
+fn name_of(paths: &[PathBuf], settings: &[String]) -> String {
+    let stem = |path: &PathBuf| {
+        let stem = path.file_stem().unwrap_or(path.as_os_str());
+        stem.to_string_lossy().into_owned()
+    };
+    let names: Vec<String> = paths.iter().map(stem).chain(settings.iter().cloned()).collect();
+    if names.is_empty() { "default".to_owned() } else { names.join(" ") }
 }
 
 /// Runs the command.
@@ -179,7 +182,12 @@ pub(crate) fn run(args: SimulateArgs) -> ExitCode {
 
 async fn simulate(args: SimulateArgs) -> Result<u8, CliError> {
     let experiment = Experiment { speed: args.speed, ..args.trace.experiment()? };
-    let mut policies = vec![policy(&args.config, &args.conf)?];
+    let mut first = policy(&args.config, &args.conf)?;
+    if args.anonymize {
+        // Settings may name users.
+        first.name = name_of(&args.config, &[]);
+    }
+    let mut policies = vec![first];
     for other in &args.compare {
         policies.push(policy(std::slice::from_ref(other), &args.conf)?);
     }
@@ -208,11 +216,16 @@ async fn simulate(args: SimulateArgs) -> Result<u8, CliError> {
     Ok(if interrupted { INTERRUPTED } else { 0 })
 }
 
-/// Simulates the policies one after the other, on a thread of its own, so that an interrupt is heard.
+/// Simulates the policies one after the other, on a thread of its own, so that an interrupt is heard. A second one ends
+/// the command without figures: the first one has no effect while a trace is opened that never comes, such as a FIFO
+/// without a writer.
 pub(crate) async fn simulated(
     experiment: Experiment,
     policies: Vec<Policy>,
 ) -> Result<Vec<Outcome>, CliError> {
+    if policies.len() > 1 && !experiment.origin.can_be_read_again() {
+        return Err(SimulateError::Once(experiment.origin.name()).into());
+    }
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
     let work = tokio::task::spawn_blocking(move || all(&experiment, &policies, &stopped));
@@ -222,7 +235,11 @@ pub(crate) async fn simulated(
             result = &mut work => {
                 return result.map_err(CliError::failure)?.map_err(CliError::from);
             }
-            _ = tokio::signal::ctrl_c() => stop.store(true, Ordering::Relaxed),
+            _ = tokio::signal::ctrl_c() => {
+                if stop.swap(true, Ordering::Relaxed) {
+                    return Err(CliError { code: INTERRUPTED, ..CliError::failure("interrupted") });
+                }
+            }
         }
     }
 }
@@ -249,7 +266,7 @@ fn show(work: &Work, progress: Progress) {
     if let Some(expected) = progress.expected {
         work.set_total(expected, "jobs");
     }
-    work.at(progress.jobs);
+    work.at(progress.done);
     let seconds = work.elapsed().as_secs_f64().max(1e-3);
     work.say(&format!("{:.0}k events/s", progress.events as f64 / seconds / 1e3));
 }
@@ -263,9 +280,8 @@ fn speed_line(outcomes: &[Outcome]) -> String {
     format!("{} and {events} events in {seconds:.2} s ({each:.0} events/s)", plural(jobs, "job"))
 }
 
-/// Writes a file whole.
 fn write(directory: &Path, name: &str, text: &str) -> Result<(), CliError> {
     let path = directory.join(name);
-    let written = std::fs::write(&path, text);
+    let written = write_whole(&path, text.as_bytes(), Access::Kept);
     written.map_err(|error| CliError::failure(format!("{}: {error}", path.display())))
 }

@@ -40,10 +40,12 @@ const TOP: f64 = 12.0;
 const BOTTOM: f64 = 40.0;
 
 /// An axis from data to places on the chart.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Axis {
     /// From 0 to this value.
     Linear(f64),
+    /// From the first value to the second one.
+    Part(f64, f64),
     /// From the first value to the second one, both above 0.
     Log(f64, f64),
     /// From a second to this time, as [`Log`](Self::Log) is, with lines at times that people know.
@@ -55,6 +57,7 @@ impl Axis {
     fn place(self, value: f64) -> f64 {
         let place = match self {
             Self::Linear(most) => value / most.max(f64::MIN_POSITIVE),
+            Self::Part(least, most) => (value - least) / (most - least).max(f64::MIN_POSITIVE),
             Self::Time(most) => return Self::Log(1.0, most).place(value),
             Self::Log(least, most) => {
                 (value.max(least) / least).ln() / (most / least).max(1.0 + 1e-9).ln()
@@ -70,6 +73,10 @@ impl Axis {
                 let step = nice(most / 5.0);
                 let count = (most / step + 1e-9).floor() as u32;
                 (0..=count).map(|n| f64::from(n) * step).collect()
+            }
+            Self::Part(least, most) => {
+                let above = Self::Linear(most - least).ticks();
+                above.into_iter().map(|tick| least + tick).collect()
             }
             Self::Time(most) => {
                 let known =
@@ -194,15 +201,33 @@ impl Chart {
     }
 }
 
-/// The share of values that don't exceed a value, in steps of a hundredth.
+/// The share of values that don't exceed a value: in steps of a two-hundredth, and of the last hundredth in steps of a
+/// ten-thousandth, since few jobs are what a policy is judged by.
 pub(super) fn cumulative(mut values: Vec<f64>) -> Vec<(f64, f64)> {
     values.sort_by(f64::total_cmp);
-    let steps = (0..=200).filter_map(|step| {
-        let share = f64::from(step) / 200.0;
+    let most = (0..198).map(|step| f64::from(step) / 200.0);
+    let shares = most.chain((0..=100).map(|step| 0.99 + f64::from(step) / 10_000.0));
+    let points = shares.filter_map(|share| {
         let last = values.len().checked_sub(1)?;
         values.get((share * last as f64).round() as usize).map(|value| (*value, share))
     });
-    steps.collect()
+    points.collect()
+}
+
+/// The axis of the shares of several distributions: from 0, or from a round share that all of them have at `least`
+/// already, so that the rest of each can be told apart.
+pub(super) fn shares(distributions: &[Vec<f64>], least: f64) -> Axis {
+    const FLOORS: [f64; 9] = [0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999];
+    let share_at_least = |values: &Vec<f64>| {
+        let there = values.iter().filter(|value| **value <= least).count();
+        there as f64 / values.len().max(1) as f64
+    };
+    let common = distributions.iter().map(share_at_least).fold(1.0, f64::min);
+    // Where all is the same everywhere, there is no rest.
+    match FLOORS.into_iter().rfind(|floor| *floor <= common).filter(|_| common < 1.0) {
+        Some(floor) => Axis::Part(floor, 1.0),
+        None => Axis::Linear(1.0),
+    }
 }
 
 /// Ranges of groups: from the median to the 99th percentile, with a dot at the mean, a row for each group and policy.
@@ -296,9 +321,21 @@ mod tests {
     }
 
     #[test]
+    fn the_axis_of_shares_begins_where_the_distributions_part() {
+        let mostly = |zeros: usize| [vec![0.0; zeros], vec![500.0; 1000 - zeros]].concat();
+        assert_eq!(shares(&[mostly(997), mostly(960)], 1.0), Axis::Part(0.95, 1.0));
+        assert_eq!(shares(&[mostly(300), mostly(960)], 1.0), Axis::Linear(1.0));
+        assert_eq!(shares(&[mostly(1000)], 1.0), Axis::Linear(1.0));
+        assert_eq!(Axis::Part(0.5, 1.0).place(0.75), 0.5);
+        assert_eq!(Axis::Part(0.5, 1.0).ticks(), [0.5, 0.6, 0.7, 0.8, 0.9, 1.0]);
+    }
+
+    #[test]
     fn a_cumulative_distribution_goes_from_the_least_to_the_greatest() {
         let points = cumulative(vec![5.0, 1.0, 3.0]);
-        assert_eq!((points[0], points[100], points[200]), ((1.0, 0.0), (3.0, 0.5), (5.0, 1.0)));
+        assert_eq!((points[0], points[100]), ((1.0, 0.0), (3.0, 0.5)));
+        assert_eq!(points.last(), Some(&(5.0, 1.0)));
+        assert!(points.is_sorted_by(|a, b| a.1 < b.1));
         assert!(cumulative(Vec::new()).is_empty());
     }
 }

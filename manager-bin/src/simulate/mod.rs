@@ -51,6 +51,9 @@ pub(crate) enum SimulateError {
     /// The trace has no job that can be replayed.
     #[error("{0}: no job can be replayed: {1}")]
     Empty(String, String),
+    /// A pipe, and more than one policy.
+    #[error("{0} can be read only once, but each policy reads the trace: save it in a file")]
+    Once(String),
     /// An option has a value that can't be used.
     #[error("{0}")]
     Option(String),

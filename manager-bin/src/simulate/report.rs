@@ -1,12 +1,13 @@
 //! `report.html`: one file that needs no network, with charts of what became of each policy.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use jobtap_core::host::HandlerStats;
-use jobtap_core::simulation::{Distribution, Group, Metrics, Outcome as Job, SLOWDOWN_BOUND};
+use jobtap_core::simulation::{Distribution, Group, Metrics, Outcome as Job, Span};
 use serde_json::{Value, json};
 
-use super::chart::{Axis, Chart, colour, cumulative, escaped, ranges, short};
+use super::chart::{Axis, Chart, colour, cumulative, escaped, ranges, shares, short};
 use super::run::Outcome;
 use super::series::Series;
 use super::source::remarks;
@@ -15,11 +16,18 @@ use super::summary::{PolicySummary, Summary};
 /// How many groups a chart shows: those with the most core seconds.
 const GROUPS: usize = 24;
 
+/// A page that is being written.
+struct Page {
+    html: String,
+    /// The colours of the policies, for each chart; empty if there is only one policy.
+    keys: String,
+}
+
 /// The report. `reproducible` leaves out what differs each time: the time that handlers took.
 pub(crate) fn html(summary: &Summary, outcomes: &[Outcome], reproducible: bool) -> String {
-    let mut page = String::new();
+    let mut page = Page { html: String::new(), keys: keys(summary) };
     let _ = write!(
-        page,
+        page.html,
         "<!doctype html><html lang=en><meta charset=utf-8>\
          <meta name=viewport content=\"width=device-width, initial-scale=1\">\
          <title>{0}</title><style>{1}</style><h1>{0}</h1>",
@@ -39,47 +47,62 @@ pub(crate) fn html(summary: &Summary, outcomes: &[Outcome], reproducible: bool) 
     }
     definitions(&mut page);
     let script = include_str!("report.js");
-    let _ = writeln!(page, "<div id=tip></div><script>{script}</script></html>");
-    page
+    let Page { mut html, .. } = page;
+    let _ = writeln!(html, "<div id=tip></div><script>{script}</script></html>");
+    html
 }
 
-fn heading(page: &mut String, summary: &Summary) {
-    page.push_str("<p>");
+/// The square in the colour of a policy.
+fn key(index: usize) -> String {
+    format!("<span class=key style=\"background:{}\"></span>", colour(index))
+}
+
+fn keys(summary: &Summary) -> String {
+    if summary.policies.len() < 2 {
+        return String::new();
+    }
+    let policies = summary.policies.iter().enumerate();
+    let each = policies.map(|(index, policy)| key(index) + &escaped(&policy.policy));
+    format!("<span class=keys>{}</span>", each.collect::<String>())
+}
+
+fn heading(page: &mut Page, summary: &Summary) {
+    page.html.push_str("<p>");
     for (index, policy) in summary.policies.iter().enumerate() {
         let _ = write!(
-            page,
-            "<span class=key style=\"background:{}\"></span><b>{}</b> {}, scheduler {}{}<br>",
-            colour(index),
+            page.html,
+            "{}<b>{}</b> {}, scheduler {}{}<br>",
+            key(index),
             escaped(&policy.policy),
             escaped(&policy.machine),
             escaped(&policy.schedulers.join(", ")),
             if policy.interrupted { " (interrupted: figures so far)" } else { "" }
         );
     }
-    page.push_str("</p>");
+    page.html.push_str("</p>");
     let lines: Vec<String> = summary.policies.first().map(|p| remarks(&p.read)).unwrap_or_default();
     if !lines.is_empty() {
-        let _ = write!(page, "<p class=remarks>{}</p>", escaped(&lines.join("\n")));
+        let _ = write!(page.html, "<p class=remarks>{}</p>", escaped(&lines.join("\n")));
     }
 }
 
-fn comparison(page: &mut String, summary: &Summary) {
-    page.push_str("<h2>Figures</h2><table><thead><tr><th></th>");
+fn comparison(page: &mut Page, summary: &Summary) {
+    page.html.push_str("<h2>Figures</h2><table><thead><tr><th></th>");
     for policy in &summary.policies {
-        let _ = write!(page, "<th>{}</th>", escaped(&policy.policy));
+        let _ = write!(page.html, "<th>{}</th>", escaped(&policy.policy));
     }
-    page.push_str("</tr></thead>");
+    page.html.push_str("</tr></thead>");
     for (name, value) in super::summary::FIGURES {
-        let _ = write!(page, "<tr><td>{name}</td>");
+        let _ = write!(page.html, "<tr><td>{name}</td>");
         for policy in &summary.policies {
-            let _ = write!(page, "<td>{}</td>", escaped(&value(&policy.metrics)));
+            let _ = write!(page.html, "<td>{}</td>", escaped(&value(&policy.metrics)));
         }
-        page.push_str("</tr>");
+        page.html.push_str("</tr>");
     }
-    page.push_str("</table>");
+    page.html.push_str("</table>");
 }
 
-fn over_time(page: &mut String, summary: &Summary) {
+fn over_time(page: &mut Page, summary: &Summary) {
     let series = || summary.policies.iter().map(|policy| &policy.series);
     let end = |of: &Series| of.from + of.step * of.utilization.len() as f64;
     let last = series().map(end).fold(0.0, f64::max);
@@ -111,29 +134,36 @@ fn over_time(page: &mut String, summary: &Summary) {
     );
 }
 
-fn distributions(page: &mut String, outcomes: &[Outcome]) {
+fn distributions(page: &mut Page, outcomes: &[Outcome]) {
     let values = |of: fn(&Job) -> Option<f64>| -> Vec<Vec<f64>> {
         let each = |outcome: &Outcome| outcome.results.jobs.iter().filter_map(of).collect();
         outcomes.iter().map(each).collect()
     };
-    let mut draw =
-        |title: &str, text: &str, label: &str, values: Vec<Vec<f64>>, (axis, shown): Scale| {
-            let most = values.iter().flatten().copied().fold(10.0, f64::max);
-            let x = (axis(most), label, shown);
-            let mut chart = Chart::new(x, (Axis::Linear(1.0), "share of the jobs", percent_axis));
-            for (index, (outcome, values)) in outcomes.iter().zip(values).enumerate() {
-                chart.line(index, &outcome.policy, cumulative(values));
-            }
-            figure(page, title, text, &chart.finish());
+    let mut draw = |title: &str, what: &str, values: Vec<Vec<f64>>, (axis, shown): Scale| {
+        let most = values.iter().flatten().copied().fold(10.0, f64::max);
+        let y = shares(&values, 1.0);
+        let label = title.to_lowercase();
+        let x = (axis(most), &*label, shown);
+        let mut chart = Chart::new(x, (y, "share of the jobs", percent_axis));
+        for (index, (outcome, values)) in outcomes.iter().zip(values).enumerate() {
+            chart.line(index, &outcome.policy, cumulative(values));
+        }
+        let from = match y {
+            Axis::Part(least, _) => format!(" The shares begin at {}.", percent_axis(least)),
+            _ => String::new(),
         };
-    let text = "The share of the jobs that waited no longer than this. Jobs that waited less than a second are at the left edge.";
-    draw("Wait", text, "wait", values(Job::wait), (Axis::Time, short));
-    let text = "The share of the jobs with at most this bounded slowdown.";
+        figure(page, title, &format!("The share of the jobs {what}{from}"), &chart.finish());
+    };
+    draw(
+        "Wait",
+        "that waited no longer than this. Jobs that waited less than a second are at the left edge.",
+        values(Job::wait),
+        (Axis::Time, short),
+    );
     draw(
         "Bounded slowdown",
-        text,
-        "bounded slowdown",
-        values(slowdown),
+        "with at most this bounded slowdown.",
+        values(Job::slowdown),
         (|most| Axis::Log(1.0, most), plain),
     );
 }
@@ -141,11 +171,7 @@ fn distributions(page: &mut String, outcomes: &[Outcome]) {
 /// An axis to a greatest value, and the texts at its lines.
 type Scale = (fn(f64) -> Axis, fn(f64) -> String);
 
-fn slowdown(job: &Job) -> Option<f64> {
-    Some((job.turnaround()? / job.run_time()?.max(SLOWDOWN_BOUND)).max(1.0))
-}
-
-fn by_group(page: &mut String, summary: &Summary) {
+fn by_group(page: &mut Page, summary: &Summary) {
     type Groups = fn(&Metrics) -> &Vec<Group>;
     let kinds: [(&str, Groups); 3] =
         [("user", |m| &m.users), ("size in cores", |m| &m.sizes), ("queue", |m| &m.queues)];
@@ -179,64 +205,16 @@ fn by_group(page: &mut String, summary: &Summary) {
             String::new()
         };
         let wait = ranges(&rows(|group| group.wait), Axis::Time, short);
-        figure(page, &format!("Wait by {kind}"), &most, &wait);
+        let text = format!("Waits of less than a second are at the left edge.{most}");
+        figure(page, &format!("Wait by {kind}"), &text, &wait);
         let slowdown = ranges(&rows(|group| group.slowdown), |most| Axis::Log(1.0, most), plain);
         figure(page, &format!("Bounded slowdown by {kind}"), &most, &slowdown);
     }
 }
 
 /// The Gantt chart of one policy.
-fn gantt(page: &mut String, index: usize, policy: &PolicySummary, outcome: &Outcome) {
-    let results = &outcome.results;
-    let each = outcome
-        .resources
-        .iter()
-        .map(|rank| rank.children().cores().last().map_or(0, |last| last + 1));
-    let per_node = each.max().unwrap_or(1).max(1);
-    let mut users: Vec<u32> = Vec::new();
-    let mut bars: Vec<Value> = Vec::new();
-    let (mut from, mut to, mut jobs) = (f64::INFINITY, 0.0f64, 0u64);
-    for job in &results.jobs {
-        let (Some(start), false) = (job.allocated, job.place.is_empty()) else { continue };
-        let end = job.freed.unwrap_or(results.end);
-        jobs += 1;
-        (from, to) = (from.min(start), to.max(end));
-        let user = users.iter().position(|user| *user == job.user).unwrap_or_else(|| {
-            users.push(job.user);
-            users.len() - 1
-        });
-        let wait = job.wait().unwrap_or(0.0);
-        for span in &job.place {
-            let mut bar = |row: u32, rows: u32| {
-                bars.push(json!([
-                    start,
-                    end - start,
-                    row,
-                    rows,
-                    user,
-                    job.number,
-                    job.cores,
-                    wait
-                ]));
-            };
-            let first = span.rank.saturating_mul(per_node);
-            if span.cores == per_node {
-                bar(first, span.nodes.saturating_mul(per_node));
-            } else {
-                for node in 0..span.nodes {
-                    bar(first + node * per_node + span.core, span.cores);
-                }
-            }
-        }
-    }
-    if bars.is_empty() {
-        return;
-    }
-    let names: Vec<String> = users.iter().map(|user| format!("user {user}")).collect();
-    let data = json!({
-        "from": from, "to": to, "cores": outcome.resources.nnodes() as u64 * u64::from(per_node),
-        "users": names, "bars": bars,
-    });
+fn gantt(page: &mut Page, index: usize, policy: &PolicySummary, outcome: &Outcome) {
+    let Some(Bars { jobs, data }) = Bars::of(outcome) else { return };
     // The text stands in a script element.
     let data = data.to_string().replace("</", "<\\/");
     let which = if jobs < policy.metrics.submitted {
@@ -245,22 +223,75 @@ fn gantt(page: &mut String, index: usize, policy: &PolicySummary, outcome: &Outc
         String::new()
     };
     let _ = write!(
-        page,
-        "<h2>Gantt chart: {}</h2><p>{which}Time goes to the right, the cores of the machine downwards; each user has a colour. \
-         The wheel zooms in time, with Shift in cores; drag to move, double click for everything.</p>\
-         <script type=\"application/json\" id=gantt{index}>{data}</script><canvas data-of=gantt{index}></canvas>",
+        page.html,
+        "<h2>Gantt chart: {0}</h2><p>{which}Time goes to the right, the cores of the machine downwards; each user has a colour. \
+         The wheel zooms in time, with Shift in cores; drag to move, double click for everything. Keys: + and - zoom in \
+         time, ] and [ in cores, arrows move, 0 shows everything.</p>\
+         <script type=\"application/json\" id=gantt{index}>{data}</script>\
+         <canvas data-of=gantt{index} tabindex=0 role=img aria-label=\"Gantt chart: {0}\"></canvas>",
         escaped(&policy.policy)
     );
 }
 
+/// The bars of a Gantt chart, as the script of the page reads them.
+struct Bars {
+    /// How many jobs they show.
+    jobs: u64,
+    data: Value,
+}
+
+impl Bars {
+    /// Those of the jobs whose cores are known; `None` if there are none.
+    fn of(outcome: &Outcome) -> Option<Self> {
+        let results = &outcome.results;
+        let cores = outcome.resources.iter().filter_map(|node| node.children().cores().last());
+        // Rows are cores, as many for each node.
+        let per_node = cores.max().unwrap_or(0) + 1;
+        let mut users: Vec<u32> = Vec::new();
+        let mut places: BTreeMap<u32, usize> = BTreeMap::new();
+        let mut bars: Vec<Value> = Vec::new();
+        let (mut from, mut to, mut jobs) = (f64::INFINITY, 0.0f64, 0u64);
+        for job in &results.jobs {
+            // All users count, so that each has the same colour with all policies.
+            let user = *places.entry(job.user).or_insert_with(|| {
+                users.push(job.user);
+                users.len() - 1
+            });
+            let (Some(start), false) = (job.allocated, job.place.is_empty()) else { continue };
+            let end = job.freed.unwrap_or(results.end);
+            jobs += 1;
+            (from, to) = (from.min(start), to.max(end));
+            let wait = job.wait().unwrap_or(0.0);
+            for (row, rows) in job.place.iter().flat_map(|span| rows_of(*span, per_node)) {
+                let length = end - start;
+                bars.push(json!([start, length, row, rows, user, job.number, job.cores, wait]));
+            }
+        }
+        let names: Vec<String> = users.iter().map(|user| format!("user {user}")).collect();
+        let cores = outcome.resources.nnodes() as u64 * u64::from(per_node);
+        let data = json!({"from": from, "to": to, "cores": cores, "users": names, "bars": bars});
+        (jobs > 0).then_some(Self { jobs, data })
+    }
+}
+
+/// The rows of some cores: the first one, and how many there are. Those of whole nodes are one bar.
+fn rows_of(span: Span, per_node: u32) -> Vec<(u32, u32)> {
+    let first = span.rank.saturating_mul(per_node);
+    if span.cores == per_node {
+        return vec![(first, span.nodes.saturating_mul(per_node))];
+    }
+    let row = |node| first.saturating_add(node * per_node).saturating_add(span.core);
+    (0..span.nodes).map(|node| (row(node), span.cores)).collect()
+}
+
 fn plugins(
-    page: &mut String,
+    page: &mut Page,
     policy: &PolicySummary,
     handlers: &[(String, Vec<HandlerStats>)],
     reproducible: bool,
 ) {
     let _ = write!(
-        page,
+        page.html,
         "<h2>Plugins: {}</h2><table><thead><tr><th>plugin</th><th>calls</th><th>priorities</th>\
          <th>refusals and errors</th><th>panics</th>{}</tr></thead>",
         escaped(&policy.policy),
@@ -273,7 +304,7 @@ fn plugins(
         let asked = ["job.state.priority", "job.priority.get"];
         let priorities: u64 = asked.iter().filter_map(|topic| plugin.topics.get(*topic)).sum();
         let _ = write!(
-            page,
+            page.html,
             "<tr><td>{}</td><td>{}</td><td>{priorities}</td><td>{}</td><td>{}</td>",
             escaped(&plugin.name),
             plugin.calls,
@@ -282,17 +313,15 @@ fn plugins(
         );
         if !reproducible {
             let seconds: f64 = handlers.iter().map(time_of).sum();
-            let _ = write!(page, "<td>{:.1} ms</td>", seconds * 1e3);
+            let _ = write!(page.html, "<td>{:.1} ms</td>", seconds * 1e3);
         }
-        page.push_str("</tr>");
+        page.html.push_str("</tr>");
     }
-    page.push_str("</table>");
-    let mut lines: Vec<String> = Vec::new();
-    lines.extend(policy.refusals.iter().map(|r| format!("{} jobs refused: {}", r.jobs, r.text)));
-    lines.extend(policy.left.iter().map(|why| format!("never started: {why}")));
+    page.html.push_str("</table>");
+    let mut lines = policy.unusual(usize::MAX);
     lines.extend(policy.log.iter().cloned());
     if !lines.is_empty() {
-        let _ = write!(page, "<p class=remarks>{}</p>", escaped(&lines.join("\n")));
+        let _ = write!(page.html, "<p class=remarks>{}</p>", escaped(&lines.join("\n")));
     }
 }
 
@@ -307,8 +336,8 @@ fn time_of(handler: &HandlerStats) -> f64 {
     if timed > 0.0 { nanoseconds / timed * handler.calls as f64 / 1e9 } else { 0.0 }
 }
 
-fn definitions(page: &mut String) {
-    page.push_str(
+fn definitions(page: &mut Page) {
+    page.html.push_str(
         "<h2>Definitions</h2><p>Wait: from submission to start. Turnaround: from submission to end. Bounded slowdown: \
          turnaround / max(run time, 10 s), at least 1 (Feitelson et al. 1997). Utilisation: core seconds allocated / \
          (cores × time from the first submission to the last end). Fairness: Jain's index (Jain, Chiu, Hawe 1984) over the \
@@ -317,12 +346,13 @@ fn definitions(page: &mut String) {
     );
 }
 
-fn figure(page: &mut String, title: &str, text: &str, svg: &str) {
+fn figure(page: &mut Page, title: &str, text: &str, svg: &str) {
     let _ = write!(
-        page,
-        "<h2>{}</h2><figure><figcaption>{}</figcaption>{svg}</figure>",
+        page.html,
+        "<h2>{}</h2><figure><figcaption>{}{}</figcaption>{svg}</figure>",
         escaped(title),
-        escaped(text)
+        escaped(text),
+        page.keys
     );
 }
 
@@ -332,5 +362,5 @@ fn plain(value: f64) -> String {
 }
 
 fn percent_axis(share: f64) -> String {
-    format!("{:.0} %", share * 100.0)
+    format!("{} %", plain(share * 100.0))
 }

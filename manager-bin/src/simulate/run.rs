@@ -21,7 +21,7 @@ use crate::build::linked;
 /// Of how many jobs the Gantt chart knows the place.
 const PLACES: usize = 10_000;
 
-/// How many jobs are submitted between two looks at the clock.
+/// How many submissions and moments pass between two reports of the progress, unless the speed is limited.
 const STRIDE: u64 = 256;
 
 /// A configuration to simulate.
@@ -71,8 +71,8 @@ pub(crate) struct Outcome {
 /// Where a simulation is.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Progress {
-    /// Jobs that were submitted.
-    pub(crate) jobs: u64,
+    /// Jobs that have ended, those that were refused included.
+    pub(crate) done: u64,
     /// How many there are, if it is known.
     pub(crate) expected: Option<u64>,
     /// Inputs of the engine.
@@ -88,12 +88,50 @@ impl Experiment {
         &self,
         policy: &Policy,
         stop: &AtomicBool,
-        mut tell: impl FnMut(Progress),
+        tell: impl FnMut(Progress),
     ) -> Result<Outcome, SimulateError> {
         let begun = Instant::now();
+        let mut source = Source::open(&self.origin, self.rules.clone(), self.strict)?;
+        let (simulator, resources) = self.simulator(policy, &mut source)?;
+        let mut run = Run {
+            simulator,
+            trace: Merged::new(&mut source, self.scenario.jobs()),
+            speed: self.speed,
+            begun,
+            stop,
+            tell,
+            jobs: 0,
+            ended: false,
+            steps: 0,
+        };
+        let interrupted = !run.whole()?;
+        let (jobs, results) = (run.jobs, run.simulator.into_results());
+        if jobs == 0 && !interrupted {
+            let counts = source.counts();
+            let reason = match counts.lines {
+                0 => "it is empty".to_owned(),
+                _ => super::source::remarks(counts).join("; "),
+            };
+            return Err(SimulateError::Empty(self.origin.name(), reason));
+        }
+        Ok(Outcome {
+            policy: policy.name.clone(),
+            resources,
+            results,
+            counts: source.counts().clone(),
+            elapsed: begun.elapsed(),
+            interrupted,
+        })
+    }
+
+    /// Starts a manager with a policy, on the machine of the trace.
+    fn simulator(
+        &self,
+        policy: &Policy,
+        source: &mut Source,
+    ) -> Result<(Simulator, ResourceSet), SimulateError> {
         let refused =
             |reason: String| SimulateError::Policy { policy: policy.name.clone(), reason };
-        let mut source = Source::open(&self.origin, self.rules.clone(), self.strict)?;
         let header = source.header()?.clone();
         let resources = machine::resources(self.shape, &policy.config, &header)?;
         source.set_capacity(resources.ncores() as u64);
@@ -111,60 +149,105 @@ impl Experiment {
         for (at, request) in self.scenario.requests(simulator.start()) {
             simulator.plan(at, request);
         }
-        let mut trace = Merged { source: &mut source, added: self.scenario.jobs(), next: None };
-        let (mut jobs, mut interrupted) = (0, false);
-        while let Some(job) = trace.next()? {
-            if let Some(speed) = self.speed {
-                keep_pace(begun, job.submit / speed, stop);
-            }
-            if stop.load(Ordering::Relaxed) {
-                interrupted = true;
-                break;
-            }
-            simulator.submit(&job);
-            jobs += 1;
-            if jobs % STRIDE == 0 {
-                tell(Progress {
-                    jobs,
-                    expected: trace.source.expected(),
-                    events: simulator.events(),
-                });
+        Ok((simulator, resources))
+    }
+}
+
+/// A simulation that is going on.
+struct Run<'r, T> {
+    simulator: Simulator,
+    trace: Merged<'r>,
+    speed: Option<f64>,
+    begun: Instant,
+    stop: &'r AtomicBool,
+    tell: T,
+    /// Jobs that were submitted.
+    jobs: u64,
+    /// All jobs were submitted.
+    ended: bool,
+    /// How often it was asked whether to go on.
+    steps: u64,
+}
+
+impl<T: FnMut(Progress)> Run<'_, T> {
+    /// Simulates the whole trace. Returns false when it was interrupted.
+    fn whole(&mut self) -> Result<bool, SimulateError> {
+        while let Some(job) = self.trace.next()? {
+            if !self.submit(&job) {
+                return Ok(false);
             }
         }
-        if jobs == 0 && !interrupted {
-            let counts = source.counts();
-            let reason = match counts.lines {
-                0 => "it is empty".to_owned(),
-                _ => super::source::remarks(counts).join("; "),
-            };
-            return Err(SimulateError::Empty(self.origin.name(), reason));
+        self.ended = true;
+        loop {
+            // Timers of the manager that are left when all jobs have ended are not waited for.
+            let next = self.simulator.next_time().filter(|_| self.simulator.active() > 0);
+            if !self.may_go_on(next.unwrap_or(self.simulator.now())) {
+                return Ok(false);
+            }
+            if !self.simulator.advance() {
+                self.report();
+                return Ok(true);
+            }
         }
-        while !interrupted && simulator.advance() {
-            interrupted = stop.load(Ordering::Relaxed);
+    }
+
+    /// Submits a job at its time. Returns false when the simulation was interrupted before.
+    fn submit(&mut self, job: &TraceJob) -> bool {
+        // With a limited speed, what happens until then has its own moments.
+        while self.speed.is_some()
+            && let Some(next) = self.simulator.next_time().filter(|next| *next < job.submit)
+        {
+            if !self.may_go_on(next) {
+                return false;
+            }
+            self.simulator.pass(next);
         }
-        tell(Progress { jobs, expected: Some(jobs), events: simulator.events() });
-        Ok(Outcome {
-            policy: policy.name.clone(),
-            resources,
-            results: simulator.into_results(),
-            counts: source.counts().clone(),
-            elapsed: begun.elapsed(),
-            interrupted,
-        })
+        if !self.may_go_on(job.submit) {
+            return false;
+        }
+        self.simulator.submit(job);
+        self.jobs += 1;
+        true
+    }
+
+    /// Waits for this moment of virtual time if the speed is limited, and tells of the progress now and then.
+    /// Returns false when the simulation is to end.
+    fn may_go_on(&mut self, at: f64) -> bool {
+        if let Some(speed) = self.speed {
+            self.report();
+            keep_pace(self.begun, at / speed, self.stop);
+        } else if self.steps.is_multiple_of(STRIDE) {
+            self.report();
+        }
+        self.steps += 1;
+        !self.stop.load(Ordering::Relaxed)
+    }
+
+    fn report(&mut self) {
+        // The comments of a trace also count what is left out.
+        let expected = if self.ended { Some(self.jobs) } else { self.trace.expected() };
+        let done = self.jobs.saturating_sub(self.simulator.active() as u64);
+        (self.tell)(Progress { done, expected, events: self.simulator.events() });
     }
 }
 
 impl Outcome {
-    /// Numbers users and jobs anew, and drops texts that may name them.
+    /// Numbers users, jobs and queues anew in the order in which they come, and drops texts that may name them.
     pub(crate) fn anonymize(&mut self) {
-        let mut users = BTreeMap::new();
+        let (mut users, mut queues) = (BTreeMap::new(), BTreeMap::new());
         for (job, number) in self.results.jobs.iter_mut().zip(1..) {
             let next = u32::try_from(users.len() + 1).unwrap_or(u32::MAX);
             job.user = *users.entry(job.user).or_insert(next);
             job.number = number;
+            // Partitions are often named after groups.
+            if let Some(queue) = job.queue.take() {
+                let next = queues.len() + 1;
+                let number = *queues.entry(queue).or_insert(next);
+                job.queue = Some(format!("queue{number}").into());
+            }
         }
         for refusal in &mut self.results.refusals {
-            refusal.text = "(anonymised)".to_owned();
+            refusal.text = "reason left out".to_owned();
         }
         self.results.left.clear();
         self.results.log.clear();
@@ -175,12 +258,28 @@ impl Outcome {
 /// The jobs of a trace and of a scenario in the order of their submission.
 struct Merged<'s> {
     source: &'s mut Source,
+    /// Those of the scenario that are left.
     added: VecDeque<TraceJob>,
+    /// How many the scenario has.
+    added_jobs: u64,
     /// The next job of the trace.
     next: Option<TraceJob>,
 }
 
-impl Merged<'_> {
+impl<'s> Merged<'s> {
+    fn new(source: &'s mut Source, added: VecDeque<TraceJob>) -> Self {
+        Self { source, added_jobs: added.len() as u64, added, next: None }
+    }
+
+    /// How many jobs there are, if it is known.
+    fn expected(&self) -> Option<u64> {
+        Some(self.source.expected()? + self.added_jobs)
+    }
+
+    /// The next job.
+    ///
+    /// # Errors
+    /// The trace can't be read further.
     fn next(&mut self) -> Result<Option<TraceJob>, SimulateError> {
         if self.added.is_empty() && self.next.is_none() {
             return self.source.next();
@@ -210,4 +309,44 @@ fn keep_pace(begun: Instant, seconds: f64, stop: &AtomicBool) {
 fn nanoseconds() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     u64::try_from(START.get_or_init(Instant::now).elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use jobtap_core::simulation::{RefusedJobs, Simulation, Trace};
+
+    use super::*;
+
+    #[test]
+    fn an_anonymised_outcome_names_no_users_queues_or_jobs() {
+        let job = |number, user, queue: &str| TraceJob {
+            user,
+            queue: Some(queue.into()),
+            ..TraceJob::new(number, 5.0)
+        };
+        let jobs = [job(77, 1042, "ada"), job(78, 1007, "bob"), job(90, 1042, "ada")];
+        let trace = Trace::from_jobs(jobs, &Rules::default());
+        let results = Simulation::new().run(&trace).unwrap();
+        let mut outcome = Outcome {
+            policy: "default".to_owned(),
+            resources: ResourceSet::new(),
+            results,
+            counts: Counts { first_broken: vec!["line 3: ada".to_owned()], ..Counts::default() },
+            elapsed: Duration::ZERO,
+            interrupted: false,
+        };
+        let text = "user ada has 100 jobs".to_owned();
+        outcome.results.refusals = vec![RefusedJobs { text, jobs: 1 }];
+        outcome.results.left = vec!["ƒ2: queue ada is stopped".to_owned()];
+        outcome.results.log = vec!["3 s: ada".to_owned()];
+        outcome.anonymize();
+        let shown = |job: &jobtap_core::simulation::Outcome| {
+            (job.number, job.user, job.queue.as_deref().unwrap().to_owned())
+        };
+        let jobs: Vec<_> = outcome.results.jobs.iter().map(shown).collect();
+        let expected = [(1, 1, "queue1"), (2, 2, "queue2"), (3, 1, "queue1")];
+        assert_eq!(jobs, expected.map(|(number, user, queue)| (number, user, queue.to_owned())));
+        let summary = super::super::summary::Summary::of("trace".to_owned(), &[outcome]).to_json();
+        assert!(!summary.contains("ada") && !summary.contains("bob"), "{summary}");
+    }
 }

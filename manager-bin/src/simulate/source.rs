@@ -36,6 +36,15 @@ impl Origin {
             Self::Generated(workload) => format!("generated: {workload}"),
         }
     }
+
+    /// Whether it can be read once more, for another policy: a pipe can't.
+    pub(crate) fn can_be_read_again(&self) -> bool {
+        match self {
+            // Of a file that doesn't exist, the one who opens it tells.
+            Self::File(path) => path.is_file() || path.is_dir() || !path.exists(),
+            Self::Generated(_) => true,
+        }
+    }
 }
 
 /// A trace that is being read.
@@ -156,7 +165,7 @@ impl Source {
             skip_line(input).map_err(|reason| read_error(&self.name, reason))?;
             self.reader.counts.lines += 1;
             let text = format!("longer than {LONGEST_LINE} bytes");
-            self.reader.broken(&text);
+            self.reader.broken_line(&text);
             Some(text)
         } else {
             let line = String::from_utf8_lossy(&bytes);
@@ -203,11 +212,8 @@ fn in_order(mut list: Listed, lines: u64, reader: &mut Reader) -> std::vec::Into
     let counts = &mut reader.counts;
     counts.never_ran = list.never_ran;
     counts.notes = list.notes;
-    for (line, reason) in list.broken {
-        reader.counts.lines = line;
-        reader.broken(&reason);
-    }
-    reader.counts.lines = lines;
+    counts.lines = lines;
+    list.broken.into_iter().for_each(|text| reader.broken(text));
     list.jobs.sort_by(|a, b| a.submit.total_cmp(&b.submit));
     let known = list.jobs.iter().map(|job| job.submit).find(|submit| *submit >= 0.0);
     let start = known.unwrap_or(0.0);
@@ -250,29 +256,25 @@ fn open(path: &Path) -> std::io::Result<Box<dyn BufRead>> {
 /// What was left out and changed, a line each for people; nothing for a clean trace.
 pub(crate) fn remarks(counts: &Counts) -> Vec<String> {
     let rows = [
-        (counts.broken, "broken lines were left out"),
-        (counts.no_submit, "jobs without a submit time were left out"),
-        (counts.no_run_time, "jobs without a run time were left out"),
-        (counts.no_processors, "jobs without a number of processors were left out"),
-        (counts.never_ran, "jobs that were cancelled before they started were left out"),
-        (counts.parts, "parts of jobs with checkpoints were left out"),
-        (counts.oversized, "jobs are larger than the machine (--oversized)"),
-        (counts.no_time_limit, "jobs have no recorded time limit (--time-limits)"),
-        (counts.no_user, "jobs have no known user"),
-        (counts.preceding, "jobs followed another one; their recorded submit times are kept"),
-        (
-            counts.reordered,
-            "jobs were not in the order of their submit times, and were put in order",
-        ),
-        (counts.late, "jobs came too late in the trace to be put in order"),
+        ("jobs without a submit time, left out", counts.no_submit),
+        ("jobs without a run time, left out", counts.no_run_time),
+        ("jobs without a number of processors, left out", counts.no_processors),
+        ("jobs cancelled before they started, left out", counts.never_ran),
+        ("parts of jobs with checkpoints, left out", counts.parts),
+        ("jobs larger than the machine (--oversized)", counts.oversized),
+        ("jobs without a recorded time limit (--time-limits)", counts.no_time_limit),
+        ("jobs without a known user", counts.no_user),
+        ("jobs that followed another one, with their recorded submit times", counts.preceding),
+        ("jobs put into the order of their submit times", counts.reordered),
+        ("jobs too late in the trace to be put into order, submitted at once", counts.late),
     ];
-    let mut lines: Vec<String> = rows
-        .iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, text)| format!("{count} {text}"))
-        .collect();
+    let known = rows.iter().filter(|(_, count)| *count > 0);
+    let mut lines: Vec<String> = known.map(|(text, count)| format!("{text}: {count}")).collect();
     lines.extend(counts.notes.iter().cloned());
-    lines.extend(counts.first_broken.iter().map(|line| format!("  {line}")));
+    if counts.broken > 0 {
+        lines.push(format!("broken lines or jobs, left out: {}, first:", counts.broken));
+        lines.extend(counts.first_broken.iter().map(|line| format!("  {line}")));
+    }
     lines
 }
 

@@ -46,7 +46,7 @@ pub(crate) struct PolicySummary {
     pub(crate) plugins: Vec<PluginSummary>,
     /// Why submissions were refused.
     pub(crate) refusals: Vec<RefusedJobs>,
-    /// What jobs wait for that never started.
+    /// What the first jobs wait for that had not started at the end.
     pub(crate) left: Vec<String>,
     /// The first warnings of the manager.
     pub(crate) log: Vec<String>,
@@ -233,24 +233,33 @@ impl PolicySummary {
 
     fn write_remarks(&self, text: &mut String) {
         let mut lines = remarks(&self.read);
-        let refusals = self.refusals.iter().take(SHOWN);
-        lines.extend(
-            refusals.map(|refusal| format!("{} jobs refused: {}", refusal.jobs, refusal.text)),
-        );
-        lines.extend(self.left.iter().map(|why| format!("never started: {why}")));
+        lines.extend(self.unusual(SHOWN));
         if self.processes > 0 {
-            lines.push(format!(
-                "{} processes of plugins were taken to succeed at once",
-                self.processes
-            ));
+            let count = self.processes;
+            lines.push(format!("processes of plugins, taken to succeed at once: {count}"));
         }
         if self.log_lines > 0 {
-            lines.push(format!("{} warnings of the manager, first:", self.log_lines));
+            lines.push(format!("warnings of the manager: {}, first:", self.log_lines));
             lines.extend(self.log.iter().take(3).map(|line| format!("  {line}")));
         }
         if !lines.is_empty() {
             let _ = writeln!(text, "\n{}", lines.join("\n"));
         }
+    }
+
+    /// The first reasons for which jobs were refused, and what jobs wait for that never started.
+    pub(super) fn unusual(&self, most: usize) -> Vec<String> {
+        let shown = || self.refusals.iter().take(most);
+        let refused = shown().map(|of| format!("jobs refused: {} ({})", of.jobs, of.text));
+        let mut lines: Vec<String> = refused.collect();
+        let named = shown().map(|of| of.jobs).sum();
+        let others = self.metrics.refused.saturating_sub(named);
+        if others > 0 {
+            lines.push(format!("jobs refused for other reasons: {others}"));
+        }
+        let how = if self.interrupted { "still waiting" } else { "never started" };
+        lines.extend(self.left.iter().map(|why| format!("{how}: {why}")));
+        lines
     }
 }
 

@@ -33,6 +33,11 @@ impl Place {
         std::fs::File::create(self.path(name)).unwrap().write_all(text.as_bytes()).unwrap();
     }
 
+    /// A FIFO without a writer.
+    fn pipe(&self, name: &str) {
+        run(std::process::Command::new("mkfifo").arg(self.path(name))).ok();
+    }
+
     fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.path(name)).unwrap()
     }
@@ -51,7 +56,8 @@ fn two_schedulers_are_compared_on_one_trace() {
         "simulate --trace trace.swf --config easy.toml --compare fifo.toml -o out --reproducible";
     let shown = place.run(words).ok();
     assert!(
-        shown.contains("1 broken lines were left out") && shown.contains("line 7: 1 instead"),
+        shown.contains("broken lines or jobs, left out: 1, first:")
+            && shown.contains("line 7: 1 instead"),
         "{shown}"
     );
     let summary: Value = serde_json::from_str(&place.read("out/summary.json")).unwrap();
@@ -110,7 +116,7 @@ fn a_broken_trace_is_refused_when_asked_for() {
     place.write("empty.swf", "; MaxProcs: 4\n1 0 -1 -1 4 -1 -1 -1 -1 -1 1 1 1 -1 -1 -1 -1 -1\n");
     let empty = place.run("simulate --trace empty.swf");
     assert!(
-        empty.stderr.contains("no job can be replayed: 1 jobs without a run time"),
+        empty.stderr.contains("no job can be replayed: jobs without a run time, left out: 1"),
         "{empty:?}"
     );
     place.write("bare.swf", "1 0 -1 5 4 -1 -1 -1 -1 -1 1 1 1 -1 -1 -1 -1 -1\n");
@@ -149,6 +155,33 @@ fn an_interrupt_gives_the_figures_so_far() {
     assert_eq!(summary.pointer("/policies/0/interrupted"), Some(&Value::Bool(true)));
     let submitted = summary.pointer("/policies/0/metrics/submitted").and_then(Value::as_u64);
     assert!(submitted.is_some_and(|jobs| jobs < 100_000), "{submitted:?}");
+}
+
+#[test]
+fn a_second_interrupt_ends_a_trace_that_never_comes() {
+    let place = Place::new();
+    place.pipe("pipe");
+    let mut command = clean(jobtap());
+    command.args("simulate --trace pipe --nodes 4".split(' ')).current_dir(place.0.path());
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut simulation = spawn(&mut command);
+    until("SIGINT is handled", || handles_interrupts(simulation.id()));
+    // Signals that come while one is pending are one.
+    until("the simulation has ended", || {
+        send("INT", simulation.id());
+        simulation.try_wait().unwrap().is_some()
+    });
+    let output = simulation.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), &output.stdout[..]), (Some(130), &b""[..]));
+}
+
+#[test]
+fn a_pipe_serves_one_policy() {
+    let place = Place::new();
+    place.pipe("pipe");
+    let two = place.run("simulate --trace pipe --config easy.toml --compare fifo.toml");
+    assert!(two.stderr.contains("pipe can be read only once"), "{two:?}");
+    assert_eq!(two.code, 1);
 }
 
 /// Whether a process has a handler for SIGINT.

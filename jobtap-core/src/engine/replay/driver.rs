@@ -1,32 +1,24 @@
-//! The time, the recorded events, and the topics that they lead to.
+//! The time, and the recorded events in their order.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::call::Call;
-use super::ledger::{Ledger, Origin};
+use super::ledger::Ledger;
+use super::log::Log;
 use super::record::recorded;
-use super::{RecordedJob, ReplayOptions, ReplayVerdict, Replayed, is_usable};
+use super::topics::not_called;
+use super::{RecordedJob, ReplayOptions, Replayed};
 use crate::engine::api::{Effect, StartError, TimerId};
 use crate::engine::core::Core;
-use crate::engine::dispatch::answer::Kind;
 use crate::engine::dispatch::loading;
-use crate::engine::jobs::{Admission, Phase, Record};
-use crate::engine::life_cycle::state_topic;
 use crate::engine::timers::Due;
 use crate::engine::{Engine, Setup};
-use crate::eventlog::{EventEntry, decode_log};
-use crate::host::{
-    Detail, HandlerEntry, Handlers, LoadedPlugin, PluginKey, Priority, RemoteCall, RemoteSink,
-};
-use crate::job::{JobId, State, Timestamp};
-use crate::jobspec::Jobspec;
-use crate::resource::ResourceSet;
-use crate::topic::{OnFailure, TopicId};
+use crate::eventlog::EventEntry;
+use crate::host::{PluginKey, RemoteCall, RemoteSink};
+use crate::job::{JobId, Timestamp};
 
 /// How many timers fire between two events. The others of that time fire together at its end, so that a timer
 /// of each second doesn't fill a year without jobs.
@@ -49,30 +41,12 @@ pub(super) struct Driver {
     /// When the first of what is to come back was sent.
     sent: Option<Timestamp>,
     /// Jobs whose priority comes later.
-    unprioritised: FxHashSet<JobId>,
-    logs: Vec<Log>,
+    pub(super) unprioritised: FxHashSet<JobId>,
+    pub(super) logs: Vec<Log>,
     by_id: FxHashMap<JobId, usize>,
     /// Timers by the bits of their times, which have the order of the times, since these are positive.
     timers: BinaryHeap<Reverse<(u64, TimerId)>>,
-    report: Replayed,
-}
-
-/// The eventlog of a job.
-struct Log {
-    id: JobId,
-    /// Until it is submitted.
-    jobspec: Option<Jobspec>,
-    /// Until it has them.
-    resources: Option<ResourceSet>,
-    entries: Vec<Arc<EventEntry>>,
-    /// The next event.
-    next: usize,
-}
-
-impl Log {
-    fn upcoming(&self) -> &[Arc<EventEntry>] {
-        self.entries.get(self.next..).unwrap_or_default()
-    }
+    pub(super) report: Replayed,
 }
 
 /// What comes back to plugins.
@@ -110,7 +84,7 @@ impl Driver {
         let mut logs = Vec::new();
         for job in jobs {
             let id = job.id;
-            match read(job) {
+            match Log::read(job) {
                 Ok(log) => logs.push(log),
                 Err(reason) => report.leave_out(format!("{id}: {reason}")),
             }
@@ -193,7 +167,7 @@ impl Driver {
         self.log(id).map_or(0, |log| log.next)
     }
 
-    fn log(&self, id: JobId) -> Option<&Log> {
+    pub(super) fn log(&self, id: JobId) -> Option<&Log> {
         self.logs.get(*self.by_id.get(&id)?)
     }
 
@@ -262,7 +236,7 @@ impl Driver {
     }
 
     /// Applies the next event of a log.
-    fn step(&mut self, index: usize) {
+    pub(super) fn step(&mut self, index: usize) {
         let Some(log) = self.logs.get_mut(index) else { return };
         let Some(entry) = log.upcoming().first().map(Arc::clone) else { return };
         let id = log.id;
@@ -272,279 +246,6 @@ impl Driver {
             _ => self.apply(index, id, &entry),
         }
     }
-
-    /// Takes a job through the gates of its submission.
-    fn submit(&mut self, index: usize, id: JobId, jobspec: Jobspec, entry: &Arc<EventEntry>) {
-        self.core.jobs.insert_active(id, Box::new(Record::submitted(id, jobspec)));
-        self.core.jobs.newest_id = self.core.jobs.newest_id.max(Some(id));
-        self.apply(index, id, entry);
-        self.gate(TopicId::JobCreate, id, None, Detail::None);
-        self.gate(TopicId::JobValidate, id, None, Detail::None);
-        // What these gates have changed, the next ones see.
-        while self.next_of(index).is_some_and(|next| next.name == "jobspec-update") {
-            self.step(index);
-        }
-        let dependencies = self.core.job(id).map(|job| job.jobspec.dependencies());
-        for dependency in dependencies.and_then(Result::ok).unwrap_or_default() {
-            let detail = Detail::Dependency(&dependency);
-            self.gate(TopicId::JobDependency, id, Some(&dependency.scheme), detail);
-        }
-        self.gate(TopicId::JobNew, id, None, Detail::None);
-        // An eventlog from before there was `validate`: its job was validated before `submit`.
-        let has_version =
-            entry.context.as_ref().is_some_and(|context| context.contains_key("version"));
-        if !has_version && let Some(record) = self.core.jobs.get_mut(id) {
-            record.admission = Admission::Accepted;
-            record.job.state = State::Depend;
-            self.core.jobs.count_new(id);
-        }
-    }
-
-    fn next_of(&self, index: usize) -> Option<&Arc<EventEntry>> {
-        self.logs.get(index)?.upcoming().first()
-    }
-
-    /// Applies an event, and calls the plugins at what follows from it.
-    fn apply(&mut self, index: usize, id: JobId, entry: &Arc<EventEntry>) {
-        match &*entry.name {
-            "validate" => {
-                if let Some(record) = self.core.jobs.get_mut(id) {
-                    record.admission = Admission::Accepted;
-                }
-                self.core.jobs.count_new(id);
-            }
-            "alloc" => {
-                let resources = self.logs.get_mut(index).and_then(|log| log.resources.take());
-                if let (Some(record), Some(resources)) = (self.core.jobs.get_mut(id), resources) {
-                    record.job.set_resources(resources);
-                }
-            }
-            "priority" if self.core.jobs.state(id) == Some(State::Sched) => {
-                let call = Call {
-                    topic: TopicId::JobPriorityGet,
-                    member: None,
-                    job: id,
-                    detail: Detail::None,
-                };
-                self.prioritise(&call);
-            }
-            _ => {}
-        }
-        if let Some(log) = self.logs.get_mut(index) {
-            log.next += 1;
-        }
-        let Some(record) = self.core.jobs.get_mut(id) else {
-            let text = format!("{id}: {}: the job was not submitted", entry.name);
-            return self.report.leave_out(text);
-        };
-        let applied = match record.apply(entry) {
-            Ok(applied) => applied,
-            Err(error) => return self.report.leave_out(format!("{id}: {error}")),
-        };
-        if entry.name == "start" {
-            record.execution.phase = Phase::Started;
-        }
-        let state = record.job.state;
-        let ended = applied.fatal || state == State::Inactive;
-        let at_end =
-            if ended { std::mem::take(&mut record.async_work.at_end) } else { Default::default() };
-        let subscribers = record.subscribers.clone();
-        let is_update = entry.name == "jobspec-update";
-        self.core.jobs.count_event(id, applied.left, is_update);
-        at_end.into_iter().for_each(|(plugin, work)| self.resume(plugin, work));
-        if !subscribers.is_empty() {
-            let detail = Detail::Event(entry);
-            let includes = |plugin| subscribers.contains(&plugin);
-            self.tell_some(TopicId::JobEvent, id, Some(&entry.name), detail, includes);
-        }
-        if is_update && let Some(updates) = &entry.context {
-            self.tell(TopicId::JobUpdate, id, Detail::Updates(updates));
-        }
-        if let Some((left, topic)) = applied.left.zip(state_topic(state)) {
-            self.enter(topic, id, Detail::State { prev: Some(left), entry: Some(entry) });
-        }
-        if state == State::Inactive && self.core.jobs.inactive.add(id, entry.timestamp) {
-            self.tell(TopicId::JobInactiveAdd, id, Detail::None);
-            self.tell(TopicId::JobDestroy, id, Detail::None);
-            if let Some(record) = self.core.jobs.get_mut(id) {
-                record.drop_active_parts();
-            }
-        }
-    }
-
-    fn enter(&mut self, topic: TopicId, job: JobId, detail: Detail<'_>) {
-        match topic {
-            TopicId::JobStatePriority => {
-                self.prioritise(&Call { topic, member: None, job, detail });
-            }
-            _ => self.tell(topic, job, detail),
-        }
-    }
-
-    /// Calls the plugins at something that has happened.
-    fn tell(&mut self, topic: TopicId, job: JobId, detail: Detail<'_>) {
-        self.tell_some(topic, job, None, detail, |_| true);
-    }
-
-    fn tell_some(
-        &mut self,
-        topic: TopicId,
-        job: JobId,
-        member: Option<&str>,
-        detail: Detail<'_>,
-        includes: impl Fn(PluginKey) -> bool,
-    ) {
-        let call = Call { topic, member, job, detail };
-        for bound in self.handlers(&call).iter().filter(|bound| includes(bound.plugin())) {
-            if let Some(text) = self.call(bound, &call).failed {
-                self.fail(self.origin(bound.plugin(), call.name()), Some(job), &text);
-            }
-        }
-    }
-
-    fn handlers(&self, call: &Call<'_>) -> Handlers {
-        let stack = &self.core.plugins.stack;
-        match call.member {
-            Some(member) => stack.members(call.topic, member, |_| true),
-            None => stack.handlers(call.topic).map(Rc::clone).unwrap_or_default(),
-        }
-    }
-
-    /// Enters the failure of a handler, of which an eventlog doesn't tell when it decides nothing.
-    pub(super) fn fail(&mut self, origin: Origin, job: Option<JobId>, text: &str) {
-        let (answer, verdict) = (Some(format!("fails: {text}")), ReplayVerdict::Differs);
-        self.ledger.compared(origin, job, Kind::Failure, answer, None, verdict);
-    }
-
-    /// Calls the plugins at a gate. The job has passed it, or it would have left no eventlog.
-    fn gate(&mut self, topic: TopicId, job: JobId, member: Option<&str>, detail: Detail<'_>) {
-        let call = Call { topic, member, job, detail };
-        for bound in self.handlers(&call).iter() {
-            let answer = self.call(bound, &call);
-            let origin = self.origin(bound.plugin(), call.name());
-            let accepted = || Some("accepts".to_owned());
-            let mut enter = |answer, verdict| {
-                self.ledger.compared(
-                    origin.clone(),
-                    Some(job),
-                    Kind::Verdict,
-                    answer,
-                    accepted(),
-                    verdict,
-                );
-            };
-            match answer.failed {
-                Some(text) if topic.on_failure() != OnFailure::Reject => {
-                    self.fail(origin, Some(job), &text);
-                }
-                Some(text) => enter(Some(format!("refuses: {text}")), ReplayVerdict::Differs),
-                None if bound.only_observes() || topic == TopicId::JobNew => {}
-                None if answer.deferred => {
-                    enter(Some("decides later".to_owned()), ReplayVerdict::NotCompared);
-                }
-                None => enter(accepted(), ReplayVerdict::Same),
-            }
-        }
-    }
-
-    /// Asks the plugins for the priority of a job, and compares what the reported one has answered with the next
-    /// priority that was recorded.
-    fn prioritise(&mut self, call: &Call<'_>) {
-        let id = call.job;
-        let (mut own, mut answered) = (Priority::Unchanged, Priority::Unchanged);
-        let mut decider = None;
-        for bound in self.handlers(call).iter() {
-            let answer = self.call(bound, call);
-            if let Some(text) = &answer.failed {
-                self.fail(self.origin(bound.plugin(), call.name()), Some(id), text);
-            }
-            if answer.priority != Priority::Unchanged {
-                (answered, decider) = (answer.priority, Some(bound.plugin()));
-                if bound.plugin() == self.reported {
-                    own = answer.priority;
-                }
-            }
-        }
-        match answered {
-            Priority::Unavailable => self.unprioritised.insert(id),
-            _ => self.unprioritised.remove(&id),
-        };
-        let text = match own {
-            Priority::Unchanged => return,
-            Priority::Unavailable => "not yet".to_owned(),
-            Priority::Set(value) => value.to_string(),
-        };
-        let is_fixed = self.core.job(id).is_some_and(|job| job.urgency.forced_priority().is_some());
-        let (place, recorded) = self.recorded_priority(id).unzip();
-        let verdict = match own {
-            // Another plugin has the last word, or the urgency.
-            _ if is_fixed || decider != Some(self.reported) => ReplayVerdict::NotCompared,
-            // It comes later, and is compared then.
-            Priority::Unavailable => ReplayVerdict::NotCompared,
-            _ if recorded.as_ref() == Some(&text) => ReplayVerdict::Same,
-            _ => ReplayVerdict::Differs,
-        };
-        if verdict != ReplayVerdict::NotCompared
-            && let Some(place) = place
-        {
-            self.ledger.take_priority(id, place);
-        }
-        let origin = self.origin(self.reported, call.name());
-        self.ledger.compared(origin, Some(id), Kind::Priority, Some(text), recorded, verdict);
-    }
-
-    /// The priority that a job gets next, with the place of its event, unless the job goes on without.
-    fn recorded_priority(&self, id: JobId) -> Option<(usize, String)> {
-        let log = self.log(id)?;
-        let mut upcoming = log.upcoming().iter().zip(log.next..);
-        let (entry, place) = upcoming
-            .find(|(entry, _)| {
-                matches!(&*entry.name, "priority" | "alloc" | "clean" | "flux-restart")
-            })
-            .filter(|(entry, _)| entry.name == "priority")?;
-        Some((place, entry.context.as_ref()?.get("priority")?.to_string()))
-    }
-}
-
-/// The topics of a plugin that nothing in an eventlog leads to: requests, purges, and Slurm's scripts.
-fn not_called(plugin: &LoadedPlugin) -> Vec<String> {
-    let is_recorded = |topic| {
-        !matches!(
-            topic,
-            TopicId::JobUpdateKey
-                | TopicId::JobInactiveRemove
-                | TopicId::SlurmJobSubmit
-                | TopicId::SlurmJobModify
-                | TopicId::SlurmPrologSlurmctld
-                | TopicId::SlurmProlog
-                | TopicId::SlurmEpilogSlurmctld
-                | TopicId::SlurmEpilog
-        )
-    };
-    let handlers = plugin.descriptor().handlers.iter().filter(|entry| !is_recorded(entry.id));
-    handlers.map(HandlerEntry::full_name).collect()
-}
-
-/// Reads a job.
-fn read(job: RecordedJob) -> Result<Log, String> {
-    let RecordedJob { id, eventlog, jobspec, resources } = job;
-    let jobspec = Jobspec::stored(jobspec).map_err(|error| format!("jobspec: {}", error.text()))?;
-    let entries = decode_log(&eventlog).map_err(|error| format!("eventlog: {error}"))?;
-    if let Some(entry) = entries.iter().find(|entry| !is_usable(entry.timestamp)) {
-        let (name, time) = (&entry.name, entry.timestamp.as_secs());
-        return Err(format!("eventlog: the time of {name} is {time}"));
-    }
-    match entries.first() {
-        None => return Err("eventlog: it has no events".to_owned()),
-        Some(first) if first.name != "submit" => {
-            return Err(format!("eventlog: it begins with {} instead of submit", first.name));
-        }
-        Some(_) => {}
-    }
-    let resources = resources.map(|text| text.parse()).transpose();
-    let resources = resources.map_err(|error| format!("R: {error}"))?;
-    let entries = entries.into_iter().map(Arc::new).collect();
-    Ok(Log { id, jobspec: Some(jobspec), resources, entries, next: 0 })
 }
 
 /// The bits of a time, which have the order of times that are positive.

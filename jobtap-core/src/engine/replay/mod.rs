@@ -11,13 +11,17 @@
 //! |---|---|
 //! | `record` | the events of a job as what plugins can have asked for |
 //! | `ledger` | what was asked for beside what was recorded |
-//! | `driver` | the time, the events, and the topics that they lead to |
+//! | `log` | the eventlog of a job, and how far it was replayed |
+//! | `driver` | the time, and the events in their order |
+//! | `topics` | the topics to which an event leads |
 //! | `call` | one call of a handler |
 
 mod call;
 mod driver;
 mod ledger;
+mod log;
 mod record;
+mod topics;
 
 use serde::Serialize;
 

@@ -4,9 +4,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::compare::{alone, priorities};
+use super::compare::{Side, alone, priorities};
 use super::host::ShadowHost;
-use super::later::Side;
 use super::notes::{self, record};
 use super::shadows::Shadow;
 use crate::engine::agenda::Queued;

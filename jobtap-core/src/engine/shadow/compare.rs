@@ -6,6 +6,13 @@ use crate::engine::dispatch::answer::{Answer, Kind, Said};
 use crate::host::{PluginKey, Priority};
 use crate::job::JobId;
 
+/// One of both that are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Live,
+    Shadow,
+}
+
 /// The answer of a live plugin.
 #[derive(Debug)]
 pub(super) struct LiveAnswer {
@@ -40,6 +47,14 @@ pub(super) struct Difference {
     pub(super) shadow: String,
     /// By how much two priorities differ.
     pub(super) distance: u32,
+    /// Which of both refuses what the other accepts.
+    pub(super) refuses: Option<Side>,
+}
+
+impl Difference {
+    pub(super) fn new(kind: Kind, job: Option<JobId>, live: String, shadow: String) -> Self {
+        Self { kind, job, live, shadow, distance: 0, refuses: None }
+    }
 }
 
 /// The differences of one call.
@@ -81,17 +96,18 @@ fn compare_verdicts(call: &Compared<'_>, found: &mut Comparison) {
     if refusal.is_some() == shadow.failed.is_some() {
         return;
     }
-    let (kind, good, bad) = match call.is_gate {
-        true => (Kind::Verdict, ACCEPTS, "refuses: "),
-        false => (Kind::Failure, NOTHING, "fails: "),
+    let refuses = if refusal.is_some() { Side::Live } else { Side::Shadow };
+    let (kind, good, bad, refuses) = match call.is_gate {
+        true => (Kind::Verdict, ACCEPTS, "refuses: ", Some(refuses)),
+        false => (Kind::Failure, NOTHING, "fails: ", None),
     };
     let text = |failed: &Option<String>| match failed {
         None => good.to_owned(),
         Some(text) => format!("{bad}{text}"),
     };
     let (live, shadow) = (text(&refusal), text(&shadow.failed));
-    let job = call.job;
-    found.differences.push(Difference { kind, job, live, shadow, distance: 0 });
+    let difference = Difference::new(kind, call.job, live, shadow);
+    found.differences.push(Difference { refuses, ..difference });
 }
 
 /// Compares the priority that the job gets with the one that it would get with the shadow in its place.
@@ -130,7 +146,7 @@ pub(super) fn priorities(job: JobId, live: Priority, shadow: Priority) -> Option
         Priority::Unchanged => NOTHING.to_owned(),
     };
     let (live, shadow) = (text(live), text(shadow));
-    Some(Difference { kind: Kind::Priority, job: Some(job), live, shadow, distance })
+    Some(Difference { distance, ..Difference::new(Kind::Priority, Some(job), live, shadow) })
 }
 
 /// What both have asked for of one kind.
@@ -170,20 +186,16 @@ fn compare_rest(call: &Compared<'_>, found: &mut Comparison) {
         true => NOTHING.to_owned(),
         false => texts.join(", "),
     };
-    found.differences.extend(pairs.into_iter().map(|((kind, job), pair)| Difference {
-        kind,
-        job,
-        live: text(pair.live),
-        shadow: text(pair.shadow),
-        distance: 0,
-    }));
+    found.differences.extend(
+        pairs.into_iter().map(|((kind, job), pair)| {
+            Difference::new(kind, job, text(pair.live), text(pair.shadow))
+        }),
+    );
 }
 
 /// What a shadow without a live plugin of its name has asked for outside of calls.
 pub(super) fn alone(said: Vec<Said>) -> Vec<Difference> {
-    let difference = |said: Said| {
-        let Said { kind, job, text } = said;
-        Difference { kind, job, live: NOTHING.to_owned(), shadow: text, distance: 0 }
-    };
+    let difference =
+        |Said { kind, job, text }| Difference::new(kind, job, NOTHING.to_owned(), text);
     said.into_iter().map(difference).collect()
 }

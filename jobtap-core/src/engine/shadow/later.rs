@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
 
-use super::compare::{Difference, NOTHING};
+use super::compare::{Difference, NOTHING, Side};
 use crate::engine::dispatch::answer::Said;
 use crate::job::{JobId, Timestamp};
 
@@ -16,13 +16,6 @@ const KEPT: usize = 16;
 
 /// Seconds between the same request of both that make no difference.
 const SAME_TIME: f64 = 1.0;
-
-/// Which of both has asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
-    Live,
-    Shadow,
-}
 
 /// What one of both has asked for, and the other has not yet.
 #[derive(Debug)]
@@ -79,7 +72,7 @@ impl Waiting {
             Side::Live => (text, NOTHING.to_owned()),
             Side::Shadow => (NOTHING.to_owned(), text),
         };
-        Difference { kind, job, live, shadow, distance: 0 }
+        Difference::new(kind, job, live, shadow)
     }
 }
 
@@ -91,7 +84,7 @@ fn apart(second: Side, said: Said, seconds: f64) -> Option<Difference> {
     let Said { kind, job, text } = said;
     let how = if second == Side::Live { "earlier" } else { "later" };
     let shadow = format!("{text}, {seconds:.0} s {how}");
-    Some(Difference { kind, job, live: text, shadow, distance: 0 })
+    Some(Difference::new(kind, job, text, shadow))
 }
 
 #[cfg(test)]

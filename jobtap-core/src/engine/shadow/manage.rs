@@ -20,7 +20,7 @@ use crate::engine::dispatch::plugins::Plugins;
 use crate::engine::dispatch::removal;
 use crate::engine::requests::plugins;
 use crate::host::errno::{EEXIST, EINVAL, ENOENT};
-use crate::host::{Detail, Failure, Fault, PluginKey, Stack};
+use crate::host::{Detail, Failure, Fault, PluginDescriptor, PluginKey, Stack};
 use crate::topic::TopicId;
 
 fn invalid(text: impl Into<String>) -> RequestError {
@@ -66,7 +66,7 @@ fn load(core: &mut Core, name: &str, conf: Option<Value>) -> Result<Value, Reque
 /// Builds a shadow and shows it the configuration.
 fn add(
     core: &mut Core,
-    linked: &'static crate::host::PluginDescriptor,
+    linked: &'static PluginDescriptor,
     listed: &str,
     conf: Option<Value>,
 ) -> Result<PluginKey, String> {

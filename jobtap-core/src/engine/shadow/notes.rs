@@ -1,7 +1,6 @@
 //! What is noted of a shadow: the differences from the live plugins, and what either asks for outside of dispatches.
 
-use super::compare::Difference;
-use super::later::Side;
+use super::compare::{Difference, Side};
 use crate::engine::agenda::Queued;
 use crate::engine::core::Core;
 use crate::engine::dispatch::answer::{Answer, Kind, Said};

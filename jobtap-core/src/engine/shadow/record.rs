@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use rustc_hash::FxHashMap;
 
-use super::compare::Difference;
+use super::compare::{Difference, Side};
 use crate::engine::dispatch::answer::Kind;
 use crate::job::{JobId, Timestamp, Uid};
 
@@ -86,10 +86,9 @@ impl Record {
         now: Timestamp,
         difference: Difference,
     ) {
-        let Difference { kind, job, live, shadow, distance } = difference;
+        let Difference { kind, job, live, shadow, distance, refuses } = difference;
         *self.counts.entry(kind).or_default() += 1;
-        let refused = kind == Kind::Verdict && shadow.starts_with("refuses");
-        let accepted = kind == Kind::Verdict && live.starts_with("refuses");
+        let (refused, accepted) = (refuses == Some(Side::Shadow), refuses == Some(Side::Live));
         self.refused += u64::from(refused);
         self.accepted += u64::from(accepted);
         if let Some(user) = user {
@@ -180,7 +179,8 @@ mod tests {
     fn priority(record: &mut Record, job: u64, distance: u32) {
         let (live, shadow) = ("1".to_owned(), distance.to_string());
         let job = Some(JobId::new(job));
-        let difference = Difference { kind: Kind::Priority, job, live, shadow, distance };
+        let difference = Difference::new(Kind::Priority, job, live, shadow);
+        let difference = Difference { distance, ..difference };
         record.add("job.priority.get", Some(Uid(7)), Timestamp::from_secs(1.0), difference);
     }
 

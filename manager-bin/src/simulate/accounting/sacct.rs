@@ -1,0 +1,308 @@
+//! The output of `sacct --parsable2`.
+
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use jobtap_core::simulation::TraceJob;
+
+use super::{Listed, Names};
+
+/// Where the columns are.
+struct Columns {
+    names: Vec<String>,
+    id: usize,
+    submit: usize,
+    start: usize,
+    end: usize,
+    cpus: usize,
+    requested_cpus: Option<usize>,
+    user: Option<usize>,
+    uid: Option<usize>,
+    gid: Option<usize>,
+    nodes: Option<usize>,
+    partition: Option<usize>,
+    limit_in_minutes: Option<usize>,
+    limit: Option<usize>,
+    account: Option<usize>,
+    job_name: Option<usize>,
+}
+
+impl Columns {
+    /// Reads the first line.
+    ///
+    /// # Errors
+    /// A column is missing without which no job can be replayed.
+    fn of(heading: &str) -> Result<Self, String> {
+        let names: Vec<String> =
+            heading.split('|').map(|name| name.trim().to_ascii_lowercase()).collect();
+        let find = |name: &str| names.iter().position(|known| known == name);
+        // Of two names for the same, the first one that is there counts.
+        let needed = |all: &[&str]| {
+            let found = all.iter().find_map(|name| find(name));
+            found.ok_or_else(|| format!("there is no column {}", all.join(" or ")))
+        };
+        Ok(Self {
+            id: needed(&["jobidraw", "jobid"])?,
+            submit: needed(&["submit"])?,
+            start: needed(&["start"])?,
+            end: needed(&["end"])?,
+            cpus: needed(&["alloccpus", "ncpus", "reqcpus"])?,
+            requested_cpus: find("reqcpus"),
+            user: find("user"),
+            uid: find("uid"),
+            gid: find("gid"),
+            nodes: find("nnodes").or_else(|| find("allocnodes")),
+            partition: find("partition"),
+            limit_in_minutes: find("timelimitraw"),
+            limit: find("timelimit"),
+            account: find("account"),
+            job_name: find("jobname"),
+            names,
+        })
+    }
+
+    /// The names of the columns of which nothing is read.
+    fn unused(&self) -> Vec<&str> {
+        let read = [
+            Some(self.id),
+            Some(self.submit),
+            Some(self.start),
+            Some(self.end),
+            Some(self.cpus),
+            self.requested_cpus,
+            self.user,
+            self.uid,
+            self.gid,
+            self.nodes,
+            self.partition,
+            self.limit_in_minutes,
+            self.limit,
+            self.account,
+            self.job_name,
+        ];
+        let is_unused = |(index, name): &(usize, &String)| {
+            // `--parsable` ends each line with a bar, so that its last column has no name.
+            !name.is_empty() && !read.contains(&Some(*index))
+        };
+        let unused = self.names.iter().enumerate().filter(is_unused);
+        unused.map(|(_, name)| name.as_str()).collect()
+    }
+}
+
+/// What a line is.
+enum Line {
+    Job(Box<TraceJob>),
+    NeverRan,
+    /// A part of a job, which has a line of its own.
+    Step,
+}
+
+/// The cells of a line.
+struct Row<'t> {
+    columns: &'t Columns,
+    cells: Vec<&'t str>,
+}
+
+impl<'t> Row<'t> {
+    /// # Errors
+    /// The line has too few or too many cells.
+    fn of(columns: &'t Columns, line: &'t str) -> Result<Self, String> {
+        let cells: Vec<&str> = line.split('|').collect();
+        match (cells.len(), columns.names.len()) {
+            (found, expected) if found == expected => Ok(Self { columns, cells }),
+            (found, expected) => Err(format!("{found} columns instead of {expected}")),
+        }
+    }
+
+    fn cell(&self, index: usize) -> &'t str {
+        self.cells.get(index).copied().unwrap_or_default().trim()
+    }
+
+    /// A cell that is there and not empty.
+    fn some(&self, index: Option<usize>) -> Option<&'t str> {
+        index.map(|index| self.cell(index)).filter(|text| !text.is_empty())
+    }
+
+    /// A whole number.
+    fn whole(&self, index: Option<usize>) -> Option<u64> {
+        self.some(index)?.parse().ok()
+    }
+
+    /// The time limit in seconds.
+    fn limit(&self) -> Option<f64> {
+        let minutes = self.some(self.columns.limit_in_minutes).and_then(|text| text.parse().ok());
+        let seconds = minutes.map(|minutes: f64| minutes * 60.0);
+        seconds.or_else(|| span(self.some(self.columns.limit)?)).filter(|limit| *limit > 0.0)
+    }
+
+    /// Reads the line. A job without a UID gets a number of `names`.
+    ///
+    /// # Errors
+    /// It doesn't say when the job was submitted.
+    fn read(&self, names: &mut Names) -> Result<Line, String> {
+        let columns = self.columns;
+        let id = self.cell(columns.id);
+        if id.contains('.') {
+            return Ok(Line::Step);
+        }
+        let [submitted, start, end] =
+            [columns.submit, columns.start, columns.end].map(|index| time(self.cell(index)));
+        let Some(submit) = submitted else {
+            return Err(format!("no time of submission: {:?}", self.cell(columns.submit)));
+        };
+        if start.is_none() && end.is_some() {
+            return Ok(Line::NeverRan);
+        }
+        // A job that waits has no CPUs yet.
+        let allocated = self.whole(Some(columns.cpus)).filter(|cores| *cores > 0);
+        let cores = allocated.or_else(|| self.whole(columns.requested_cpus)).unwrap_or(0);
+        let name = self.some(columns.user);
+        let uid = self.some(columns.uid).and_then(|uid| uid.parse().ok());
+        // Of a task of an array, `JOB_TASK`, and a part of a heterogeneous job, `JOB+PART`, the number of the job.
+        let number = id.split(['_', '+']).next().and_then(|id| id.parse().ok());
+        // A job may name several partitions; it ran in the first one that had room.
+        let partition = self.some(columns.partition).and_then(|all| all.split(',').next());
+        Ok(Line::Job(Box::new(TraceJob {
+            submit,
+            run_time: start.zip(end).map_or(-1.0, |(start, end)| end - start),
+            cores,
+            nodes: self.whole(columns.nodes).unwrap_or(0).min(cores),
+            time_limit: self.limit(),
+            user: uid.unwrap_or_else(|| names.number(name.unwrap_or_default())),
+            user_name: name.map(Box::from),
+            group: self.some(columns.gid).and_then(|gid| gid.parse().ok()),
+            queue: partition.map(Box::from),
+            name: self.some(columns.job_name).map(Box::from),
+            bank: self.some(columns.account).map(Box::from),
+            ..TraceJob::new(number.unwrap_or(0), 0.0)
+        })))
+    }
+}
+
+/// Reads the list.
+///
+/// # Errors
+/// It has no heading, or one without a column that is needed.
+pub(super) fn read(text: &str) -> Result<Listed, String> {
+    let lines = text.lines().zip(1u64..);
+    let mut lines = lines.filter(|(line, _)| !line.trim().is_empty());
+    let Some((heading, _)) = lines.next() else { return Err("it is empty".to_owned()) };
+    let columns = Columns::of(heading)?;
+    let mut listed = Listed::default();
+    let (mut names, mut steps) = (Names::default(), 0u64);
+    for (line, number) in lines {
+        match Row::of(&columns, line).and_then(|row| row.read(&mut names)) {
+            Ok(Line::Job(job)) => listed.jobs.push(*job),
+            Ok(Line::NeverRan) => listed.never_ran += 1,
+            Ok(Line::Step) => steps += 1,
+            Err(reason) => listed.broken.push(format!("line {number}: {reason}")),
+        }
+    }
+    if steps > 0 {
+        listed.notes.push(format!("lines of steps of jobs, not replayed: {steps}"));
+    }
+    if names.given > 0 {
+        let (text, first) = ("jobs without a UID, their users numbered from", Names::FIRST);
+        listed.notes.push(format!("{text} {first} in the order of the list: {}", names.given));
+    }
+    let unused = columns.unused();
+    if !unused.is_empty() {
+        listed.notes.push(format!("columns that are not replayed: {}", unused.join(", ")));
+    }
+    if columns.limit.is_none() && columns.limit_in_minutes.is_none() {
+        listed.notes.push("there is no column timelimit or timelimitraw".to_owned());
+    }
+    Ok(listed)
+}
+
+/// A time of sacct in UNIX seconds: a local time, or seconds with `SLURM_TIME_FORMAT=%s`. `Unknown` and `None` are
+/// no time.
+fn time(text: &str) -> Option<f64> {
+    if let Ok(seconds) = text.parse::<u64>() {
+        return Some(seconds as f64);
+    }
+    let local: DateTime = text.parse().ok()?;
+    let zoned = local.to_zoned(TimeZone::system()).ok()?;
+    Some(zoned.timestamp().as_second() as f64)
+}
+
+/// A span of sacct in seconds: `[D-]HH:MM:SS`. Limits like `UNLIMITED` are no limit.
+fn span(text: &str) -> Option<f64> {
+    let (days, clock) = match text.split_once('-') {
+        Some((days, clock)) => (days.parse::<f64>().ok()?, clock),
+        None => (0.0, text),
+    };
+    let parts: Option<Vec<f64>> = clock.split(':').map(|part| part.parse().ok()).collect();
+    match *parts?.as_slice() {
+        [hours, minutes, seconds] => {
+            Some(days * 86_400.0 + hours * 3600.0 + minutes * 60.0 + seconds)
+        }
+        [minutes, seconds] => Some(minutes * 60.0 + seconds),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SACCT: &str = "\
+JobIDRaw|User|UID|Account|Partition|Submit|Start|End|TimelimitRaw|NNodes|AllocCPUS|JobName|State|MaxRSS
+101|ada|1001|phys|batch,long|1700000000|1700000060|1700000160|5|2|8|relax|COMPLETED|
+101.batch|||phys||1700000060|1700000060|1700000160||1|4|batch|COMPLETED|3K
+102|bob|1002|chem|batch|1699999990|Unknown|1700000500|5|1|4|x|CANCELLED by 1002|
+103|bob|1002|chem|batch|1700000100|1700000200|Unknown|5|1|4|x|RUNNING|
+104|bob|1002
+";
+
+    #[test]
+    fn jobs_of_sacct_are_mapped() {
+        let listed = read(SACCT).unwrap();
+        let job = &listed.jobs[0];
+        assert_eq!((job.number, job.user, job.cores, job.nodes), (101, 1001, 8, 2));
+        assert_eq!((job.submit, job.run_time, job.time_limit), (1.7e9, 100.0, Some(300.0)));
+        assert_eq!((job.queue.as_deref(), job.bank.as_deref()), (Some("batch"), Some("phys")));
+        assert_eq!((listed.jobs[1].number, listed.jobs[1].run_time), (103, -1.0));
+        assert_eq!(listed.never_ran, 1);
+        assert_eq!(listed.broken, ["line 6: 3 columns instead of 14"]);
+        assert_eq!(
+            listed.notes,
+            [
+                "lines of steps of jobs, not replayed: 1",
+                "columns that are not replayed: state, maxrss"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_list_without_a_needed_column_is_refused() {
+        let error = read("JobID|Start|End|NCPUS\n").unwrap_err();
+        assert_eq!(error, "there is no column submit");
+    }
+
+    #[test]
+    fn users_without_a_uid_are_numbered_in_the_order_of_the_list() {
+        let text = "JobID|User|Submit|Start|End|NCPUS|Elapsed|\n\
+                    1|ada|10|20|30|4|10|\n2|bob|11|20|30|4|10|\n3_7|ada|12|20|30|4|10|\n";
+        let listed = read(text).unwrap();
+        let users: Vec<_> = listed.jobs.iter().map(|job| (job.number, job.user)).collect();
+        assert_eq!(users, [(1, 100_001), (2, 100_002), (3, 100_001)]);
+        assert_eq!(
+            listed.notes,
+            [
+                "jobs without a UID, their users numbered from 100001 in the order of the list: 3",
+                "columns that are not replayed: elapsed",
+                "there is no column timelimit or timelimitraw"
+            ]
+        );
+    }
+
+    #[test]
+    fn times_and_spans_of_sacct_are_read() {
+        assert_eq!(time("1700000000"), Some(1.7e9));
+        let later = time("2026-01-31T12:00:10").unwrap() - time("2026-01-31T12:00:00").unwrap();
+        assert_eq!(later, 10.0);
+        assert_eq!((time("Unknown"), time("None")), (None, None));
+        assert_eq!(span("2-01:00:30"), Some(2.0 * 86_400.0 + 3630.0));
+        assert_eq!((span("01:30:00"), span("UNLIMITED")), (Some(5400.0), None));
+    }
+}
