@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::api::{RecordedJob, ReplayOptions, ReplayVerdict, Replayed};
 use super::call::Call;
 use super::ledger::{Ledger, Origin};
 use super::record::recorded;
-use super::{RecordedJob, ReplayOptions, ReplayVerdict, Replayed, is_usable};
 use crate::engine::api::{Effect, StartError, TimerId};
 use crate::engine::core::Core;
 use crate::engine::dispatch::answer::Kind;
@@ -545,6 +545,11 @@ fn read(job: RecordedJob) -> Result<Log, String> {
     let resources = resources.map_err(|error| format!("R: {error}"))?;
     let entries = entries.into_iter().map(Arc::new).collect();
     Ok(Log { id, jobspec: Some(jobspec), resources, entries, next: 0 })
+}
+
+/// Whether a time can be replayed: positive and finite.
+fn is_usable(time: Timestamp) -> bool {
+    time.as_secs() > 0.0 && time.as_secs().is_finite()
 }
 
 /// The bits of a time, which have the order of times that are positive.
