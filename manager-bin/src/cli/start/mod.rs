@@ -28,7 +28,7 @@ use crate::cli::common::message::{CliError, Prog, system_text};
 use crate::cli::common::session;
 use crate::cli::common::usage::Family;
 use crate::cli::instance::version;
-use crate::cli::kvs::restore_watched;
+use crate::cli::kvs::restore_into;
 use crate::daemon::attributes::{Attributes, STDERR_LEVEL, stderr_level};
 use crate::daemon::config::Source;
 use crate::daemon::resources::{TestSize, takes_given};
@@ -336,7 +336,7 @@ fn named_socket(address: &str) -> Result<PathBuf, CliError> {
 
 /// Restores an archive into an empty state directory.
 fn restore(statedir: &StateDir, archive: &Path) -> Result<(), CliError> {
-    let restored = restore_watched(statedir.path(), archive)?;
+    let restored = restore_into(statedir.path(), archive)?;
     for path in restored.skipped {
         let text = format!("{path}: skipped: links between namespaces of a KVS can't be restored");
         stderr::line(&Prog::current().warning(COMMAND, text));
