@@ -190,7 +190,7 @@ impl Engine {
 
     /// What the inputs that were [gathered](Self::gather) have led to since the last call.
     pub fn take_effects(&mut self) -> Effects {
-        std::mem::take(&mut self.core.effects)
+        self.core.effects.take()
     }
 
     /// The log lines among these effects, which need not wait for the others.

@@ -5,7 +5,11 @@ use serde_json::Value;
 
 use super::JobspecError;
 use super::error::type_name;
-use super::members::Members;
+use super::members::{Members, first_task};
+use super::path;
+
+/// Where the submission's tools say how many tasks there are on each resource.
+const PER_RESOURCE: &str = "attributes.system.shell.options.per-resource";
 
 /// The amounts of resources that a jobspec of version 1 asks for (RFC 25), derived like in Flux.
 ///
@@ -76,7 +80,7 @@ impl Counts {
     }
 
     fn tasks_of(&self, jobspec: &Value) -> Result<u64, JobspecError> {
-        if let Some(per) = jobspec.pointer("/attributes/system/shell/options/per-resource") {
+        if let Some(per) = path::get(jobspec, PER_RESOURCE) {
             let count = per.member("count").map_or(Some(1), Value::as_u64).unwrap_or(1);
             match per.member("type").and_then(Value::as_str) {
                 Some("node") if self.nnodes > 0 => return times(self.nnodes, count),
@@ -84,8 +88,8 @@ impl Counts {
                 _ => {}
             }
         }
-        let total = jobspec.pointer("/tasks/0/count/total").and_then(Value::as_u64);
-        Ok(total.unwrap_or(self.nslots))
+        let total = || first_task(jobspec)?.member("count")?.member("total")?.as_u64();
+        Ok(total().unwrap_or(self.nslots))
     }
 }
 

@@ -26,6 +26,12 @@ impl Members for Value {
     }
 }
 
+/// The first element of `tasks`, of which a valid jobspec has one. [`Value::pointer`] would copy each name of the path
+/// twice.
+pub(super) fn first_task(jobspec: &Value) -> Option<&Value> {
+    jobspec.member("tasks")?.as_array()?.first()
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

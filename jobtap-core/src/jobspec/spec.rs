@@ -6,7 +6,7 @@
 //! it is used.
 
 use super::environment::{self, WithEnvironment};
-use super::members::Members;
+use super::members::{Members, first_task};
 use super::validate::validate;
 use super::{Counts, Dependency, JobspecError, path};
 use crate::job::Signal;
@@ -276,8 +276,8 @@ impl Jobspec {
 
     /// The command of every task, word by word.
     pub fn command(&self) -> impl Iterator<Item = &str> {
-        let command = self.document.parsed().pointer("/tasks/0/command").and_then(Value::as_array);
-        command.into_iter().flatten().filter_map(Value::as_str)
+        let command = first_task(self.document.parsed()).and_then(|task| task.member("command"));
+        command.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
     }
 
     /// The queue that the jobspec names.

@@ -2,6 +2,7 @@
 
 use super::Idset;
 use std::collections::BTreeMap;
+use std::fmt::Write;
 
 const CORE: &str = "core";
 const GPU: &str = "gpu";
@@ -119,9 +120,18 @@ impl Children {
     /// The form of Flux's resource summary: `core[0-3],gpu0`.
     #[must_use]
     pub fn summary(&self) -> String {
-        let kinds: Vec<String> =
-            self.iter().map(|(kind, ids)| format!("{kind}{}", ids.brackets())).collect();
-        kinds.join(",")
+        let mut text = String::new();
+        self.write_summary(&mut text);
+        text
+    }
+
+    /// Adds the [summary](Self::summary) to a text.
+    pub(super) fn write_summary(&self, text: &mut String) {
+        for (i, (kind, ids)) in self.iter().enumerate() {
+            let comma = if i == 0 { "" } else { "," };
+            // It cannot fail: a string takes all.
+            let _ = write!(text, "{comma}{kind}{}", ids.in_brackets());
+        }
     }
 
     fn each(&self, map: impl Fn(&str, &Idset) -> Idset) -> Self {

@@ -362,7 +362,12 @@ impl Idset {
     /// the empty set is the empty string.
     #[must_use]
     pub fn brackets(&self) -> String {
-        if self.first() == self.last() { self.to_string() } else { format!("[{self}]") }
+        self.in_brackets().to_string()
+    }
+
+    /// [`brackets`](Self::brackets), to be written into a longer text.
+    pub(super) const fn in_brackets(&self) -> InBrackets<'_> {
+        InBrackets(self)
     }
 
     /// The ids without ranges: `7,8,9`. The length of the text grows with the number of ids.
@@ -370,6 +375,20 @@ impl Idset {
     pub fn plain(&self) -> String {
         let ids: Vec<String> = self.iter().map(|id| id.to_string()).collect();
         ids.join(",")
+    }
+}
+
+/// Writes an idset with brackets if it has more than one id.
+pub(super) struct InBrackets<'a>(&'a Idset);
+
+impl fmt::Display for InBrackets<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.first() == self.0.last() {
+            return self.0.fmt(f);
+        }
+        f.write_str("[")?;
+        self.0.fmt(f)?;
+        f.write_str("]")
     }
 }
 

@@ -86,6 +86,10 @@ impl RankMap {
 
     /// The distinct children with all ranks that have them, ordered by first rank.
     pub(super) fn groups(&self) -> Vec<(Idset, &Children)> {
+        // Most jobs have one run, for which there is nothing to compare.
+        if let [run] = &*self.runs {
+            return vec![(Idset::from(run.first..=run.last), &run.children)];
+        }
         let mut groups: Vec<(Idset, &Children)> = Vec::new();
         let mut index: FxHashMap<&Children, usize> = FxHashMap::default();
         for run in &self.runs {

@@ -9,6 +9,7 @@ use super::{Children, Hostlist, HostlistError, Idset, ResourceError};
 use rustc_hash::FxHashMap;
 use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Write;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -293,13 +294,14 @@ impl ResourceSet {
     /// `rank[0-1]/core[0-3],gpu0 rank9/core0`.
     #[must_use]
     pub fn summary(&self) -> String {
-        let entries: Vec<String> = self
-            .map
-            .groups()
-            .into_iter()
-            .map(|(ranks, children)| format!("rank{}/{}", ranks.brackets(), children.summary()))
-            .collect();
-        entries.join(" ")
+        let mut text = String::new();
+        for (ranks, children) in self.map.groups() {
+            let space = if text.is_empty() { "" } else { " " };
+            // It cannot fail: a string takes all.
+            let _ = write!(text, "{space}rank{}/", ranks.in_brackets());
+            children.write_summary(&mut text);
+        }
+        text
     }
 
     pub(super) fn of_parts(map: RankMap, nodes: Nodes) -> Self {

@@ -57,16 +57,17 @@ struct Execution<'r>(&'r ResourceSet);
 impl Serialize for Execution<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let set = self.0;
+        let ranks = set.ranks();
         let mut execution = serializer.serialize_map(None)?;
         execution.serialize_entry("R_lite", &RLite(set))?;
-        let hosts = set.nodelist();
+        let hosts = set.nodes.hosts.nodelist(&ranks);
         if !hosts.is_empty() && hosts.len() == set.nnodes() {
             execution.serialize_entry("nodelist", &[Text(hosts)])?;
         }
         if let Some(nslots) = set.nslots {
             execution.serialize_entry("nslots", &nslots)?;
         }
-        let properties = set.properties();
+        let properties = set.nodes.properties_of(&ranks);
         if !properties.is_empty() {
             execution.serialize_entry("properties", &Properties(properties))?;
         }

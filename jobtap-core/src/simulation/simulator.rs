@@ -385,7 +385,8 @@ impl Simulator {
                 }
                 Effect::Spawn(task) => self.tasks.spawn(task),
                 Effect::Blocking { command: BlockingCommand::Run(work), .. } => work.run(),
-                Effect::Process { command: ProcessCommand::Run { mut answer, .. }, .. } => {
+                Effect::Process { command, .. } => {
+                    let ProcessCommand::Run { mut answer, .. } = *command else { continue };
                     self.results.processes += 1;
                     answer.started();
                     let status = WaitStatus::from_exit_code(0);
@@ -410,7 +411,6 @@ impl Simulator {
                 | Effect::Publish { .. }
                 | Effect::Announce { .. }
                 | Effect::Respond { .. }
-                | Effect::Process { .. }
                 | Effect::Blocking { .. } => {}
             }
         }

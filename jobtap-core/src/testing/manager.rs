@@ -420,7 +420,7 @@ impl TestManager {
                 Effect::Respond { to, payload } => {
                     self.streams.entry(to.0).or_default().push(payload);
                 }
-                Effect::Process { plugin, command } => self.processes.follow(plugin, command),
+                Effect::Process { plugin, command } => self.processes.follow(plugin, *command),
                 Effect::Blocking { command: BlockingCommand::Run(work), .. } => work.run(),
                 // Nothing waits for a thread here.
                 Effect::Blocking { command: BlockingCommand::DropAll, .. } => {}

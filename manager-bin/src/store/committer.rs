@@ -190,14 +190,22 @@ fn commit_group(
 ) -> Result<(), StoreError> {
     let mut ops = Vec::new();
     let mut thens = Vec::with_capacity(group.len());
+    let several = group.len() > 1;
     for batch in group {
-        ops.extend(batch.ops);
+        match ops.is_empty() {
+            true => ops = batch.ops,
+            false => ops.extend(batch.ops),
+        }
         thens.push(batch.then);
+    }
+    // The events of a job in one batch are one change already.
+    if several {
+        ops = coalesce(ops);
     }
     let made = catch_unwind(AssertUnwindSafe(|| {
         if !ops.is_empty() {
             let begun = Instant::now();
-            store.commit(coalesce(ops))?;
+            store.commit(ops)?;
             times.add(begun.elapsed());
         }
         for then in thens {

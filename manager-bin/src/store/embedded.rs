@@ -25,7 +25,7 @@ use jobtap_core::host::panic_text;
 use super::acked::Acked;
 use super::layout::{self, Effects, JobScan, Listing, LogEnds, Rows};
 use super::lock::{self, Lock};
-use super::rows::{self, Row};
+use super::rows::{self, Name, Row};
 use super::space::{self, Space};
 use super::{Key, Memory, OnDamage, Op, Store, StoreError, StoreSettings, StoredJob, request};
 use crate::open_files::OpenFiles;
@@ -234,8 +234,8 @@ impl Engine {
                 .durability(Some(mode));
             for (name, effect) in effects {
                 match effect {
-                    Some(value) => batch.insert(self.rows.of(&name), name, value),
-                    None => batch.remove(self.rows.of(&name), name),
+                    Some(value) => batch.insert(self.rows.of(&name), &*name, value),
+                    None => batch.remove(self.rows.of(&name), &*name),
                 }
             }
             batch.commit()
@@ -450,7 +450,7 @@ fn open_database(dir: &Path, path: &Path, memory: Memory) -> Result<Database, St
 }
 
 /// The row that says which format a store has.
-fn format_row() -> (Vec<u8>, Option<Vec<u8>>) {
+fn format_row() -> (Name, Option<Vec<u8>>) {
     (rows::FORMAT.into(), Some(FORMAT.to_string().into_bytes()))
 }
 

@@ -6,11 +6,11 @@ use std::ops::{Bound, ControlFlow};
 
 use rustc_hash::FxHashMap;
 
-use super::rows::{self, Row};
+use super::rows::{self, Name, Row};
 use super::{Key, KeyError, Op, StoreError, StoredEntry, StoredJob, request};
 
 /// The changes of a commit by row: the value to set, or `None` to remove the row.
-pub(super) type Effects = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+pub(super) type Effects = BTreeMap<Name, Option<Vec<u8>>>;
 
 /// Read access to the stored rows.
 pub(super) trait Rows {
@@ -165,7 +165,7 @@ fn remove_all(stored: &dyn Rows, effects: &mut Effects, prefix: &[u8]) -> Result
         *effect = None;
     }
     for name in stored.names(prefix)? {
-        effects.insert(name, None);
+        effects.insert(Name::from_vec(name), None);
     }
     Ok(())
 }

@@ -98,8 +98,8 @@ impl Store for MemoryStore {
         let (mut rows, mut ends) = (self.rows.lock().unwrap(), self.ends.lock().unwrap());
         for (name, effect) in layout::resolve(&MapRows(&rows), &mut ends, ops.clone())? {
             match effect {
-                Some(value) => rows.insert(name, value),
-                None => rows.remove(&name),
+                Some(value) => rows.insert(name.into_vec(), value),
+                None => rows.remove(&*name),
             };
         }
         self.commits.lock().unwrap().push(ops);
@@ -108,7 +108,7 @@ impl Store for MemoryStore {
 
     fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
         let map = self.rows.lock().unwrap();
-        let stored = map.get(&rows::of_value(key)).cloned();
+        let stored = map.get(&*rows::of_value(key)).cloned();
         Ok(stored.map(|stored| request::shown(key.name(), stored)))
     }
 

@@ -7,7 +7,13 @@
 //!
 //! The row of a log's record has a NUL, which no key contains, and its number appended.
 
+use smallvec::SmallVec;
+
 use super::keys::{JOBS, Key};
+
+/// The name of a row. Those of a job's logs and values are short enough to be kept without an allocation; a commit
+/// makes thousands of them.
+pub(super) type Name = SmallVec<[u8; 32]>;
 
 /// The prefix of all rows of jobs.
 pub(super) const ALL_JOBS: &[u8] = b"j";
@@ -37,10 +43,10 @@ pub(super) struct Row<'a> {
 }
 
 /// The prefix of all rows of a job.
-pub(super) fn of_job(id: u64) -> Vec<u8> {
-    let mut row = Vec::with_capacity(32);
+pub(super) fn of_job(id: u64) -> Name {
+    let mut row = Name::new();
     row.push(JOB);
-    row.extend(id.to_be_bytes());
+    row.extend_from_slice(&id.to_be_bytes());
     row
 }
 
@@ -57,17 +63,17 @@ pub(super) fn indexed() -> Vec<u8> {
 }
 
 /// The row of a value.
-pub(super) fn of_value(key: &Key) -> Vec<u8> {
+pub(super) fn of_value(key: &Key) -> Name {
     let mut row = match key.job_id() {
         Some(id) => of_job(id),
-        None => vec![INSTANCE],
+        None => Name::from_slice(&[INSTANCE]),
     };
-    row.extend(key.name().as_bytes());
+    row.extend_from_slice(key.name().as_bytes());
     row
 }
 
 /// The prefix of all rows of a log.
-pub(super) fn of_log(key: &Key) -> Vec<u8> {
+pub(super) fn of_log(key: &Key) -> Name {
     let mut row = of_value(key);
     row.push(0);
     row
@@ -75,12 +81,12 @@ pub(super) fn of_log(key: &Key) -> Vec<u8> {
 
 /// The row of a log's record. The number is encoded as its length in bytes and those bytes, which is short
 /// and sorts by number.
-pub(super) fn of_record(key: &Key, seq: u64) -> Vec<u8> {
+pub(super) fn of_record(key: &Key, seq: u64) -> Name {
     let mut row = of_log(key);
     let bytes = seq.to_be_bytes();
     let zeros = seq.leading_zeros() / 8;
     row.push((u64::BITS / 8 - zeros) as u8);
-    row.extend(bytes.iter().skip(zeros as usize));
+    row.extend_from_slice(bytes.get(zeros as usize..).unwrap_or_default());
     row
 }
 
@@ -119,8 +125,8 @@ fn parse_seq(record: &[u8]) -> Option<u64> {
 pub(super) fn covering(prefix: &str) -> Vec<Vec<u8>> {
     if let Some((id, name)) = Key::split_job(prefix) {
         let mut row = of_job(id);
-        row.extend(name.as_bytes());
-        return vec![row];
+        row.extend_from_slice(name.as_bytes());
+        return vec![row.into_vec()];
     }
     if prefix.starts_with(JOBS) {
         return vec![ALL_JOBS.to_vec()];
@@ -149,20 +155,20 @@ mod tests {
 
     #[test]
     fn the_rows_of_the_index_are_those_of_its_keys() {
-        assert_eq!(of_value(&Key::instance(Key::INDEX).unwrap()), ALL_INDEX);
+        assert_eq!(&*of_value(&Key::instance(Key::INDEX).unwrap()), ALL_INDEX);
     }
 
     /// A repair that drops the index finds the mark by this row, and would otherwise leave it there.
     #[test]
     fn the_row_of_a_complete_index_is_that_of_its_key() {
-        assert_eq!(indexed(), of_value(&Key::instance(Key::INDEXED).unwrap()));
+        assert_eq!(indexed(), of_value(&Key::instance(Key::INDEXED).unwrap()).into_vec());
     }
 
     #[test]
     fn an_events_row_needs_no_pointer() {
         assert_eq!(of_record(&Key::eventlog(u64::MAX), 255).len(), 20);
         let row = of_record(&Key::eventlog(2), 0x1_00);
-        assert_eq!(row, b"j\0\0\0\0\0\0\0\x02eventlog\0\x02\x01\x00");
+        assert_eq!(&*row, b"j\0\0\0\0\0\0\0\x02eventlog\0\x02\x01\x00");
     }
 
     #[test]
@@ -188,7 +194,7 @@ mod tests {
         ) {
             let row = row.into_bytes();
             let Some(Row { job, name, seq }) = parse(&row) else { return Ok(()) };
-            let mut made = job.map_or_else(|| of_instance(""), of_job);
+            let mut made = job.map_or_else(|| of_instance(""), |id| of_job(id).into_vec());
             made.extend(name.as_bytes());
             if let Some(seq) = seq {
                 let number = seq.to_be_bytes();

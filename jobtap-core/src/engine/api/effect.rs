@@ -26,6 +26,22 @@ pub struct Effects {
     pub log: Vec<LogLine>,
 }
 
+/// How many effects there is room for at most before the first of them is known.
+const MOST_ROOM: usize = 16 * 1024;
+
+impl Effects {
+    /// Takes all of them, and makes room for as many: under load, turns are about equally long, and lists that grow step
+    /// by step would be copied at each step.
+    pub(crate) fn take(&mut self) -> Self {
+        let room = self.after.len().min(MOST_ROOM);
+        Self {
+            writes: self.writes.take(),
+            after: std::mem::replace(&mut self.after, Vec::with_capacity(room)),
+            log: std::mem::take(&mut self.log),
+        }
+    }
+}
+
 /// One change of the store (keys of RFC 16).
 #[derive(Debug, Clone, PartialEq)]
 pub enum Write {
@@ -131,8 +147,8 @@ pub enum Effect {
     Process {
         /// The plugin.
         plugin: PluginKey,
-        /// What to do.
-        command: ProcessCommand,
+        /// What to do. Boxed, since it is larger than all other effects, of which a job has a dozen.
+        command: Box<ProcessCommand>,
     },
     /// Run work of a plugin on a thread where nothing waits for it, or drop what waits for a thread.
     Blocking {

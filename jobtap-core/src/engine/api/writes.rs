@@ -6,6 +6,9 @@ use super::{JobLog, Write};
 use crate::eventlog::EventEntry;
 use crate::job::JobId;
 
+/// How many changes there is room for at most before the first of them is known.
+const MOST_ROOM: usize = 8 * 1024;
+
 /// Changes of the store, to be made durable in one commit.
 ///
 /// The events that a job gets meanwhile are one [`Write::Append`] for each log, since a store makes a record of
@@ -22,6 +25,15 @@ impl Writes {
     #[must_use]
     pub fn into_list(self) -> Vec<Write> {
         self.list
+    }
+
+    /// Takes all changes, and keeps room for as many, up to [`MOST_ROOM`].
+    pub(crate) fn take(&mut self) -> Self {
+        let room = self.list.len().min(MOST_ROOM);
+        self.appends.clear();
+        self.appends.shrink_to(MOST_ROOM);
+        let list = std::mem::replace(&mut self.list, Vec::with_capacity(room));
+        Self { list, appends: FxHashMap::default() }
     }
 
     /// Adds a change.

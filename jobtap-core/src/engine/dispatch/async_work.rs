@@ -92,7 +92,8 @@ pub(crate) fn abort_all(jobs: &mut Jobs, id: JobId) {
 /// thread.
 pub(crate) fn end_outside(effects: &mut Effects, closed: &[PluginKey]) {
     for plugin in closed.iter().copied() {
-        effects.after.push(Effect::Process { plugin, command: ProcessCommand::KillAll });
+        let command = Box::new(ProcessCommand::KillAll);
+        effects.after.push(Effect::Process { plugin, command });
         effects.after.push(Effect::Blocking { plugin, command: BlockingCommand::DropAll });
     }
 }

@@ -182,6 +182,7 @@ fn execute(core: &mut Core, plugin: PluginKey, command: Command) {
             core.plugins.give_verdict(&mut core.agenda, plugin, job, verdict);
         }
         Command::Process(command) => {
+            let command = Box::new(command);
             core.effects.after.push(Effect::Process { plugin, command });
         }
         Command::Blocking(command) => {

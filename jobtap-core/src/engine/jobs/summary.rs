@@ -29,6 +29,9 @@ pub(crate) struct SummaryError(String);
 /// The version of this form. A summary of another version is not read; the eventlog is replayed.
 const FORM: u32 = 1;
 
+/// Bytes that a summary has at most beside the jobspec, as a rule.
+const ROOM: usize = 1024;
+
 /// The form. `R` is JSON that is not parsed.
 #[derive(Serialize, Deserialize)]
 struct Summary<R> {
@@ -97,7 +100,7 @@ pub(crate) fn write(record: &Record) -> String {
         resources: None,
     };
     let jobspec = job.jobspec.text();
-    let mut text = Members::after(&small, 512 + jobspec.len());
+    let mut text = Members::after(&small, ROOM + jobspec.len());
     text.event("end", job.end_event.as_deref());
     text.event("exception", record.exception.as_deref());
     text.object("annotations", &job.annotations);
@@ -138,7 +141,10 @@ impl Members {
 
     fn event(&mut self, key: &str, entry: Option<&EventEntry>) {
         if let Some(entry) = entry {
-            self.add(key, entry.encode().trim_end());
+            self.key(key);
+            entry.encode_to(&mut self.0);
+            // The newline at its end.
+            self.0.pop();
         }
     }
 

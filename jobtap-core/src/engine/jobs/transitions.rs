@@ -191,9 +191,15 @@ impl Record {
         });
         // Those of plugins are as they were then: after a restart, one that was removed since would come back.
         if let Some(Value::Object(all)) = field(entry, "annotations") {
-            let lasting = ["sched", "user"].into_iter();
-            let lasting = lasting.filter_map(|key| Some((key.to_owned(), all.get(key)?.clone())));
-            annotations::merge(&mut self.job.annotations, &lasting.collect());
+            // A running manager has them before it posts the event: then nothing is copied.
+            let known = &self.job.annotations;
+            let missing = ["sched", "user"].into_iter();
+            let missing = missing.filter(|key| all.get(*key) != known.get(*key));
+            let missing = missing.filter_map(|key| Some((key.to_owned(), all.get(key)?.clone())));
+            let missing: Map<String, Value> = missing.collect();
+            if !missing.is_empty() {
+                annotations::merge(&mut self.job.annotations, &missing);
+            }
         }
     }
 

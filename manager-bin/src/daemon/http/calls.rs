@@ -222,8 +222,9 @@ impl Streamed {
                             }
                         },
                         PendingResponse::Eventlog(request) => {
-                            let (hub, events) = (&manager.hub, Events(&out));
-                            watch::serve(&manager.records, hub, cred, &request, &events).await
+                            let engine = manager.engine.of_client(source(cred.userid));
+                            let (from, events) = ((&manager.hub, &engine), Events(&out));
+                            watch::serve(&manager.records, from, cred, &request, &events).await
                         }
                         // Those with one response are handled above.
                         PendingResponse::Request(_)

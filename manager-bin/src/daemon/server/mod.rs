@@ -316,11 +316,14 @@ impl Connection {
             }),
             Ok(PendingResponse::Engine(stream)) => Box::pin(relay(stream, responder)),
             Ok(PendingResponse::Feed(feed)) => Box::pin(feed_on(feed, responder)),
-            Ok(PendingResponse::Eventlog(request)) => Box::pin(async move {
-                let end =
-                    watch::serve(&parts.records, &parts.hub, cred, &request, &responder).await;
-                responder.last(Err(end)).await;
-            }),
+            Ok(PendingResponse::Eventlog(request)) => {
+                let engine = self.engine.clone();
+                Box::pin(async move {
+                    let from = (&parts.hub, &engine);
+                    let end = watch::serve(&parts.records, from, cred, &request, &responder).await;
+                    responder.last(Err(end)).await;
+                })
+            }
         })
     }
 

@@ -78,7 +78,7 @@ struct Watcher {
 pub(in crate::daemon) struct Journal {
     watchers: Mutex<Vec<Watcher>>,
     /// The number of watchers, so that without any of them an event costs no lock.
-    count: AtomicUsize,
+    listeners: AtomicUsize,
     /// How many events there were.
     published: AtomicU64,
 }
@@ -87,7 +87,7 @@ impl Journal {
     /// Sends an event to all watchers.
     pub(in crate::daemon) fn publish(&self, id: JobId, seq: Option<u64>, entry: &Arc<EventEntry>) {
         self.published.fetch_add(1, Ordering::Relaxed);
-        if self.count.load(Ordering::Acquire) == 0 {
+        if self.listeners.load(Ordering::Acquire) == 0 {
             return;
         }
         let mut watchers = self.lock();
@@ -97,7 +97,17 @@ impl Journal {
             watcher.lost.store(sent.is_err(), Ordering::Release);
             sent.is_ok()
         });
-        self.count.store(watchers.len(), Ordering::Release);
+        self.listeners.store(watchers.len(), Ordering::Release);
+    }
+
+    /// Counts events that nothing watches, which were not published.
+    pub(in crate::daemon) fn count(&self, events: u64) {
+        self.published.fetch_add(events, Ordering::Relaxed);
+    }
+
+    /// Whether there are watchers.
+    pub(in crate::daemon) fn is_watched(&self) -> bool {
+        self.listeners() != 0
     }
 
     /// How many events there were since the start.
@@ -107,16 +117,16 @@ impl Journal {
 
     /// The number of watchers.
     pub(in crate::daemon) fn listeners(&self) -> usize {
-        self.count.load(Ordering::Acquire)
+        self.listeners.load(Ordering::Acquire)
     }
 
     /// Ends all streams, since the manager ends.
     pub(in crate::daemon) fn close(&self) {
         self.lock().clear();
-        self.count.store(0, Ordering::Release);
+        self.listeners.store(0, Ordering::Release);
     }
 
-    /// All events from now on, and whether some were lost when they end.
+    /// All events of the turns of the engine that end from now on, and whether some were lost when they end.
     pub(super) fn watch(&self) -> (Receiver<Posted>, Arc<AtomicBool>) {
         let (sender, events) = channel(WAITING_EVENTS);
         let lost = Arc::new(AtomicBool::new(false));
@@ -124,7 +134,7 @@ impl Journal {
         // Removes watchers whose clients have left since the last event.
         watchers.retain(|watcher| !watcher.events.is_closed());
         watchers.push(Watcher { events: sender, lost: Arc::clone(&lost) });
-        self.count.store(watchers.len(), Ordering::Release);
+        self.listeners.store(watchers.len(), Ordering::Release);
         (events, lost)
     }
 
@@ -202,6 +212,8 @@ impl Stream {
 
     async fn past(&mut self, engine: EngineHandle) -> Result<(), RpcError> {
         if self.wanted.full {
+            // What was not published, since nothing was watched then, is durable after this.
+            answered(engine.read(|_| Ok(()))).await?;
             return self.past_of_all().await;
         }
         let jobs = engine.read(|engine| Ok(engine.active_jobs()));
@@ -360,6 +372,6 @@ mod tests {
             read += 1;
         }
         assert_eq!(read, WAITING_EVENTS);
-        assert_eq!(journal.count.load(Ordering::Acquire), 0);
+        assert_eq!(journal.listeners.load(Ordering::Acquire), 0);
     }
 }

@@ -58,7 +58,7 @@ impl Effector {
         match effect {
             Effect::Reply { to, result } => self.engine.replies().finish(to, result),
             Effect::Respond { to, payload } => self.engine.replies().respond(to, payload),
-            Effect::Process { plugin, command } => self.processes.send(plugin, command),
+            Effect::Process { plugin, command } => self.processes.send(plugin, *command),
             Effect::Blocking { plugin, command } => self.blocking.send(plugin, command),
             Effect::Publish { id, log, seq, entry } => {
                 publish(&self.hub, &self.journal, id, (log, seq), &entry);

@@ -68,13 +68,19 @@ pub(in crate::daemon) struct Subscription {
 }
 
 impl Hub {
-    /// Watches both logs of this job from now on.
+    /// Watches both logs of this job. Turns of the engine that have ended may have left out their events, see
+    /// [`unwatched`](super::unwatched): a watcher reads the store after they are durable.
     pub(in crate::daemon) fn subscribe(self: &Arc<Self>, id: JobId) -> Subscription {
         let mut jobs = self.lock();
         let events = jobs.entry(id).or_insert_with(|| channel(WAITING).0).subscribe();
         self.count(&jobs);
         drop(jobs);
         Subscription { hub: Arc::clone(self), id, events }
+    }
+
+    /// Whether any job is watched.
+    pub(in crate::daemon) fn is_watched(&self) -> bool {
+        self.watched.load(Ordering::SeqCst) != 0
     }
 
     /// Sends an event to the watchers of its job.
@@ -86,7 +92,7 @@ impl Hub {
         entry: &Arc<EventEntry>,
     ) {
         // A watcher that subscribes from now on reads the event from the store, since it is durable.
-        if self.watched.load(Ordering::SeqCst) == 0 {
+        if !self.is_watched() {
             return;
         }
         if let Some(watchers) = self.lock().get(&id) {

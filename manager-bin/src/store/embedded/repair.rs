@@ -17,7 +17,8 @@ use jobtap_core::job::{Encoding, JobId};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::super::lock::Lock;
-use super::super::{Key, Memory, StoreError, request, rows, space};
+use super::super::rows::{self, Name};
+use super::super::{Key, Memory, StoreError, request, space};
 use super::fsck::{Damage, Loss, Range, check_locked};
 use super::keyspaces::{PARTS, Part};
 use super::{Acked, Engine, FORMAT, files, guarded, tail};
@@ -375,7 +376,8 @@ impl Target<'_> {
 
     fn write(&mut self, mode: PersistMode) -> Result<(), StoreError> {
         let group = std::mem::take(&mut self.group);
-        let effects = group.into_iter().map(|(name, value)| (name, Some(value))).collect();
+        let effects =
+            group.into_iter().map(|(name, value)| (Name::from_vec(name), Some(value))).collect();
         self.engine.write_rows(effects, mode)
     }
 

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::merge::{Position, Step};
 use super::{Path, Watch};
+use crate::daemon::engine::{EngineHandle, answered};
 use crate::daemon::records::{MainLog, Records};
 use crate::daemon::writes::hub::{Heard, Hub, Subscription};
 use crate::rpc::RpcError;
@@ -49,13 +50,17 @@ enum Live {
 /// Serves a watch to its end, and returns the error that ends the stream: ENODATA if it did not fail.
 pub(in crate::daemon) async fn serve<S: Sink>(
     records: &Records,
-    hub: &Arc<Hub>,
+    (hub, engine): (&Arc<Hub>, &EngineHandle),
     cred: Cred,
     request: &Watch,
     sink: &S,
 ) -> RpcError {
     // Registered before the store is read, so that no event is missed in between.
     let events = hub.subscribe(request.id);
+    // What was not published, since nothing was watched then, is durable after this.
+    if let Err(error) = answered(engine.read(|_| Ok(()))).await {
+        return error;
+    }
     let mut watcher = Watcher { id: request.id, cred, records, events, sink };
     match watcher.run(request).await {
         Ok(()) => RpcError::new(ENODATA, ""),
