@@ -619,6 +619,8 @@ mod tests {
         for text in [
             "foo[0-1048576]",
             "foo[0-1000000,0-100000]x",
+            // A name is counted for each range, also for one of a single number.
+            "foo[1,2,0-1048574]x",
             "foo[99999999999999999999]",
             &format!("foo[{}1]x", "0".repeat(100)),
             &items,

@@ -87,6 +87,19 @@ fn dependencies_and_brackets_name_their_plugins() {
 }
 
 #[test]
+fn inactive_jobs_say_how_they_have_ended() {
+    let mut m = TestManager::new().plugin::<ByUrgency>().start();
+    for (exit_code, end) in [(0, "it has completed"), (1, "its tasks failed")] {
+        let id = m.submit(TestJob::new()).unwrap();
+        m.finish(id, exit_code);
+        assert_eq!(m.why(id), [end]);
+    }
+    let id = m.submit(TestJob::new().urgency(0)).unwrap();
+    m.cancel(id).unwrap();
+    assert_eq!(m.why(id), ["it was ended by exception cancel"]);
+}
+
+#[test]
 fn waiting_jobs_are_told_who_goes_first_and_who_holds_what_they_need() {
     let mut m = TestManager::new().plugin::<ByUrgency>().start();
     let runs = m.submit(TestJob::new().ntasks(3).duration(3600.0)).unwrap();

@@ -424,6 +424,8 @@ mod query {
         m.submit(TestJob::new()).unwrap();
         let told = m.query_plugin("counter").unwrap();
         assert_eq!(told["name"], "counter");
+        let package = concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION"));
+        assert_eq!(told["path"], package);
         assert_eq!(told["jobs"], 1);
         m.submit(TestJob::new()).unwrap();
         let refused = m.query_plugin("counter").unwrap_err();

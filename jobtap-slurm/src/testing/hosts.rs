@@ -59,10 +59,19 @@ fn jobspec(desc: &JobDescriptor) -> Value {
 }
 
 #[track_caller]
-fn of<T>(jobs: &BTreeMap<JobId, T>, id: JobId) -> &T {
+fn of(jobs: &BTreeMap<JobId, JobDescriptor>, id: JobId) -> &JobDescriptor {
     match jobs.get(&id) {
         Some(job) => job,
         None => panic!("there is no job {id}"),
+    }
+}
+
+impl TestSlurm {
+    /// Keeps a job that was accepted.
+    fn keep(&mut self, descriptor: JobDescriptor) -> JobId {
+        let id = JobId::new(self.jobs.len() as u64 + 1);
+        self.jobs.insert(id, descriptor);
+        id
     }
 }
 
@@ -90,9 +99,7 @@ impl TestHost for TestSlurm {
             return Err(message.unwrap_or_else(text));
         }
         self.messages.extend(message.iter().flat_map(|text| text.lines()).map(str::to_owned));
-        let id = JobId::new(self.jobs.len() as u64 + 1);
-        self.jobs.insert(id, submitted.descriptor);
-        Ok(id)
+        Ok(self.keep(submitted.descriptor))
     }
 
     fn messages(&mut self) -> Vec<String> {
@@ -137,8 +144,8 @@ impl TestHost for TestSlurm {
 /// controller, and those of its one node. All requests are accepted, since no plugin sees them.
 #[derive(Debug)]
 pub struct TestSlurmPrep {
+    /// It keeps the jobs, too.
     slurm: TestSlurm,
-    jobs: BTreeMap<JobId, JobDescriptor>,
     /// How many prologs and epilogs of the controller have begun.
     begun: usize,
 }
@@ -151,7 +158,7 @@ impl TestSlurmPrep {
 
     #[track_caller]
     fn call(&mut self, id: JobId, part: Part, state: State) -> Result<(), String> {
-        let desc = of(&self.jobs, id);
+        let desc = of(&self.slurm.jobs, id);
         let number = u32::try_from(id.as_u64()).map_err(|error| error.to_string())?;
         let user = Uid(desc.user_id);
         let mut parts = JobParts::new(id, user, Jobspec::unvalidated(jobspec(desc)));
@@ -193,7 +200,7 @@ const NODE: &str = "testhost";
 impl TestHost for TestSlurmPrep {
     fn start(setup: &HostSetup) -> Result<Self, String> {
         let slurm = start(TestSlurm::new().prep(), setup)?;
-        Ok(Self { slurm, jobs: BTreeMap::new(), begun: 0 })
+        Ok(Self { slurm, begun: 0 })
     }
 
     fn kind(&self) -> HostKind {
@@ -201,33 +208,31 @@ impl TestHost for TestSlurmPrep {
     }
 
     fn now(&self) -> Timestamp {
-        crate::worker::now()
+        self.slurm.now()
     }
 
     #[track_caller]
     fn submit(&mut self, job: TestJob) -> Result<JobId, String> {
         let (_, descriptor) = request(job)?;
-        let id = JobId::new(self.jobs.len() as u64 + 1);
-        self.jobs.insert(id, descriptor);
-        Ok(id)
+        Ok(self.slurm.keep(descriptor))
     }
 
     fn messages(&mut self) -> Vec<String> {
-        Vec::new()
+        self.slurm.messages()
     }
 
     #[track_caller]
     fn priority(&self, id: JobId) -> Option<u32> {
-        of(&self.jobs, id).priority.filter(|priority| *priority < NO_VAL)
+        self.slurm.priority(id)
     }
 
     #[track_caller]
     fn jobspec(&self, id: JobId) -> Value {
-        jobspec(of(&self.jobs, id))
+        self.slurm.jobspec(id)
     }
 
-    fn events(&self, _: JobId) -> Vec<String> {
-        Vec::new()
+    fn events(&self, id: JobId) -> Vec<String> {
+        self.slurm.events(id)
     }
 
     #[track_caller]

@@ -52,7 +52,7 @@ impl RecordedJobs {
 /// Reads the jobs of an archive.
 ///
 /// # Errors
-/// As [`restore_watched`](super::restore_watched) when the archive is damaged. Then nothing is returned, since jobs
+/// As [`restore`](super::restore) when the archive is damaged. Then nothing is returned, since jobs
 /// would be missing.
 pub(crate) fn of_archive(file: &Path) -> Result<RecordedJobs, ArchiveError> {
     let mut found = Found::default();

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 pub use dump::{Counts, Overrides, dump};
 pub(crate) use jobs::{RecordedJobs, of_archive};
-pub use restore::{Restored, restore_watched};
+pub use restore::{Restored, restore};
 
 use crate::store::StoreError;
 
@@ -105,7 +105,7 @@ mod tests {
     }
 
     fn restore(state: &Path, file: &Path) -> Result<Restored, ArchiveError> {
-        restore_watched(state, file, &mut |_| {})
+        super::restore(state, file, &mut |_| {})
     }
 
     fn dump_of(state: &Path, file: &Path) {

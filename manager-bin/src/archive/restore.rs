@@ -36,7 +36,7 @@ pub struct Restored {
 /// # Errors
 /// Fails if the archive is damaged (the error names the entry), or the state directory is in use or can't be
 /// written. Then nothing of the archive is restored.
-pub fn restore_watched(
+pub fn restore(
     state: &Path,
     file: &Path,
     seen: &mut dyn FnMut(u64),

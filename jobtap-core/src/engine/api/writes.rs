@@ -21,12 +21,6 @@ pub struct Writes {
 }
 
 impl Writes {
-    /// Whether nothing changes.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.list.is_empty()
-    }
-
     /// The changes in their order.
     #[must_use]
     pub fn into_list(self) -> Vec<Write> {

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::api::{RecordedJob, ReplayOptions, Replayed};
 use super::ledger::Ledger;
 use super::log::Log;
 use super::record::recorded;
 use super::topics::not_called;
-use super::{RecordedJob, ReplayOptions, Replayed};
 use crate::engine::api::{Effect, StartError, TimerId};
 use crate::engine::core::Core;
 use crate::engine::dispatch::loading;

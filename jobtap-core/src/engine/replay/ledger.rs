@@ -5,8 +5,8 @@
 
 use rustc_hash::FxHashMap;
 
+use super::api::{ReplayVerdict, Replayed, ReplayedAnswer};
 use super::record::{Recorded, is_logged};
-use super::{ReplayVerdict, Replayed, ReplayedAnswer};
 use crate::engine::dispatch::answer::{Kind, Said};
 use crate::job::{JobId, Timestamp};
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{RecordedJob, is_usable};
+use super::api::RecordedJob;
 use crate::eventlog::{EventEntry, decode_log};
 use crate::job::JobId;
 use crate::jobspec::Jobspec;
@@ -51,4 +51,9 @@ impl Log {
         let entries = entries.into_iter().map(Arc::new).collect();
         Ok(Self { id, jobspec: Some(jobspec), resources, entries, next: 0 })
     }
+}
+
+/// Whether a time can be replayed: positive and finite.
+fn is_usable(time: Timestamp) -> bool {
+    time.as_secs() > 0.0 && time.as_secs().is_finite()
 }

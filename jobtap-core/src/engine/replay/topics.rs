@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::ReplayVerdict;
+use super::api::ReplayVerdict;
 use super::call::Call;
 use super::driver::Driver;
 use super::ledger::Origin;

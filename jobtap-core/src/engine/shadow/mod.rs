@@ -14,6 +14,7 @@
 //! | `budget` | how much time a shadow may take |
 //! | `host` | what a shadow sees of the engine |
 //! | `call` | a call of a shadow, and what follows from it for the shadow alone |
+//! | `watched` | what a dispatch knows of the shadows that it concerns |
 //! | `watch` | the shadows in a dispatch to the live plugins |
 //! | `later` | what is asked for outside of dispatches, until the other asks for it, too |
 //! | `notes` | how differences are recorded |
@@ -34,9 +35,10 @@ mod report;
 pub(super) mod services;
 mod shadows;
 pub(super) mod watch;
+mod watched;
 
 pub(super) use call::resume;
 pub(super) use report::report;
 pub use report::{ShadowDifference, ShadowReport, ShadowUser};
 pub(super) use shadows::Shadows;
-pub(super) use watch::Watch;
+pub(super) use watched::Watch;

@@ -3,32 +3,14 @@
 use super::call::{Charge, Topic, call};
 use super::compare::{Compared, LiveAnswer, compare};
 use super::notes::record;
+use super::watched::{Watch, Watched};
 use crate::engine::agenda::{Cause, Frame, Purpose, Queued, Subject};
 use crate::engine::core::Core;
 use crate::engine::dispatch::answer::{Answer, fault_text};
 use crate::engine::dispatch::schemes;
-use crate::host::{BoundHandler, Fault, Handlers, Outcome, PluginKey};
+use crate::host::{BoundHandler, Fault, Outcome};
 use crate::job::{Job, JobId};
 use crate::topic::{OnFailure, TopicId};
-
-/// The shadows of one dispatch, and what the live plugins have answered so far.
-#[derive(Debug, Default)]
-pub(crate) struct Watch {
-    shadows: Vec<Watched>,
-    live: Vec<LiveAnswer>,
-}
-
-/// A shadow in a dispatch.
-#[derive(Debug)]
-struct Watched {
-    key: PluginKey,
-    handlers: Handlers,
-    /// It is called before the live handler of this index.
-    place: usize,
-    /// The live plugin of its name, if it is called in this dispatch.
-    own: Option<PluginKey>,
-    answer: Option<Answer>,
-}
 
 /// The shadows that this dispatch concerns; `None` when it concerns no shadow.
 pub(crate) fn begin(core: &Core, frame: &Frame, live: &[BoundHandler]) -> Option<Box<Watch>> {

@@ -263,10 +263,12 @@ fn constraints() {
         );
     }
     assert_eq!(text(json!({"or": 1})), "or operator value must be an array");
-    assert_eq!(
-        text(json!({"and": [{"properties": ["a"]}, {"not": [{"y": []}]}]})),
-        "unknown constraint operator 'y'"
-    );
+    let nested = json!({"and": [{"properties": ["a"]}, {"not": [{"y": []}]}]});
+    assert_eq!(text(nested.clone()), "unknown constraint operator 'y'");
+    let mut spec = good();
+    spec["attributes"]["system"]["constraints"] = nested;
+    let error = validate(&spec).unwrap_err();
+    assert_eq!(error.path(), "attributes.system.constraints.and[1].not[0]");
     let hosts = text(json!({"hostlist": ["h[1-"]}));
     assert!(hosts.starts_with("host constraint contains invalid hosts: "));
     let ranks = text(json!({"ranks": ["5,1-3"]}));

@@ -1,5 +1,8 @@
-//! `--progress`: a bar on the last line of the terminal, which shows how many of a command's jobs are pending,
-//! running and done. Output scrolls above it.
+//! `--progress`: Flux's bar on the last line of the terminal, which shows how many of a command's jobs are pending,
+//! running and done.
+//!
+//! What jobs print scrolls above it, unfinished lines too. So the line is reserved on the terminal itself, and not taken
+//! away and drawn again for each output, as [`work`](super::work) does for the messages of commands.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -75,7 +75,7 @@ async fn dump_to_stdout(client: &Client, file: &Path) -> Result<Dumped, CliError
 /// Runs `kvs restore`.
 pub(super) fn restore(args: &RestoreArgs) -> Result<u8, CliError> {
     let statedir = StateDir::open(&args.state_dir).map_err(CliError::failure)?;
-    let restored = restore_watched(statedir.path(), &args.file)?;
+    let restored = restore_into(statedir.path(), &args.file)?;
     for path in &restored.skipped {
         print_message(&format!(
             "{path}: skipped: links between namespaces of a KVS can't be restored"
@@ -88,13 +88,13 @@ pub(super) fn restore(args: &RestoreArgs) -> Result<u8, CliError> {
 }
 
 /// Restores an archive, with progress.
-pub(in crate::cli) fn restore_watched(
+pub(in crate::cli) fn restore_into(
     statedir: &Path,
     file: &Path,
 ) -> Result<archive::Restored, CliError> {
     let work = Work::start("restoring");
     let seen = &mut |keys| work.say(&plural(keys, "key"));
-    archive::restore_watched(statedir, file, seen).map_err(CliError::failure)
+    archive::restore(statedir, file, seen).map_err(CliError::failure)
 }
 
 fn summary(done: &str, jobs: u64, keys: u64) -> String {

@@ -7,7 +7,7 @@ mod list;
 use std::process::ExitCode;
 
 pub(crate) use self::archive::DumpArgs;
-pub(super) use self::archive::restore_watched;
+pub(super) use self::archive::restore_into;
 use super::common::message::CliError;
 use super::common::session;
 use super::common::usage::Family;

@@ -126,28 +126,11 @@ impl Request {
             "distribution" => self.tell("SLURM_DISTRIBUTION", value).distribution = text(),
             "error" => desc.std_err = file(value),
             "exclude" => desc.exc_nodes = Some(hosts(value)?.to_string()),
-            "exclusive" => {
-                desc.shared = Some(match value {
-                    "" | "exclusive" => slurm::JOB_SHARED_NONE,
-                    "user" => slurm::JOB_SHARED_USER,
-                    "mcs" => slurm::JOB_SHARED_MCS,
-                    other => return Err(format!("unknown value '{other}': use user, mcs or none")),
-                });
-            }
+            "exclusive" => desc.shared = Some(exclusive(value)?),
             "export" => self.export = text(),
             "export-file" => self.export_file = text(),
             "extra" => desc.extra = text(),
-            "extra-node-info" => {
-                let parts: Result<Vec<u16>, String> = value.split(':').map(positive).collect();
-                let parts = parts?;
-                if parts.len() > 3 {
-                    return Err("more than three numbers".to_owned());
-                }
-                let part = |index: usize| parts.get(index).copied();
-                desc.sockets_per_node = part(0);
-                desc.cores_per_socket = part(1).or(desc.cores_per_socket);
-                desc.threads_per_core = part(2).or(desc.threads_per_core);
-            }
+            "extra-node-info" => extra_node_info(desc, value)?,
             "gpu-bind" => desc.tres_bind = text().map(|value| format!("gpu:{value}")),
             "gpu-freq" => desc.tres_freq = text().map(|value| format!("gpu:{value}")),
             "gpus" => self.tell("SLURM_GPUS", value).tres_per_job = Some(gpus(value)?),
@@ -159,38 +142,13 @@ impl Request {
                 self.tell("SLURM_GPUS_PER_TASK", value).tres_per_task = Some(gpus(value)?)
             }
             "gres" => write(desc, "gres", if value == "none" { "" } else { value }.into())?,
-            "gres-flags" => {
-                for flag in value.split(',') {
-                    desc.bitflags |= match flag {
-                        "enforce-binding" => GRES_ENFORCE_BIND,
-                        "disable-binding" => GRES_DISABLE_BIND,
-                        other => return Err(format!("unknown flag '{other}'")),
-                    };
-                }
-            }
+            "gres-flags" => desc.bitflags |= gres_flags(value)?,
             "hold" => desc.priority = Some(0),
             "input" => desc.std_in = file(value),
             "job-name" => desc.name = text(),
-            "kill-on-invalid-dep" => {
-                desc.bitflags &= !(KILL_INV_DEP | NO_KILL_INV_DEP);
-                desc.bitflags |= match value {
-                    "yes" => KILL_INV_DEP,
-                    "no" => NO_KILL_INV_DEP,
-                    other => return Err(format!("'{other}' is neither yes nor no")),
-                };
-            }
+            "kill-on-invalid-dep" => kill_on_invalid_dependency(desc, value)?,
             "licenses" => desc.licenses = text(),
-            "mail-type" => {
-                desc.mail_type = 0;
-                for word in value.split(',') {
-                    let word = word.trim().to_ascii_uppercase();
-                    let bits = MAIL.iter().find(|(name, _)| *name == word).map(|(_, bits)| *bits);
-                    desc.mail_type |= bits.ok_or_else(|| {
-                        let words: Vec<&str> = MAIL.iter().map(|(name, _)| *name).collect();
-                        format!("unknown type '{word}': use {}", words.join(", "))
-                    })?;
-                }
-            }
+            "mail-type" => desc.mail_type = mail_types(value)?,
             "mail-user" => desc.mail_user = text(),
             "mcs-label" => desc.mcs_label = text(),
             "mem" => {
@@ -213,16 +171,7 @@ impl Request {
                 true => self.host_file = text(),
                 false => desc.req_nodes = Some(hosts(value)?.to_string()),
             },
-            "nodes" => {
-                let (least, most) = match value.split_once('-') {
-                    Some((least, most)) => (positive::<u32>(least)?, positive(most)?),
-                    None => (positive(value)?, positive(value)?),
-                };
-                if most < least {
-                    return Err(format!("{most} is less than {least}"));
-                }
-                self.nodes = Some((least, most));
-            }
+            "nodes" => self.nodes = Some(least_and_most(value)?),
             "ntasks" => self.tasks = Some(positive(value)?),
             "ntasks-per-core" => desc.ntasks_per_core = Some(positive(value)?),
             "ntasks-per-gpu" => desc.ntasks_per_tres = Some(positive(value)?),
@@ -231,13 +180,7 @@ impl Request {
                 self.tell("SLURM_NTASKS_PER_NODE", value).ntasks_per_node = Some(tasks);
             }
             "ntasks-per-socket" => desc.ntasks_per_socket = Some(positive(value)?),
-            "open-mode" => {
-                desc.open_mode = match value {
-                    "t" | "truncate" => 1,
-                    "a" | "append" => 2,
-                    other => return Err(format!("'{other}' is neither append nor truncate")),
-                };
-            }
+            "open-mode" => desc.open_mode = open_mode(value)?,
             "output" => desc.std_out = file(value),
             "overcommit" => self.tell("SLURM_OVERCOMMIT", "1").overcommit = Some(1),
             "oversubscribe" => desc.shared = Some(slurm::JOB_SHARED_OK),
@@ -257,14 +200,7 @@ impl Request {
             "signal" => signal(desc, value)?,
             "sockets-per-node" => desc.sockets_per_node = Some(positive(value)?),
             "spread-job" => desc.bitflags |= SPREAD_JOB,
-            "switches" => {
-                let (count, wait) = match value.split_once('@') {
-                    Some((count, wait)) => (count, Some(minutes(wait)?.saturating_mul(60))),
-                    None => (value, None),
-                };
-                desc.req_switch = Some(number(count)?);
-                desc.wait4switch = wait;
-            }
+            "switches" => switches(desc, value)?,
             "test-only" => self.test_only = true,
             "thread-spec" => write(desc, "thread_spec", u32::from(number::<u16>(value)?).into())?,
             "threads-per-core" => desc.threads_per_core = Some(positive(value)?),
@@ -446,6 +382,92 @@ fn gpus(text: &str) -> Result<String, String> {
 
 fn hosts(text: &str) -> Result<Hostlist, String> {
     text.parse::<Hostlist>().map_err(|error| format!("invalid hosts '{text}': {error}"))
+}
+
+/// `--exclusive[=user|mcs]`.
+fn exclusive(value: &str) -> Result<u16, String> {
+    match value {
+        "" | "exclusive" => Ok(slurm::JOB_SHARED_NONE),
+        "user" => Ok(slurm::JOB_SHARED_USER),
+        "mcs" => Ok(slurm::JOB_SHARED_MCS),
+        other => Err(format!("unknown value '{other}': use user, mcs or none")),
+    }
+}
+
+/// `SOCKETS[:CORES[:THREADS]]`.
+fn extra_node_info(desc: &mut JobDescriptor, value: &str) -> Result<(), String> {
+    let parts: Result<Vec<u16>, String> = value.split(':').map(positive).collect();
+    let parts = parts?;
+    if parts.len() > 3 {
+        return Err("more than three numbers".to_owned());
+    }
+    let part = |index: usize| parts.get(index).copied();
+    desc.sockets_per_node = part(0);
+    desc.cores_per_socket = part(1).or(desc.cores_per_socket);
+    desc.threads_per_core = part(2).or(desc.threads_per_core);
+    Ok(())
+}
+
+fn gres_flags(value: &str) -> Result<u64, String> {
+    value.split(',').try_fold(0, |flags, flag| match flag {
+        "enforce-binding" => Ok(flags | GRES_ENFORCE_BIND),
+        "disable-binding" => Ok(flags | GRES_DISABLE_BIND),
+        other => Err(format!("unknown flag '{other}'")),
+    })
+}
+
+fn kill_on_invalid_dependency(desc: &mut JobDescriptor, value: &str) -> Result<(), String> {
+    desc.bitflags &= !(KILL_INV_DEP | NO_KILL_INV_DEP);
+    desc.bitflags |= match value {
+        "yes" => KILL_INV_DEP,
+        "no" => NO_KILL_INV_DEP,
+        other => return Err(format!("'{other}' is neither yes nor no")),
+    };
+    Ok(())
+}
+
+fn mail_types(value: &str) -> Result<u16, String> {
+    value.split(',').try_fold(0, |types, word| {
+        let word = word.trim().to_ascii_uppercase();
+        match MAIL.iter().find(|(name, _)| *name == word) {
+            Some((_, bits)) => Ok(types | bits),
+            None => {
+                let words: Vec<&str> = MAIL.iter().map(|(name, _)| *name).collect();
+                Err(format!("unknown type '{word}': use {}", words.join(", ")))
+            }
+        }
+    })
+}
+
+/// `LEAST[-MOST]`: numbers of nodes.
+fn least_and_most(value: &str) -> Result<(u32, u32), String> {
+    let (least, most) = match value.split_once('-') {
+        Some((least, most)) => (positive(least)?, positive(most)?),
+        None => (positive(value)?, positive(value)?),
+    };
+    match most < least {
+        true => Err(format!("{most} is less than {least}")),
+        false => Ok((least, most)),
+    }
+}
+
+fn open_mode(value: &str) -> Result<u8, String> {
+    match value {
+        "t" | "truncate" => Ok(1),
+        "a" | "append" => Ok(2),
+        other => Err(format!("'{other}' is neither append nor truncate")),
+    }
+}
+
+/// `COUNT[@LONGEST_WAIT]`.
+fn switches(desc: &mut JobDescriptor, value: &str) -> Result<(), String> {
+    let (count, wait) = match value.split_once('@') {
+        Some((count, wait)) => (count, Some(minutes(wait)?.saturating_mul(60))),
+        None => (value, None),
+    };
+    desc.req_switch = Some(number(count)?);
+    desc.wait4switch = wait;
+    Ok(())
 }
 
 /// `[R][B:]SIGNAL[@SECONDS]`

@@ -28,7 +28,7 @@ use crate::cli::common::message::{CliError, Prog, system_text};
 use crate::cli::common::session;
 use crate::cli::common::usage::Family;
 use crate::cli::instance::version;
-use crate::cli::kvs::restore_watched;
+use crate::cli::kvs::restore_into;
 use crate::daemon::attributes::{Attributes, STDERR_LEVEL, stderr_level};
 use crate::daemon::config::Source;
 use crate::daemon::resources::{TestSize, takes_given};
@@ -126,28 +126,36 @@ pub(crate) fn run(args: StartArgs) -> ExitCode {
     ExitCode::from(result.unwrap_or_else(|error| error.code))
 }
 
-async fn start(args: StartArgs) -> Result<u8, CliError> {
-    if let Err(error) = std::env::current_dir() {
-        let text = format!(
-            "the current directory can't be used ({}): change to one that exists, as with `cd /`",
-            system_text(&error)
-        );
-        return Err(CliError::failure(text));
+/// Refuses to start in a directory that was removed or can't be entered.
+fn check_current_directory() -> Result<(), CliError> {
+    let Err(error) = std::env::current_dir() else { return Ok(()) };
+    Err(CliError::failure(format!(
+        "the current directory can't be used ({}): change to one that exists, as with `cd /`",
+        system_text(&error)
+    )))
+}
+
+/// Lasts as long as the first task of the job. A job of several tasks is one instance, and a task that exits earlier can
+/// end the job.
+async fn outlast_first_task(job: &Enclosing) -> Result<u8, CliError> {
+    let mut signals = Signals::new()?;
+    tokio::select! {
+        () = job.first_task_exits() => {}
+        _ = signals.terminate.recv() => {}
+        _ = signals.alarm.recv() => {}
+        _ = signals.interrupt.recv() => {}
     }
+    Ok(0)
+}
+
+async fn start(args: StartArgs) -> Result<u8, CliError> {
+    check_current_directory()?;
     let plan = Plan::new(args)?;
     let enclosing = Enclosing::from_environment();
     if let Some(job) = enclosing.as_ref().filter(|job| !job.is_first_task())
         && plan.test_size.size.is_none()
     {
-        // A job of several tasks is one instance. Its other tasks last as long, since a task that exits earlier
-        // can end a job.
-        let mut signals = Signals::new()?;
-        return tokio::select! {
-            () = job.first_task_exits() => Ok(0),
-            _ = signals.terminate.recv() => Ok(0),
-            _ = signals.alarm.recv() => Ok(0),
-            _ = signals.interrupt.recv() => Ok(0),
-        };
+        return outlast_first_task(job).await;
     }
     let given = match &enclosing {
         Some(job) if takes_given(&plan.config, &plan.test_size) => Some(job.resources().await?),
@@ -336,7 +344,7 @@ fn named_socket(address: &str) -> Result<PathBuf, CliError> {
 
 /// Restores an archive into an empty state directory.
 fn restore(statedir: &StateDir, archive: &Path) -> Result<(), CliError> {
-    let restored = restore_watched(statedir.path(), archive)?;
+    let restored = restore_into(statedir.path(), archive)?;
     for path in restored.skipped {
         let text = format!("{path}: skipped: links between namespaces of a KVS can't be restored");
         stderr::line(&Prog::current().warning(COMMAND, text));

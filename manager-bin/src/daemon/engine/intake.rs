@@ -222,6 +222,10 @@ impl<K: Copy + Eq + Hash, Q: Default> RoundRobin<K, Q> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::mpsc::channel;
+    use std::time::{Duration, Instant};
+
     use super::*;
 
     fn client(user: u32, connection: u64) -> Source {
@@ -303,32 +307,39 @@ mod tests {
         assert_eq!(intake.take(|| at(9.0), named), "timer 3");
     }
 
+    /// Takes a message in another thread, does this when that thread sleeps, and returns what it took. A thread that
+    /// is not woken sleeps for half a minute, which is longer than the test waits.
+    fn taken_after(
+        intake: &Arc<Intake<&'static str>>,
+        act: impl FnOnce(&Intake<&'static str>),
+    ) -> &'static str {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let (sender, taken) = channel();
+        let of_thread = Arc::clone(intake);
+        std::thread::spawn(move || sender.send(of_thread.take(crate::clock::now, named)));
+        while !intake.lock().asleep {
+            assert!(Instant::now() < deadline, "the engine's thread does not sleep");
+            std::thread::yield_now();
+        }
+        act(intake);
+        taken.recv_timeout(Duration::from_secs(20)).expect("the engine's thread was not woken")
+    }
+
     #[test]
     fn a_timer_wakes_the_engine_when_it_is_due() {
-        let intake = Intake::<&'static str>::default();
-        std::thread::scope(|scope| {
-            let taken = scope.spawn(|| intake.take(crate::clock::now, named));
-            while !intake.lock().asleep && !taken.is_finished() {
-                std::thread::yield_now();
-            }
+        let taken = taken_after(&Arc::default(), |intake| {
             let now = crate::clock::now();
             intake.set_timer(timer(2), now + 1e6);
             intake.set_timer(timer(1), now + 0.001);
-            assert_eq!(taken.join().ok(), Some("timer 1"));
         });
+        assert_eq!(taken, "timer 1");
     }
 
     #[test]
     fn a_message_wakes_the_engine_and_a_closed_intake_takes_none() {
-        let intake = Intake::default();
-        std::thread::scope(|scope| {
-            let taken = scope.spawn(|| intake.take(crate::clock::now, named));
-            while !intake.lock().asleep && !taken.is_finished() {
-                std::thread::yield_now();
-            }
-            assert!(intake.put(client(1, 1), "work"));
-            assert_eq!(taken.join().ok(), Some("work"));
-        });
+        let intake = Arc::default();
+        let taken = taken_after(&intake, |intake| assert!(intake.put(client(1, 1), "work")));
+        assert_eq!(taken, "work");
         intake.put(Source::Manager, "late");
         intake.close();
         assert!(!intake.put(Source::Manager, "later"));

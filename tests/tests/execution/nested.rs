@@ -1,6 +1,5 @@
 //! A manager that is itself a job of another manager has the resources of that job, ends with it, and leaves
 //! no process behind.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

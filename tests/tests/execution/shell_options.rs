@@ -1,5 +1,4 @@
 //! Shell options: terminals, CPUs, a signal before the time limit, and input for several tasks.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};

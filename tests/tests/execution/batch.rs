@@ -1,5 +1,4 @@
 //! `batch`, `alloc` and `proxy`: managers that run as jobs, with the resources of their job and its end.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::fs;
 use std::io::Write;

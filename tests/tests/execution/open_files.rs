@@ -1,6 +1,5 @@
 //! A manager with a low limit for open files serves as many connections and runs as many processes at once as
 //! the limit allows; the others wait for their turn, and nothing is lost.
-#![allow(clippy::unwrap_used)]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,6 +1,5 @@
 //! Jobs run as real processes: they get their directory, environment, input and signals, and users see their
 //! output and exit status.
-#![allow(clippy::unwrap_used)]
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

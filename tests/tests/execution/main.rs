@@ -1,0 +1,9 @@
+//! How jobs are executed: their tasks, the limits of their host, and managers that run as jobs.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod batch;
+mod exec_config;
+mod nested;
+mod open_files;
+mod shell_options;
+mod tasks;
