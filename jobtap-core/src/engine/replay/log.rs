@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::api::RecordedJob;
 use crate::eventlog::{EventEntry, decode_log};
-use crate::job::JobId;
+use crate::job::{JobId, Timestamp};
 use crate::jobspec::Jobspec;
 use crate::resource::ResourceSet;
 
