@@ -13,6 +13,8 @@ import { Users } from "./users.js";
 
 const VIEWS = ["jobs", "nodes", "queues", "plugins"];
 const UNAUTHORIZED = 401;
+/** How many jobs are listed before all of them are. */
+const FIRST = 500;
 
 const jobs = new Jobs();
 const users = new Users(jobs);
@@ -99,7 +101,8 @@ function summarize() {
   const parts = [
     ["running", states && number(states.run + states.cleanup), "running"],
     ["waiting", states && number(waiting), "pending"],
-    ["nodes in use", nodes.all ? `${number(nodes.busy)}/${number(nodes.all)}` : undefined, "text"],
+    ["nodes", nodes.all ? `${number(nodes.busy)}/${number(nodes.all)}` : undefined, "text"],
+    ["cores", states && nodes.cores && $("link").className === "live" ? `${number(jobs.cores())}/${number(nodes.cores)}` : undefined, "text"],
     ["drained", nodes.drained ? number(nodes.drained) : undefined, "failed"],
     ["offline", nodes.offline ? number(nodes.offline) : undefined, "failed"],
     ["up for", uptime && duration(now() - uptime.starttime), "text"],
@@ -132,13 +135,21 @@ async function changes(signal, begun) {
   let early = null;
   let listed = null;
   const list = async () => {
-    const all = await call("job-list.list", { max_entries: MOST });
+    // A long list takes the manager its time, so a person sees its beginning first.
+    const first = await call("job-list.list", { max_entries: FIRST });
+    if (signal.aborted) return;
+    if (first.jobs.length === FIRST) {
+      jobs.replace(first.jobs);
+      link("", "loading all jobs");
+    }
+    const all = first.jobs.length < FIRST ? first : await call("job-list.list", { max_entries: MOST });
     if (signal.aborted) return;
     jobs.replace(all.jobs);
     jobs.update(early);
     early = null;
     notice("");
     link("live", "live");
+    table.refresh();
     begun();
     soon();
   };

@@ -76,6 +76,13 @@ export class Jobs extends EventTarget {
     this.#tell();
   }
 
+  /** How many cores jobs have. */
+  cores() {
+    let cores = 0;
+    for (const { kind, ncores } of this.#jobs.values()) if (kind === "running" || kind === "ending") cores += ncores ?? 0;
+    return cores;
+  }
+
   /** The users of jobs whose names are not known. */
   unnamed() {
     const userids = new Set();
