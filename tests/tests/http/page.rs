@@ -209,7 +209,7 @@ fn a_reason_leads_to_the_job_that_it_names() {
     // The list itself says what they wait for.
     browser.until(
         "what it waits for",
-        &format!("{}.innerText.includes('after afterok')", row("second")),
+        &format!("{}.innerText.includes('after-success')", row("second")),
     );
     browser.until("that it is held", &format!("{}.innerText.includes('held')", row("first")));
     browser.value(&format!("{}.click()", row("second")));

@@ -65,10 +65,16 @@ function context(event) {
   return flat(event.context ?? {}, "").join("  ");
 }
 
-/** A text in which each job id leads to that job. */
-function linked(text) {
-  const parts = text.split(/(ƒ[1-9A-HJ-NP-Za-km-z]+)/);
-  return parts.filter(Boolean).map((part) => (/^ƒ./.test(part) ? el("a", { href: `#jobs/${longId(part)}` }, part) : part));
+/**
+ * A text in which ids of known jobs lead to these. In a manager whose locale has no `ƒ` they begin with a plain `f`, as
+ * words do, too.
+ */
+function linked(text, jobs) {
+  const parts = text.split(/(?<![0-9A-Za-z])([ƒf][1-9A-HJ-NP-Za-km-z]{1,11})(?![0-9A-Za-z])/);
+  return parts.filter(Boolean).map((part) => {
+    const id = /^[ƒf][1-9A-HJ-NP-Za-km-z]{1,11}$/.test(part) ? longId(part) : "";
+    return jobs.get(id) ? el("a", { href: `#jobs/${id}` }, part) : part;
+  });
 }
 
 export class JobView {
@@ -192,7 +198,7 @@ export class JobView {
     const shown = JSON.stringify(all);
     if (facts.dataset.shown !== shown) {
       facts.dataset.shown = shown;
-      facts.replaceChildren(...all.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, ...linked(String(value))))));
+      facts.replaceChildren(...all.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, ...linked(String(value), this.#jobs)))));
     }
     this.#askWhy();
   }
@@ -232,7 +238,7 @@ export class JobView {
     if (this.#id !== id || this.#parts.why !== why) return;
     if (why.dataset.shown === JSON.stringify(reasons) && why.children.length > 0) return;
     why.dataset.shown = JSON.stringify(reasons);
-    why.replaceChildren(...reasons.map((text) => el("li", {}, ...linked(text))));
+    why.replaceChildren(...reasons.map((text) => el("li", {}, ...linked(text, this.#jobs))));
   }
 
   /** Follows the eventlog. */

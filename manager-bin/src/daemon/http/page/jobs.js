@@ -11,7 +11,7 @@ const elapsed = (job) => (job.began === undefined ? undefined : (job.ended ?? no
 
 /** What stands in the last column: what a job waits for, where it runs or ran, or what went wrong. */
 function place(job) {
-  if (job.kind === "waiting" && job.dependencies?.length) return `after ${job.dependencies.join(", ")}`;
+  if (job.kind === "waiting" && job.dependencies?.length) return job.dependencies.join(", ");
   if (job.kind === "pending" && (job.urgency === 0 || job.priority === 0)) return job.urgency === 0 ? "held" : "held: its priority is 0";
   const failure = job.exception_occurred ? [job.exception_type, job.exception_note].filter(Boolean).join(": ") : "";
   return [job.nodelist, failure].filter(Boolean).join(" · ");

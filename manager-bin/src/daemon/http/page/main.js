@@ -7,13 +7,13 @@ import { JobTable } from "./jobs.js";
 import { Gantt } from "./nodes.js";
 import { PluginTable } from "./plugins.js";
 import { showQueues } from "./queues.js";
-import { Jobs, MOST } from "./state.js";
+import { Jobs, MOST, RUNNING } from "./state.js";
 import { duration, number } from "./text.js";
 import { Users } from "./users.js";
 
 const VIEWS = ["jobs", "nodes", "queues", "plugins"];
 const UNAUTHORIZED = 401;
-/** How many jobs are listed before all of them are. */
+/** How many running jobs are listed before all jobs are. */
 const FIRST = 500;
 
 const jobs = new Jobs();
@@ -135,14 +135,14 @@ async function changes(signal, begun) {
   let early = null;
   let listed = null;
   const list = async () => {
-    // A long list takes the manager its time, so a person sees its beginning first.
-    const first = await call("job-list.list", { max_entries: FIRST });
-    if (signal.aborted) return;
-    if (first.jobs.length === FIRST) {
-      jobs.replace(first.jobs);
+    // A long list takes the manager its time, so a person sees what runs before all the rest.
+    if (jobs.size === 0) {
+      const { jobs: running } = await call("job-list.list", { max_entries: FIRST, constraint: { states: [RUNNING] } });
+      if (signal.aborted) return;
+      jobs.replace(running);
       link("", "loading all jobs");
     }
-    const all = first.jobs.length < FIRST ? first : await call("job-list.list", { max_entries: MOST });
+    const all = await call("job-list.list", { max_entries: MOST });
     if (signal.aborted) return;
     jobs.replace(all.jobs);
     jobs.update(early);
