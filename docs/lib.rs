@@ -52,6 +52,7 @@ chapters! {
     http = "http.md";
     performance = "performance.md";
     flux_commands = "flux-commands.md";
+    flux_options = "flux-options.md";
     laboratory = "laboratory.md";
     custom_managers = "custom-managers.md";
     slurm = "slurm.md";

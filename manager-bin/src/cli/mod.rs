@@ -10,6 +10,8 @@ mod common;
 mod completion;
 mod examples;
 mod exec_override;
+#[cfg(test)]
+mod flux_options;
 mod housekeeping;
 mod instance;
 mod job;
