@@ -45,6 +45,7 @@ chapters! {
     service = "service.md";
     resources = "resources.md";
     batch = "batch.md";
+    a_day = "a-day.md";
     accounting = "accounting.md";
     records = "records.md";
     trust = "trust.md";
