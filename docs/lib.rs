@@ -45,6 +45,7 @@ chapters! {
     service = "service.md";
     resources = "resources.md";
     batch = "batch.md";
+    a_day = "a-day.md";
     accounting = "accounting.md";
     records = "records.md";
     trust = "trust.md";
@@ -52,6 +53,7 @@ chapters! {
     http = "http.md";
     performance = "performance.md";
     flux_commands = "flux-commands.md";
+    flux_options = "flux-options.md";
     laboratory = "laboratory.md";
     custom_managers = "custom-managers.md";
     slurm = "slurm.md";

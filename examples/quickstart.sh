@@ -7,13 +7,30 @@
 # site. The plugin decides which job starts first.
 set -eu
 
-say() { printf '\n== %s\n' "$*"; }
+# Titles and commands stand out on a terminal, and are plain text in a file.
+bold='' plain=''
+if [ -t 1 ] && [ -z "${NO_COLOR-}" ]; then
+    bold=$(printf '\033[1m') plain=$(printf '\033[0m')
+fi
+say() { printf '\n%s== %s%s\n' "$bold" "$*" "$plain"; }
+# Shows a command as one would type it, and runs it.
+show() {
+    printf '%s$' "$bold"
+    for word; do
+        case $word in
+        *[\ \{\$\"]*) printf " '%s'" "$word" ;;
+        *) printf ' %s' "$word" ;;
+        esac
+    done
+    printf '%s\n' "$plain"
+    "$@"
+}
 
 # Each of the ordered jobs requests all cores, so that they run one after the other.
 cores=$(nproc)
 
 say "The plugins of this manager, in the order in which they are called"
-jobtap plugin list -a
+show jobtap plugin list -a
 
 say "Ten jobs that succeed"
 hello=$(jobtap submit --cc=1-10 --job-name='hello-{cc}' sh -c 'echo "hello from job {cc}"')
@@ -29,10 +46,10 @@ echo "$failing $endless"
 say "A job that waits until another one has succeeded"
 first=$(jobtap submit --job-name=prepare sleep 0.3)
 second=$(jobtap submit --job-name=compute --dependency=afterok:"$first" echo "prepared, computed")
-echo "$second waits for $first: $(jobtap jobs -no '{contextual_info}' "$second")"
+show jobtap job why "$second"
 
 say "Two tasks of one job, attached"
-jobtap run -n 2 -l sh -c 'echo "I am task $JOBTAP_TASK_RANK of $JOBTAP_JOB_SIZE"'
+show jobtap run -n 2 -l sh -c 'echo "I am task $JOBTAP_TASK_RANK of $JOBTAP_JOB_SIZE"'
 
 say "The plugin decides: earliest deadline first, and a step of urgency is worth an hour"
 jobtap queue stop >/dev/null
@@ -48,11 +65,21 @@ jobtap queue start >/dev/null
 for job in $hello "$failing" "$endless" "$first" "$second" "$a" "$b" "$c" "$d" "$e" "$f"; do
     jobtap job wait-event -q "$job" clean
 done
-jobtap jobs --sort=t_run -o '{name:<20} {urgency:>3} {priority:>10}' "$a" "$b" "$c" "$d" "$e" "$f"
+show jobtap jobs --sort=t_run -o '{name:<20} {urgency:>3} {priority:>10}' "$a" "$b" "$c" "$d" "$e" "$f"
 
 say "All jobs"
-jobtap jobs -a
+show jobtap jobs -a
 
-say "The eventlog of one of them ($second), and its output"
-jobtap job eventlog -H "$second"
-jobtap job attach "$second"
+say "The eventlog of one of them, and its output"
+show jobtap job eventlog -H "$second"
+show jobtap job attach "$second"
+
+say "What the plugin did, in calls and times"
+show jobtap plugin stats deadline
+
+say "Next"
+cat <<'END'
+  target/debug/site-manager start                 a shell in an instance of your own: jobtap submit, jobs, top, ...
+  target/debug/site-manager new plugin my-plugin  a plugin of your own, with its test
+  docs/src/a-day.md                               a day's work, from the configuration to the accounting
+END

@@ -383,4 +383,18 @@ mod tests {
         let refused = socket_of(text("local:///a"), text("x"), system).unwrap_err();
         assert!(matches!(refused, ClientError::BadUri("FLUX_URI", _)), "{refused}");
     }
+
+    #[test]
+    fn a_manager_of_another_version_is_named_with_what_to_do() {
+        let told =
+            |response| greeted(Path::new("/run/x"), response).map_err(|error| error.to_string());
+        assert_eq!(told(Ok(json!({ "protocol": PROTOCOL }))), Ok(()));
+        let theirs = PROTOCOL + 1;
+        let wanted = format!(
+            "the manager at /run/x speaks protocol {theirs}, this command {PROTOCOL}: use the jobtap that started it"
+        );
+        assert_eq!(told(Ok(json!({ "protocol": theirs }))), Err(wanted));
+        // What is no jobtap at all has no protocol.
+        assert!(told(Ok(json!({}))).unwrap_err().contains("speaks protocol 0"));
+    }
 }

@@ -24,13 +24,19 @@ impl Terminal {
     /// Runs a line of sh(1) in which `$JOBTAP` is the program, as a client of a manager; `None` if script(1) is missing.
     #[track_caller]
     pub fn open(m: &Manager, line: &str, environment: &[(&str, &str)]) -> Option<Self> {
+        Self::open_at(m.uri(), line, environment)
+    }
+
+    /// Like [`open`](Self::open), for the manager with this address.
+    #[track_caller]
+    pub fn open_at(uri: &str, line: &str, environment: &[(&str, &str)]) -> Option<Self> {
         if run(clean("script".as_ref()).arg("--version")).code != 0 {
             return None;
         }
         let line = format!("stty rows {LINES} cols {COLUMNS}; {line}");
         let mut command = clean("script".as_ref());
         command.args(["-qefc", &line, "/dev/null"]);
-        command.env("JOBTAP_URI", m.uri()).env("JOBTAP", jobtap());
+        command.env("JOBTAP_URI", uri).env("JOBTAP", jobtap());
         command.env("SHELL", "/bin/sh").env("TERM", "xterm").envs(environment.iter().copied());
         let mut process = spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()));
         let (Some(keys), Some(output)) = (process.stdin.take(), process.stdout.take()) else {

@@ -3,7 +3,9 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
+use jobtap_tests::terminal::Terminal;
 use jobtap_tests::{Manager, clean, jobtap, run, temporary};
 
 /// A shell that completes lines under a manager with one running job.
@@ -23,9 +25,8 @@ impl Shell {
     /// The output of a script in which `jobtap` is the program.
     fn says(&self, shell: &str, script: &str) -> String {
         let path = format!("{}:/usr/bin:/bin", jobtap().parent().unwrap().display());
-        let uri = self.manager.jobtap("getattr local-uri").ok();
         let mut command = clean(Path::new(shell));
-        command.env("PATH", path).env("JOBTAP_URI", uri.trim()).args(["-c", script]);
+        command.env("PATH", path).env("JOBTAP_URI", self.manager.uri()).args(["-c", script]);
         run(&mut command).ok()
     }
 
@@ -61,6 +62,29 @@ fn a_shell_completes_jobs_plugins_queues_and_keys() {
 }
 
 #[test]
+fn jobs_that_have_ended_are_offered_only_where_they_can_be_meant() {
+    let shell = Shell::start();
+    let ended = shell.manager.submit("--queue=debug --job-name=short true");
+    shell.manager.wait(&ended, "clean");
+    assert_eq!(shell.bash("jobtap cancel f"), [shell.job.clone()]);
+    assert_eq!(shell.bash("jobtap job info f"), [shell.job.clone(), ended]);
+}
+
+#[test]
+fn a_shell_does_not_wait_for_a_manager_that_hangs() {
+    let shell = Shell::start();
+    shell.manager.signal("STOP");
+    let begun = Instant::now();
+    let offered = shell.bash("jobtap cancel f");
+    let time = begun.elapsed();
+    shell.manager.signal("CONT");
+    assert!(
+        !offered.contains(&shell.job) && time < Duration::from_secs(20),
+        "{offered:?} {time:?}"
+    );
+}
+
+#[test]
 fn a_shell_without_a_manager_still_completes_options() {
     let shell = Shell::start();
     let script = "export JOBTAP_URI=local:///nonexistent JOBTAP_COMPLETE=bash _CLAP_IFS=$'\\n'\n\
@@ -82,6 +106,54 @@ fn fish_shows_names_and_states_of_jobs() {
         "jobtap completion fish | source; complete --do-complete='jobtap cancel f'",
     );
     assert_eq!(said.trim(), format!("{}\tlong RUN", shell.job));
+}
+
+/// A shell in a terminal, as a person has it, with the code where the package for Debian puts it, or in its own start file.
+#[test]
+fn the_first_tab_completes() {
+    let shell = Shell::start();
+    let code = |shell: &str| run(clean(jobtap()).args(["completion", shell])).ok();
+    let programs = jobtap().parent().unwrap().display();
+    for (name, start, command) in [
+        ("bash", "bashrc", "bash --noprofile --rcfile bashrc -i"),
+        ("zsh", ".zshrc", "ZDOTDIR=. zsh -d -i"),
+        ("fish", "config.fish", "fish --no-config --init-command 'source config.fish'"),
+    ] {
+        if !Path::new("/usr/bin").join(name).exists() {
+            eprintln!("skipped: {name} is not installed");
+            continue;
+        }
+        let directory = temporary();
+        let put =
+            |name: &str, text: &str| std::fs::write(directory.path().join(name), text).unwrap();
+        match name {
+            "zsh" => {
+                std::fs::create_dir(directory.path().join("functions")).unwrap();
+                put("functions/_jobtap", &code(name));
+                put(
+                    start,
+                    "PS1='ready> '\nfpath=(./functions $fpath)\nautoload -Uz compinit\ncompinit -u -d dump\n",
+                );
+            }
+            "fish" => {
+                put(start, &format!("function fish_prompt; echo 'ready> '; end\n{}", code(name)))
+            }
+            _ => put(start, &format!("PS1='ready> '\n{}", code(name))),
+        }
+        let line = format!(
+            "cd {}; export PATH={programs}:$PATH HOME=$PWD; {command}",
+            directory.path().display()
+        );
+        let Some(mut terminal) = Terminal::open(&shell.manager, &line, &[]) else { return };
+        terminal.shows("ready>");
+        terminal.press("jobtap canc\t");
+        terminal.until(|shown| shown.contains("jobtap cancel"));
+        // The only job, whose id begins so.
+        terminal.press(&format!("{}\t", shell.job.get(..2).unwrap()));
+        terminal.until(|shown| shown.contains(&format!("jobtap cancel {}", shell.job)));
+        terminal.press("\x15exit\r");
+        terminal.end();
+    }
 }
 
 #[test]

@@ -88,7 +88,13 @@ fn a_service_manager_is_told_of_start_reload_and_end() {
     let mut rest = String::new();
     service.stderr.read_to_string(&mut rest).unwrap();
     for line in rest.lines() {
-        assert!(line.starts_with("{\"timestamp\":\""), "{line}");
+        let said: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(
+            said["timestamp"].is_string()
+                && said["level"].is_string()
+                && said["message"].is_string(),
+            "{line}"
+        );
     }
 }
 

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::queues::{Queue, Queues};
 use crate::jobspec::Jobspec;
+use crate::suggest::nearest;
 
 const DURATION: &str = "attributes.system.duration";
 const QUEUE: &str = "attributes.system.queue";
@@ -18,8 +19,17 @@ pub enum AdjustError {
     #[error("no queue specified")]
     NoQueue,
     /// The jobspec names a queue that doesn't exist.
-    #[error("Invalid queue '{0}' specified")]
-    Invalid(String),
+    #[error("Invalid queue '{name}' specified{}", hint(.meant.as_deref()))]
+    Invalid {
+        /// What the jobspec names.
+        name: String,
+        /// The queue that was probably meant.
+        meant: Option<String>,
+    },
+}
+
+fn hint(meant: Option<&str>) -> String {
+    meant.map(|meant| format!("; did you mean '{meant}'?")).unwrap_or_default()
 }
 
 impl Queues {
@@ -76,8 +86,14 @@ impl Queues {
         changes: &mut Map<String, Value>,
     ) -> Result<Option<Queue<'_>>, AdjustError> {
         if let Some(name) = jobspec.queue() {
-            let queue = self.get(name).ok_or_else(|| AdjustError::Invalid(name.to_owned()))?;
-            return Ok(Some(queue));
+            return match self.get(name) {
+                Some(queue) => Ok(Some(queue)),
+                None => {
+                    let meant = nearest(name, self.iter().filter_map(|queue| queue.name()));
+                    let meant = meant.map(str::to_owned);
+                    Err(AdjustError::Invalid { name: name.to_owned(), meant })
+                }
+            };
         }
         let Some(name) = self.default_name() else {
             return if self.are_named() { Err(AdjustError::NoQueue) } else { Ok(None) };

@@ -33,6 +33,10 @@ mod submission {
         let mut m = with(day_night_debug());
         assert_eq!(m.submit(TestJob::new()).unwrap_err(), "no queue specified");
         assert_eq!(m.submit(to("x")).unwrap_err(), "Invalid queue 'x' specified");
+        assert_eq!(
+            m.submit(to("debgu")).unwrap_err(),
+            "Invalid queue 'debgu' specified; did you mean 'debug'?"
+        );
         let mut m = with(json!({}));
         assert_eq!(m.submit(to("x")).unwrap_err(), "'x' is not a valid queue");
         let off = json!({"ingest": {"frobnicator": {"disable": true}}, "queues": {"a": {}}});

@@ -10,6 +10,8 @@ mod common;
 mod completion;
 mod examples;
 mod exec_override;
+#[cfg(test)]
+mod flux_options;
 mod housekeeping;
 mod instance;
 mod job;
@@ -306,7 +308,12 @@ fn report_usage(error: &clap::Error) -> ExitCode {
             ExitCode::FAILURE
         }
         (word, None) => {
-            let text = format!("'{word}' is not a {program} command; see '{program} --help'");
+            let text = match usage::suggestion(error) {
+                Some(meant) => {
+                    format!("'{word}' is not a {program} command; did you mean '{meant}'?")
+                }
+                None => format!("'{word}' is not a {program} command; see '{program} --help'"),
+            };
             session::print_message(&format!("{program}: {text}"));
             ExitCode::FAILURE
         }

@@ -196,6 +196,48 @@ fn a_job_is_explained_and_cancelled_with_the_token() {
 }
 
 #[test]
+fn a_reason_leads_to_the_job_that_it_names() {
+    let Some(browser) = Browser::start() else { return };
+    let site = Site::with_token("");
+    let first = site.m.submit("--job-name=first --urgency=hold true");
+    let second = site.m.submit(&format!("--job-name=second --dependency=afterok:{first} true"));
+    live(&browser, &site);
+    give_token(&browser, TOKEN);
+    browser.until_shown("#rights", "owner");
+    let row = |name: &str| format!("{ROWS}.find((row) => row.innerText.includes({name:?}))");
+    browser.until("both are listed", &rows_with("second"));
+    // The list itself says what they wait for.
+    browser.until(
+        "what it waits for",
+        &format!("{}.innerText.includes('after-success')", row("second")),
+    );
+    browser.until("that it is held", &format!("{}.innerText.includes('held')", row("first")));
+    browser.value(&format!("{}.click()", row("second")));
+    browser.until_shown("#job-title", "second");
+    let text = site.m.jobtap(&format!("job id --to=f58 {first}")).ok();
+    browser.until_shown("#job-body .why a", text.trim_start_matches(['f', 'ƒ']));
+    browser.click("#job-body .why a");
+    browser.until_shown("#job-title", "first");
+    site.m.jobtap(&format!("cancel {first} {second}")).ok();
+    assert_eq!(browser.complaints(), [""; 0]);
+}
+
+#[test]
+fn a_manager_without_jobs_says_so() {
+    let Some(browser) = Browser::start() else { return };
+    let site = Site::open("");
+    live(&browser, &site);
+    browser.until_shown("#empty", "no jobs yet");
+    let id = site.m.submit("--urgency=hold true");
+    browser.until("it is gone", "document.getElementById('empty').hidden");
+    browser.click("#filter");
+    browser.keys("nosuch");
+    browser.until_shown("#empty", "No job is like that");
+    site.m.jobtap(&format!("cancel {id}")).ok();
+    assert_eq!(browser.complaints(), [""; 0]);
+}
+
+#[test]
 fn without_a_configured_token_the_page_only_reads() {
     let Some(browser) = Browser::start() else { return };
     let site = Site::open("");
@@ -280,6 +322,10 @@ fn nodes_queues_and_plugins_are_shown() {
     browser.value("location.hash = '#nodes'");
     browser.until_shown("#gantt .body", "drained: disk");
     browser.until_shown("#gantt .body", "1 job running");
+    site.m.jobtap("resource undrain 0").ok();
+    browser.until_shown("#gantt .body", "up, 1 of 4 cores");
+    site.m.jobtap("resource drain 0 disk").ok();
+    browser.until_shown("#summary", "1/4");
     // The bar of the job is painted, in its color.
     let painted = "(() => { const canvas = document.querySelector('#gantt .body canvas');
         const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
@@ -287,6 +333,11 @@ fn nodes_queues_and_plugins_are_shown() {
     browser.until("the canvas is painted", painted);
     browser.value("location.hash = '#queues'");
     browser.until_shown("#queue-table", "stopped: repair");
+    // The job has one of the four cores, and the only node is drained.
+    let bars = "[...document.querySelectorAll('#queue-table .share')].map((bar) => bar.ariaLabel)";
+    for words in ["1 of 1 nodes, 1 down", "1 of 4 cores, 4 down"] {
+        browser.until(words, &format!("{bars}.includes({words:?})"));
+    }
     browser.value("location.hash = '#plugins'");
     browser.until_shown("#plugin-table", ".priority-default");
     browser.click("#plugin-table button");

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use jobtap_core::suggest::nearest;
 
 /// The family of a command, which determines the form of its errors and its exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,14 +51,18 @@ pub(crate) fn describe(
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return Report { text: error.render().to_string(), code: 0 };
     }
+    // A line of its own: scripts compare the line of the error with Flux's.
+    let hint =
+        suggestion(error).map(|meant| format!("{program}-{command}: did you mean '{meant}'?\n"));
+    let hint = hint.unwrap_or_default();
     let text = match family {
         Family::Script | Family::Slurm => {
             let text = script_text(error);
-            format!("usage: {usage}\n{program}-{command}: error: {text}\n")
+            format!("usage: {usage}\n{program}-{command}: error: {text}\n{hint}")
         }
         Family::Compiled => {
             let text = compiled_text(error);
-            format!("{program}-{command}: {text}\nUsage: {usage}\n")
+            format!("{program}-{command}: {text}\n{hint}Usage: {usage}\n")
         }
     };
     let code = if family == Family::Compiled { 1 } else { 2 };
@@ -143,6 +148,23 @@ fn compiled_text(error: &clap::Error) -> String {
         }
         _ => plain(error),
     }
+}
+
+/// The command or the option that a misspelt one was meant to be. clap finds what is alike in letters, however many
+/// are others; of these, only what is near counts, as everywhere here.
+pub(crate) fn suggestion(error: &clap::Error) -> Option<&str> {
+    let (word, kind) = match error.kind() {
+        ErrorKind::InvalidSubcommand => {
+            (ContextKind::InvalidSubcommand, ContextKind::SuggestedSubcommand)
+        }
+        _ => (ContextKind::InvalidArg, ContextKind::SuggestedArg),
+    };
+    let known: Vec<&str> = match error.get(kind)? {
+        ContextValue::String(name) => vec![name],
+        ContextValue::Strings(names) => names.iter().map(String::as_str).collect(),
+        _ => return None,
+    };
+    nearest(string(error, word)?, known)
 }
 
 /// The argument that the error is about, without the name of its value.
@@ -247,6 +269,32 @@ mod tests {
             "argument --color: invalid choice: 'c' (choose from 'auto', 'never')"
         );
         assert!(lines(&["1", "--count=x"]).0.starts_with("argument --count: invalid value 'x': "));
+    }
+
+    #[test]
+    fn a_misspelt_option_or_subcommand_is_told() {
+        let hint = |words: &[&str]| {
+            let [script, compiled] =
+                [Family::Script, Family::Compiled].map(|family| wrong(words, family).text);
+            let hint = script.lines().last().unwrap().to_owned();
+            assert!(compiled.lines().nth(1).is_some_and(|line| line == hint), "{compiled}");
+            hint
+        };
+        assert_eq!(hint(&["1", "--ntaks=3"]), "site-jobtap-demo: did you mean '--ntasks'?");
+        for word in ["--foo", "--mind-this", "2"] {
+            let text = wrong(&["1", word], Family::Script).text;
+            assert!(
+                text.trim_end().ends_with(&format!("unrecognized arguments: {word}")),
+                "{text}"
+            );
+        }
+        let command = || Command::new("jobtap").subcommand(Command::new("attach"));
+        let told = |word: &str| {
+            let error = command().subcommand_required(true).try_get_matches_from(["jobtap", word]);
+            suggestion(&error.unwrap_err()).map(str::to_owned)
+        };
+        assert_eq!(told("atach").as_deref(), Some("attach"));
+        assert_eq!(told("ach"), None);
     }
 
     #[test]

@@ -57,5 +57,19 @@ fn registration(shell: &str) -> Result<String, CliError> {
     let shell = found.ok_or_else(|| CliError::failure(format!("unknown shell {shell:?}")))?;
     let (program, mut code) = (program(), Vec::new());
     shell.write_registration(VARIABLE, &program, &program, &program, &mut code)?;
-    String::from_utf8(code).map_err(CliError::failure)
+    let code = String::from_utf8(code).map_err(CliError::failure)?;
+    Ok(if shell.name() == "zsh" { with_first_completion(&code, &program) } else { code })
+}
+
+/// The code for zsh, which also completes when zsh loads it from a file of its `fpath`. zsh does that at the first Tab, and
+/// takes the file for the function that completes; code that only registers one would leave this Tab without a response.
+fn with_first_completion(code: &str, program: &str) -> String {
+    let Some((functions, registered)) = code.trim_end().rsplit_once("\ncompdef ") else {
+        return code.to_owned();
+    };
+    let function = registered.split(' ').next().unwrap_or_default();
+    format!(
+        "{functions}\nif [[ \"${{funcstack[1]}}\" == \"_{program}\" ]]; then\n    {function} \"$@\"\nelse\n    \
+         compdef {registered}\nfi\n"
+    )
 }

@@ -44,6 +44,9 @@ const COMMAND: &str = "start";
 /// The attribute with which the manager runs no command, as in Flux: it ends at a signal or when a client asks.
 const NO_COMMAND: &str = "broker.rc2_none";
 
+/// The configuration that the package's unit for systemd uses.
+const SYSTEM_CONFIG: &str = "/etc/jobtap";
+
 /// The environment variable of Flux that keeps jobs running after the command has exited.
 const DISABLE_JOB_CLEANUP: &str = "FLUX_DISABLE_JOB_CLEANUP";
 
@@ -63,6 +66,9 @@ pub(crate) struct StartArgs {
     /// Additional configuration: KEY=VAL, a TOML text or a file
     #[arg(long, value_name = "VALUE")]
     conf: Vec<String>,
+    /// Read the configuration of the host's manager, /etc/jobtap, before any --config-path
+    #[arg(long)]
+    sysconfig: bool,
     /// Set an attribute: statedir=DIR, local-uri=URI, log-stderr-level=N, content.dump=FILE, content.restore=FILE
     #[arg(short = 'S', long, value_name = "ATTR=VAL")]
     setattr: Vec<String>,
@@ -81,6 +87,9 @@ pub(crate) struct StartArgs {
     /// Print more messages on stderr (repeatable)
     #[arg(short = 'v', long, action = clap::ArgAction::Count)]
     verbose: u8,
+    /// Check the options and the configuration, and start nothing
+    #[arg(short = 'X', long)]
+    noexec: bool,
     /// Command to run [default: a shell]
     #[arg(value_name = "COMMAND", trailing_var_arg = true)]
     command: Vec<OsString>,
@@ -150,7 +159,11 @@ async fn outlast_first_task(job: &Enclosing) -> Result<u8, CliError> {
 
 async fn start(args: StartArgs) -> Result<u8, CliError> {
     check_current_directory()?;
+    let checks_only = args.noexec;
     let plan = Plan::new(args)?;
+    if checks_only {
+        return Ok(0);
+    }
     let enclosing = Enclosing::from_environment();
     if let Some(job) = enclosing.as_ref().filter(|job| !job.is_first_task())
         && plan.test_size.size.is_none()
@@ -237,7 +250,9 @@ impl Plan {
     fn new(args: StartArgs) -> Result<Self, CliError> {
         args.test.check(args.test_size.is_some())?;
         let test_size = test_size(args.test_size, args.test_hosts)?;
-        let source = Source::new(&args.config_path, args.conf).map_err(CliError::failure)?;
+        let system = args.sysconfig.then(|| PathBuf::from(SYSTEM_CONFIG));
+        let files: Vec<PathBuf> = system.into_iter().chain(args.config_path).collect();
+        let source = Source::new(&files, args.conf).map_err(CliError::failure)?;
         let config = source.read().map_err(CliError::failure)?;
         let log_level = if args.verbose > 0 { Level::Info } else { Level::Warning };
         let (state_dir, command) = (args.state_dir, args.command);

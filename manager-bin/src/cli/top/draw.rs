@@ -40,6 +40,7 @@ const QUEUES: Columns = &[
     ("RUN", 6),
     ("NODES", 9),
     ("CORES", 11),
+    ("IN USE", 10),
 ];
 
 const NODES: Columns = &[("NODES", 12), ("COUNT", 6), ("HOSTS", 0), ("REASON", 12)];

@@ -24,6 +24,9 @@ const LONGEST: usize = 512;
 /// How many events of a job are kept, those of its end.
 const EVENTS: usize = 500;
 
+/// How many characters the bar of a share has.
+pub(super) const BAR: usize = 10;
+
 /// How a line is coloured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Tone {
@@ -130,10 +133,22 @@ pub(super) fn queues(overview: &Overview, stats: Option<&Stats>) -> Vec<Line> {
             count(states.map(|states| states.run + states.cleanup)),
             share(used.nnodes, all.nnodes),
             share(used.ncores, all.ncores),
+            bar(used.ncores.unwrap_or(0), all.ncores.unwrap_or(0)),
         ];
         Line { cells, tone: if accepts && starts { Tone::Plain } else { Tone::Bad } }
     };
     overview.queues.iter().map(of).collect()
+}
+
+/// A share as a bar, in characters that every terminal has. Little is not nothing, and much is not all.
+fn bar(used: i64, all: i64) -> String {
+    let part = |number: i64| usize::try_from(number).unwrap_or(0);
+    let (used, all) = (part(used), part(all).max(1));
+    let filled = match used * BAR / all {
+        0 => usize::from(used > 0),
+        filled => filled.min(BAR),
+    };
+    format!("{}{}", "|".repeat(filled), ".".repeat(BAR - filled))
 }
 
 /// The lines of nodes by their state, those without nodes left out.
@@ -328,10 +343,17 @@ mod tests {
         let lines = queues(&overview, Some(&stats));
         assert_eq!(
             words(&lines),
-            ["a* enabled stopped 4 2 1/4 2/16", "b enabled started 0 0 0/0 0/0"]
+            [
+                "a* enabled stopped 4 2 1/4 2/16 |.........",
+                "b enabled started 0 0 0/0 0/0 .........."
+            ]
         );
         assert_eq!((lines[0].tone, lines[1].tone), (Tone::Bad, Tone::Plain));
-        assert_eq!(words(&queues(&overview, None))[1], "b enabled started - - 0/0 0/0");
+        assert_eq!(words(&queues(&overview, None))[1], "b enabled started - - 0/0 0/0 ..........");
+        assert_eq!(
+            (bar(1, 1000), bar(999, 1000), bar(9, 9)),
+            ("|.........".into(), "|||||||||.".into(), "|".repeat(BAR))
+        );
     }
 
     #[test]

@@ -14,6 +14,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use crossterm::event::Event;
+use crossterm::style::force_color_output;
 use jiff::tz::TimeZone;
 use jobtap_core::job::Fsd;
 use rustix::process::Signal;
@@ -27,6 +28,7 @@ use crate::cli::common::message::CliError;
 use crate::cli::common::usage::Family;
 use crate::cli::common::{session, when};
 use crate::cli::instance::uri::resolve;
+use crate::cli::jobs::options::Color;
 use crate::cli::jobs::row::DisplayContext;
 use crate::client::{Client, RpcError};
 use crate::rpc::uri;
@@ -57,6 +59,9 @@ pub(crate) struct TopArgs {
     /// List at most this many jobs
     #[arg(short = 'c', long, value_name = "N", default_value_t = 1000)]
     count: u16,
+    /// Use colors; "auto" does unless NO_COLOR is set
+    #[arg(long, value_name = "WHEN", num_args = 0..=1, default_missing_value = "always", require_equals = true)]
+    color: Option<Color>,
     /// Another manager, such as that of a job: a target of uri
     #[arg(value_name = "TARGET")]
     target: Option<String>,
@@ -78,6 +83,11 @@ async fn top(args: TopArgs) -> Result<u8, CliError> {
         if !is_terminal {
             return Err(CliError::failure(format!("{name} is not a terminal")));
         }
+    }
+    match args.color {
+        // Without the option the library looks at NO_COLOR.
+        None | Some(Color::Auto) => {}
+        Some(color) => force_color_output(color == Color::Always),
     }
     let client = match &args.target {
         None => Client::connect().await?,

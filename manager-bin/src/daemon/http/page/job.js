@@ -2,7 +2,7 @@
 
 import { call, ENOENT, now, stream, token } from "./api.js";
 import { $, el, setText, throttled } from "./dom.js";
-import { clock, counted, duration, shortId } from "./text.js";
+import { clock, counted, duration, longId, shortId } from "./text.js";
 
 /** The states on a job's way, by the times at which they begin. */
 const PHASES = [
@@ -57,10 +57,24 @@ function limit(job) {
 /** How long after the first event another one was. */
 const after = (seconds) => (seconds < 10 ? `+${seconds.toFixed(3)}s` : `+${duration(seconds)}`);
 
-/** The context of an event. */
+/** The context of an event: its values by their dotted names. */
 function context(event) {
-  const shown = (value) => (typeof value === "object" ? JSON.stringify(value) : String(value));
-  return Object.entries(event.context ?? {}).map(([key, value]) => `${key}=${shown(value)}`).join("  ");
+  const flat = (value, name) => (value !== null && typeof value === "object" && !Array.isArray(value)
+    ? Object.entries(value).flatMap(([key, inner]) => flat(inner, name ? `${name}.${key}` : key))
+    : [`${name}=${typeof value === "object" ? JSON.stringify(value) : value}`]);
+  return flat(event.context ?? {}, "").join("  ");
+}
+
+/**
+ * A text in which ids of known jobs lead to these. In a manager whose locale has no `ƒ` they begin with a plain `f`, as
+ * words do, too.
+ */
+function linked(text, jobs) {
+  const parts = text.split(/(?<![0-9A-Za-z])([ƒf][1-9A-HJ-NP-Za-km-z]{1,11})(?![0-9A-Za-z])/);
+  return parts.filter(Boolean).map((part) => {
+    const id = /^[ƒf][1-9A-HJ-NP-Za-km-z]{1,11}$/.test(part) ? longId(part) : "";
+    return jobs.get(id) ? el("a", { href: `#jobs/${id}` }, part) : part;
+  });
 }
 
 export class JobView {
@@ -184,7 +198,7 @@ export class JobView {
     const shown = JSON.stringify(all);
     if (facts.dataset.shown !== shown) {
       facts.dataset.shown = shown;
-      facts.replaceChildren(...all.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, String(value)))));
+      facts.replaceChildren(...all.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, ...linked(String(value), this.#jobs)))));
     }
     this.#askWhy();
   }
@@ -224,7 +238,7 @@ export class JobView {
     if (this.#id !== id || this.#parts.why !== why) return;
     if (why.dataset.shown === JSON.stringify(reasons) && why.children.length > 0) return;
     why.dataset.shown = JSON.stringify(reasons);
-    why.replaceChildren(...reasons.map((text) => el("li", {}, text)));
+    why.replaceChildren(...reasons.map((text) => el("li", {}, ...linked(text, this.#jobs))));
   }
 
   /** Follows the eventlog. */

@@ -9,8 +9,10 @@ import { clock, counted, duration, number } from "./text.js";
 const NUMERIC = true;
 const elapsed = (job) => (job.began === undefined ? undefined : (job.ended ?? now()) - job.began);
 
-/** What stands in the last column: where a job runs or ran, or what went wrong. */
+/** What stands in the last column: what a job waits for, where it runs or ran, or what went wrong. */
 function place(job) {
+  if (job.kind === "waiting" && job.dependencies?.length) return job.dependencies.join(", ");
+  if (job.kind === "pending" && (job.urgency === 0 || job.priority === 0)) return job.urgency === 0 ? "held" : "held: its priority is 0";
   const failure = job.exception_occurred ? [job.exception_type, job.exception_note].filter(Boolean).join(": ") : "";
   return [job.nodelist, failure].filter(Boolean).join(" · ");
 }
@@ -98,7 +100,13 @@ export class JobTable {
     shown.sort(this.#order());
     this.#rows.show(shown.map((job) => job.id));
     const counts = this.#jobs.counts();
-    for (const [kind, count] of this.#chips) setText(count, number(counts[kind]));
+    for (const [kind, count] of this.#chips) {
+      setText(count, number(counts[kind]));
+      count.parentElement.classList.toggle("none", counts[kind] === 0);
+    }
+    // Until the list has come, nothing is known of it.
+    $("empty").hidden = shown.length > 0 || $("link").className !== "live";
+    setText($("empty"), this.#jobs.size > 0 ? "No job is like that." : "There are no jobs yet: jobtap submit makes one.");
     const all = this.#jobs.size >= MOST * 0.95 ? `the newest ${number(this.#jobs.size)}` : number(this.#jobs.size);
     setText($("shown"), shown.length === this.#jobs.size ? counted(shown.length, "job") : `${number(shown.length)} of ${all} jobs`);
   }
@@ -137,10 +145,20 @@ export class JobTable {
     row.className = row.className.replace(/ ?kind-\w+/g, "") + ` kind-${job.kind}`;
     COLUMNS.forEach((column, n) => {
       const [cell, text] = [row.children[n], column.text(job)];
+      if (column.key === "time") this.#limit(cell, job);
       if (cell.textContent === text) return;
       cell.textContent = text;
-      cell.title = ["name", "user", "where"].includes(column.key) ? text : "";
+      if (["name", "user", "where"].includes(column.key)) cell.title = text;
     });
+  }
+
+  /** How much of its time limit a running job has used, as the ground of the cell. */
+  #limit(cell, job) {
+    const share = job.kind === "running" && job.duration ? Math.min(1, elapsed(job) / job.duration) : 0;
+    const part = `${(share * 100).toFixed(1)}%`;
+    if (cell.style.getPropertyValue("--part") === part) return;
+    cell.style.setProperty("--part", part);
+    cell.title = share ? `time limit ${duration(job.duration)}` : "";
   }
 
   /** Running jobs have run for a second more. */

@@ -7,12 +7,14 @@ import { JobTable } from "./jobs.js";
 import { Gantt } from "./nodes.js";
 import { PluginTable } from "./plugins.js";
 import { showQueues } from "./queues.js";
-import { Jobs, MOST } from "./state.js";
+import { Jobs, MOST, RUNNING } from "./state.js";
 import { duration, number } from "./text.js";
 import { Users } from "./users.js";
 
 const VIEWS = ["jobs", "nodes", "queues", "plugins"];
 const UNAUTHORIZED = 401;
+/** How many running jobs are listed before all jobs are. */
+const FIRST = 500;
 
 const jobs = new Jobs();
 const users = new Users(jobs);
@@ -99,7 +101,8 @@ function summarize() {
   const parts = [
     ["running", states && number(states.run + states.cleanup), "running"],
     ["waiting", states && number(waiting), "pending"],
-    ["nodes in use", nodes.all ? `${number(nodes.busy)}/${number(nodes.all)}` : undefined, "text"],
+    ["nodes", nodes.all ? `${number(nodes.busy)}/${number(nodes.all)}` : undefined, "text"],
+    ["cores", states && nodes.cores && $("link").className === "live" ? `${number(jobs.cores())}/${number(nodes.cores)}` : undefined, "text"],
     ["drained", nodes.drained ? number(nodes.drained) : undefined, "failed"],
     ["offline", nodes.offline ? number(nodes.offline) : undefined, "failed"],
     ["up for", uptime && duration(now() - uptime.starttime), "text"],
@@ -132,6 +135,13 @@ async function changes(signal, begun) {
   let early = null;
   let listed = null;
   const list = async () => {
+    // A long list takes the manager its time, so a person sees what runs before all the rest.
+    if (jobs.size === 0) {
+      const { jobs: running } = await call("job-list.list", { max_entries: FIRST, constraint: { states: [RUNNING] } });
+      if (signal.aborted) return;
+      jobs.replace(running);
+      link("", "loading all jobs");
+    }
     const all = await call("job-list.list", { max_entries: MOST });
     if (signal.aborted) return;
     jobs.replace(all.jobs);
@@ -139,6 +149,7 @@ async function changes(signal, begun) {
     early = null;
     notice("");
     link("live", "live");
+    table.refresh();
     begun();
     soon();
   };

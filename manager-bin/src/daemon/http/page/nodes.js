@@ -7,20 +7,31 @@ import { Rows } from "./rows.js";
 import { clock, counted, duration, hosts, idset, number } from "./text.js";
 
 const ROW = 28;
+/** What stays free above and below the bars. */
+const EDGE = 3;
 /** The share of the time shown that lies in the future. */
 const AHEAD = 0.15;
 const KINDS = ["running", "ending", "completed", "failed", "timeout", "canceled"];
 
-/** Gives each of these bars, which are sorted by their start, the first lane that is free. Returns the number of lanes. */
+/** The least share of a row's height at which a bar can be seen and pointed at. */
+const LEAST = 0.1;
+
+/**
+ * Gives each of these bars, which are sorted by their start, the uppermost place that is free while it lasts: a bar is as
+ * high as its share of the node, so that a full row is a full node. Bars that have no place lie over others.
+ */
 function stack(bars) {
-  const free = [];
+  let beside = [];
   for (const bar of bars) {
-    let lane = free.findIndex((until) => until <= bar.from);
-    if (lane < 0) lane = free.length;
-    free[lane] = bar.to;
-    bar.lane = lane;
+    beside = beside.filter((other) => other.to > bar.from);
+    let top = 0;
+    let at = 0;
+    for (; at < beside.length && beside[at].top - top < bar.share - 1e-6; at++) {
+      top = Math.max(top, beside[at].top + beside[at].share);
+    }
+    bar.top = Math.max(0, Math.min(top, 1 - bar.share));
+    beside.splice(at, 0, bar);
   }
-  return free.length;
 }
 
 export class Gantt {
@@ -33,6 +44,8 @@ export class Gantt {
   /** How many nodes jobs have. */
   #busy = 0;
   #ranks = new Map();
+  /** Whether the time that is shown has been chosen, by the user or once by the age of the jobs. */
+  #fitted = false;
 
   constructor(jobs, open) {
     this.#jobs = jobs;
@@ -57,7 +70,10 @@ export class Gantt {
     grid.addEventListener("mousemove", (event) => this.#hover(event));
     grid.addEventListener("keydown", (event) => this.#step(event));
     jobs.addEventListener("change", throttled(1000, () => this.refresh()));
-    $("window").addEventListener("change", () => this.refresh());
+    $("window").addEventListener("change", () => {
+      this.#fitted = true;
+      this.refresh();
+    });
     $("node-filter").addEventListener("input", () => this.refresh());
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.refresh());
     setInterval(() => this.refresh(), 2000);
@@ -89,8 +105,11 @@ export class Gantt {
 
   /** How many nodes are in which state, and how many of them jobs have. */
   counts() {
-    const counts = { all: this.#nodes.size, busy: this.#busy, up: 0, drained: 0, offline: 0, excluded: 0, cleaning: 0 };
-    for (const { state } of this.#nodes.values()) counts[state] += 1;
+    const counts = { all: this.#nodes.size, busy: this.#busy, cores: 0, up: 0, drained: 0, offline: 0, excluded: 0, cleaning: 0 };
+    for (const { state, cores } of this.#nodes.values()) {
+      counts[state] += 1;
+      counts.cores += cores;
+    }
     return counts;
   }
 
@@ -110,8 +129,20 @@ export class Gantt {
     return { from: to - length, to };
   }
 
+  /** Shows the shortest time in which all jobs so far have a place, at most the one that is chosen in the document. */
+  #fit() {
+    let first = Infinity;
+    for (const { began } of this.#jobs.values()) if (began < first) first = began;
+    if (this.#fitted || !Number.isFinite(first)) return;
+    this.#fitted = true;
+    const select = $("window");
+    const enough = [...select.options].find(({ value }) => Number(value) * (1 - AHEAD) > now() - first);
+    if (enough && Number(enough.value) < Number(select.value)) select.value = enough.value;
+  }
+
   refresh() {
     if ($("nodes").hidden) return;
+    this.#fit();
     const { from, to } = this.#span();
     this.#bars = new Map();
     for (const job of this.#jobs.values()) {
@@ -121,10 +152,15 @@ export class Gantt {
       const until = job.ended === undefined && job.duration && job.expiration > end ? job.expiration : undefined;
       for (const rank of this.#ranksOf(job)) {
         if (!this.#bars.has(rank)) this.#bars.set(rank, []);
-        this.#bars.get(rank).push({ id: job.id, kind: job.kind, from: job.began, to: end, until });
+        const cores = this.#nodes.get(rank)?.cores;
+        const share = cores && job.ncores ? Math.min(1, Math.max(LEAST, job.ncores / (job.nnodes || 1) / cores)) : 1;
+        this.#bars.get(rank).push({ id: job.id, kind: job.kind, from: job.began, to: end, until, share });
       }
     }
-    for (const bars of this.#bars.values()) bars.sort((a, b) => a.from - b.from);
+    for (const bars of this.#bars.values()) {
+      bars.sort((a, b) => a.from - b.from);
+      stack(bars);
+    }
     const has = matcher($("node-filter").value);
     const shown = [...this.#nodes.keys()].filter((rank) => has(this.#nodes.get(rank).search));
     this.#rows.show(shown);
@@ -137,13 +173,22 @@ export class Gantt {
     if (!node) return;
     const [name, state, time] = row.children;
     setText(name, node.name);
-    setText(state, node.state === "drained" && node.reason ? `drained: ${node.reason}` : node.state);
+    const bars = this.#bars.get(rank) ?? [];
+    setText(state, this.#stateOf(node, bars));
     state.title = state.textContent;
     row.className = row.className.replace(/ ?node-is-\w+/g, "") + ` node-is-${node.state}`;
-    const bars = this.#bars.get(rank) ?? [];
     const running = bars.filter((bar) => bar.kind === "running").length;
     setText(time.lastChild, `${counted(running, "job")} running, ${counted(bars.length, "job")} in the time shown`);
     this.#paint(time.firstChild, node, bars, this.#chosen?.rank === rank ? this.#chosen.id : null);
+  }
+
+  /** The state of a node in words: why it gets no jobs, or else how much of it jobs have. */
+  #stateOf(node, bars) {
+    if (node.state !== "up") return node.reason ? `${node.state}: ${node.reason}` : node.state;
+    const held = bars.filter((bar) => bar.kind === "running" || bar.kind === "ending");
+    if (held.length === 0) return "up, idle";
+    const used = held.reduce((sum, bar) => sum + Math.round(bar.share * node.cores), 0);
+    return node.cores ? `up, ${Math.min(used, node.cores)} of ${counted(node.cores, "core")}` : "up";
   }
 
   #paint(canvas, node, bars, chosen) {
@@ -160,12 +205,10 @@ export class Gantt {
       const begin = x(one.from ?? from);
       context.fillRect(begin, 0, Math.max(2, x(one.to ?? to) - begin), ROW);
     }
-    const lanes = Math.max(1, stack(bars));
-    const height = (ROW - 6) / lanes;
-    const gap = height > 4 ? 1 : 0;
+    const height = ROW - 2 * EDGE;
     for (const bar of bars) {
-      const [left, right, top] = [x(bar.from), x(bar.to), 3 + bar.lane * height];
-      const size = Math.max(1, height - gap);
+      const [left, right, top] = [x(bar.from), x(bar.to), EDGE + bar.top * height];
+      const size = Math.max(1, bar.share * height - 1);
       context.fillStyle = color(bar.kind);
       if (bar.until) {
         context.globalAlpha = 0.25;
@@ -225,10 +268,10 @@ export class Gantt {
     const { from, to } = this.#span();
     const time = from + ((event.clientX - box.left) / box.width) * (to - from);
     const slack = ((to - from) / box.width) * 2;
-    const lanes = Math.max(...bars.map((bar) => bar.lane ?? 0)) + 1;
-    const lane = Math.floor((event.clientY - box.top - 3) / ((ROW - 6) / lanes));
+    const place = (event.clientY - box.top - EDGE) / (ROW - 2 * EDGE);
     const near = bars.filter((bar) => bar.from - slack <= time && time <= bar.to + slack);
-    return near.find((bar) => bar.lane === lane) ?? near[0] ?? null;
+    const distance = (bar) => Math.max(bar.top - place, place - bar.top - bar.share, 0);
+    return near.sort((a, b) => distance(a) - distance(b))[0] ?? null;
   }
 
   #hover(event) {

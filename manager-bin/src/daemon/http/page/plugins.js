@@ -101,6 +101,8 @@ function cells(sum) {
 export class PluginTable {
   /** The plugins whose handlers are shown. */
   #open = new Set();
+  /** Kept when the rows are made anew, since a click begins and ends on one element. */
+  #buttons = new Map();
   #text = "";
   #events = null;
 
@@ -118,7 +120,7 @@ export class PluginTable {
     $("plugin-table").replaceChildren(
       el("caption", { class: "hidden" }, "Plugins in the order in which they are called"),
       el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...rows));
-    if (focused !== undefined) this.#button(focused)?.focus();
+    if (focused !== undefined) this.#buttons.get(focused)?.focus();
     this.#engine(all, plugins);
   }
 
@@ -128,17 +130,20 @@ export class PluginTable {
     setText($("engine"), words);
   }
 
-  #button(plugin) {
-    return [...$("plugin-table").querySelectorAll("button")].find((button) => button.dataset.plugin === plugin);
-  }
-
-  #rows(name, n, { faulted, sum, handlers }) {
-    const open = this.#open.has(name);
-    const button = el("button", { type: "button", class: "disclose", "aria-expanded": String(open), "data-plugin": name }, name);
+  #newButton(name) {
+    const button = el("button", { type: "button", class: "disclose", "data-plugin": name }, name);
     button.addEventListener("click", () => {
       if (!this.#open.delete(name)) this.#open.add(name);
       this.show(this.#text);
     });
+    this.#buttons.set(name, button);
+    return button;
+  }
+
+  #rows(name, n, { faulted, sum, handlers }) {
+    const open = this.#open.has(name);
+    const button = this.#buttons.get(name) ?? this.#newButton(name);
+    button.setAttribute("aria-expanded", String(open));
     const row = el("tr", { class: faulted ? "faulted" : undefined },
       el("td", { class: "numeric quiet" }, String(n + 1)),
       el("th", { scope: "row" }, button),

@@ -13,6 +13,8 @@ const RESULTS = { 1: "completed", 2: "failed", 4: "canceled", 8: "timeout" };
 /** RFC 21's names of the states. */
 const NAMES = { 2: "DEPEND", 4: "PRIORITY", 8: "SCHED", 16: "RUN", 32: "CLEANUP", 64: "INACTIVE" };
 const INACTIVE = 64;
+/** The states in which jobs have resources, as a constraint of a list names them. */
+export const RUNNING = 16 | 32;
 
 /** A job as a list has it, with what the views need of it. `user` is the name of its user, or else the number. */
 function known(listed, user) {
@@ -74,6 +76,13 @@ export class Jobs extends EventTarget {
     }
     if (this.size > MOST) this.#forget(this.size - Math.floor(MOST * 0.95));
     this.#tell();
+  }
+
+  /** How many cores jobs have. */
+  cores() {
+    let cores = 0;
+    for (const { kind, ncores } of this.#jobs.values()) if (kind === "running" || kind === "ending") cores += ncores ?? 0;
+    return cores;
   }
 
   /** The users of jobs whose names are not known. */

@@ -13,6 +13,9 @@ export function shortId(id) {
   return `ƒ${text}`;
 }
 
+/** The number of a job id in its short form, as text. */
+export const longId = (text) => String([...text.slice(1)].reduce((id, c) => id * 58n + BigInt(DIGITS.indexOf(c)), 0n));
+
 const two = (number) => String(number).padStart(2, "0");
 
 /** A duration in seconds: `0.4s`, `12s`, `3:05`, `1:03:05`, `2d 03:05`. */
