@@ -263,21 +263,21 @@ impl<'a> JobRow<'a> {
 
 pub(in crate::cli) fn state_emoji(state: State) -> &'static str {
     match state {
-        State::New => "🌱",
-        State::Depend => "🔗",
-        State::Priority => "🔢",
+        State::New => "🎁",
+        State::Depend => "🛑",
+        State::Priority => "🚦",
         State::Sched => "📅",
         State::Run => "🏃",
-        State::Cleanup => "🧹",
-        State::Inactive => "🏁",
+        State::Cleanup => "🗑",
+        State::Inactive => "💀",
     }
 }
 
 pub(in crate::cli) fn result_emoji(result: JobResult) -> &'static str {
     match result {
-        JobResult::Completed => "✅",
-        JobResult::Failed => "❌",
-        JobResult::Canceled => "🚫",
+        JobResult::Completed => "😀",
+        JobResult::Failed => "💩",
+        JobResult::Canceled => "💥",
         JobResult::Timeout => "⌛",
     }
 }
