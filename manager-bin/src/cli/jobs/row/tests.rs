@@ -170,6 +170,11 @@ fn inactive_jobs_show_reason_and_return_code() {
             "FAILED rc=1 ws=256 exc=prolog/0 Exception: type=prolog note=failed",
         ),
         (
+            unsuccessful(2, Some(256), exception("prolog", 0, "")),
+            "FAILED rc=1 ws=256 exc=prolog/0 Exception: type=prolog",
+        ),
+        (unsuccessful(2, Some(200 << 8), json!({})), "FAILED rc=200 ws=51200 exc=/ Signaled 72"),
+        (
             unsuccessful(2, Some(256), exception("oom", 1, "x")),
             "FAILED rc=1 ws=256 exc=oom/1 Exit 1",
         ),
