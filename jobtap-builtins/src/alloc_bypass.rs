@@ -4,6 +4,7 @@
 //! The pool doesn't count these resources as allocated, so the job may share them with others.
 
 use jobtap_core::prelude::*;
+use serde_json::Value;
 
 /// The plugin `alloc-bypass`.
 #[derive(Debug, Default)]
@@ -29,6 +30,12 @@ impl AllocBypass {
 
 /// The R that a job sets, if any.
 fn given<T: TopicSet>(job: &Job, cx: &Cx<'_, T>) -> Result<Option<ResourceSet>, Reject> {
+    if let Some(table) = job.jobspec().attribute("alloc-bypass")
+        && !table.is_object()
+    {
+        let text = "invalid system.alloc-bypass.R: Expected object, got ";
+        return Err(Reject::new(format!("{text}{}", kind(table))));
+    }
     let Some(resources) = job.jobspec().attribute("alloc-bypass.R") else {
         return Ok(None);
     };
@@ -37,4 +44,18 @@ fn given<T: TopicSet>(job: &Job, cx: &Cx<'_, T>) -> Result<Option<ResourceSet>, 
     }
     let resources = ResourceSet::from_value(resources);
     resources.map(Some).map_err(|error| Reject::new(format!("alloc-bypass: invalid R: {error}")))
+}
+
+/// What a JSON value is, in the words of Flux's refusals.
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(true) => "true",
+        Value::Bool(false) => "false",
+        Value::Number(number) if number.is_f64() => "real",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
 }

@@ -111,6 +111,10 @@ fn malformed_resources_are_refused() {
         refusal(with_resources(&json!({}))),
         "alloc-bypass: invalid R: Object item not found: version"
     );
+    assert_eq!(
+        refusal(TestJob::new().attribute("alloc-bypass", 1)),
+        "invalid system.alloc-bypass.R: Expected object, got integer"
+    );
     let other = m.submit(TestJob::new().attribute("alloc-bypass.x", 1)).unwrap();
     m.assert_state(other, State::Sched);
 }

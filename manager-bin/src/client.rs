@@ -10,6 +10,7 @@ use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -19,10 +20,13 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, oneshot};
 
 pub use crate::rpc::RpcError;
-use crate::rpc::errno::{ECONNRESET, ENODATA};
+use crate::rpc::errno::{ECONNRESET, ENODATA, EPROTO};
 use crate::rpc::message::{Request, Response, decode, encode};
 use crate::rpc::service::Service;
 use crate::rpc::{self, HELLO, PROTOCOL, uri};
+
+/// How long another program than a manager gets to show that it is one, at the address of `FLUX_URI`.
+const GREETING: Duration = Duration::from_secs(2);
 
 /// The reason why there is no connection.
 #[derive(Debug, thiserror::Error)]
@@ -104,8 +108,25 @@ pub struct Stream {
 impl Client {
     /// Connects to the manager that the environment names, or else to that of the system; see
     /// [`socket`](Self::socket).
+    ///
+    /// `jobtap start` sets both variables to the same address. Where they differ, a script has set `FLUX_URI` since
+    /// then, and means that manager, or a real Flux has been started below this manager: then `JOBTAP_URI` is meant.
     pub async fn connect() -> Result<Self, ClientError> {
-        Self::connect_to(&Self::socket()?).await
+        let socket = Self::socket()?;
+        let flux = std::env::var(uri::FLUX_VARIABLE).ok().filter(|value| !value.is_empty());
+        if let Some(address) = flux {
+            let path = uri::to_path(&address)
+                .map_err(|text| ClientError::BadUri(uri::FLUX_VARIABLE, text))?;
+            if path != socket {
+                match tokio::time::timeout(GREETING, Self::connect_to(&path)).await {
+                    Ok(Err(ClientError::Refused { reason, .. })) if is_foreign(&reason) => {}
+                    Ok(connected) => return connected,
+                    // A real Flux says nothing.
+                    Err(_) => {}
+                }
+            }
+        }
+        Self::connect_to(&socket).await
     }
 
     /// The socket of the manager that `JOBTAP_URI` (or else `FLUX_URI`) names. Without either it is the manager of
@@ -340,6 +361,11 @@ fn greeted(path: &Path, response: rpc::RpcResult) -> Result<(), ClientError> {
         Some(PROTOCOL) => Ok(()),
         theirs => Err(ClientError::Version { path, theirs: theirs.unwrap_or(0) }),
     }
+}
+
+/// Returns true if the greeting had an answer that no manager gives, but the broker of a real Flux.
+fn is_foreign(reason: &RpcError) -> bool {
+    [ECONNRESET, EPROTO].contains(&reason.errno)
 }
 
 fn number(text: &str) -> Option<u32> {

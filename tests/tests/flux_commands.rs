@@ -30,7 +30,7 @@ fn attributes_are_read_added_and_protected() {
     let mut command = m.command(["getattr", "rank"]);
     assert_eq!(run(command.env("JOBTAP_RANK", "2")).ok(), "2");
     m.jobtap("setattr site.color red").ok();
-    let text = "jobtap-setattr: size: the attribute can't be changed while the manager runs";
+    let text = "jobtap-setattr: size: attribute may not be updated";
     m.jobtap("setattr size 4").says(1, text);
     let text = "jobtap-setattr: log-stderr-level: use a number from 0 to 7";
     m.jobtap("setattr log-stderr-level 8").says(1, text);
@@ -113,8 +113,8 @@ fn uri_finds_managers_by_job_by_process_and_by_level() {
     };
     fails(&held, &format!("jobid {held} is not running"));
     fails("9999", "jobid 9999 not found");
-    fails("x!", "x! is not a valid jobid");
-    fails("slurm:1", "slurm:1: unknown scheme 'slurm': use jobid, pid or local");
+    fails("x!", "x! is not a valid Flux jobid");
+    fails("slurm:1", "No plugin for URI scheme slurm: use jobid, pid or local");
     fails("pid:x", "x is not a process id");
     let text = "--remote: a manager is reached only on its own host, by its local:// address";
     fails(&format!("--remote {inner}"), text);

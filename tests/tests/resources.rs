@@ -137,7 +137,7 @@ fn nodes_idle_for_a_reservation_are_listed_with_a_reason() {
     let now = list("list", "{state} {nodelist}");
     assert_eq!(now, "free n[0-1]|maintenance n2|allocated|down");
     assert_eq!(m.jobtap("resource info -s free").ok(), "2 Nodes, 8 Cores, 0 GPUs");
-    assert_eq!(m.jobtap("resource info -s maintenance").ok(), "1 Node, 4 Cores, 2 GPUs");
+    assert_eq!(m.jobtap("resource info -s maintenance").ok(), "1 Nodes, 4 Cores, 2 GPUs");
     // The nodes are still there, so the total doesn't change.
     let status = list("status", "{state} {nodelist}");
     assert_eq!(status, "avail n[0-2]|maintenance n2|reserved n[0-1]");

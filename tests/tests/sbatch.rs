@@ -121,7 +121,7 @@ fn the_command_line_comes_first_and_a_wrapped_command_runs() {
     let cwd = fs::canonicalize(dir.path()).unwrap();
     assert_eq!(output, format!("here\n{}\n", cwd.display()));
     let jobspec = m.jobtap(&format!("job info {id} jobspec")).ok();
-    assert!(jobspec.contains("\"comment\":\"of the environment\""), "{jobspec}");
+    assert!(jobspec.contains("\"comment\": \"of the environment\""), "{jobspec}");
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn an_array_is_a_job_for_each_index() {
     assert_eq!((ids.len(), ids[0]), (3, id.as_str()));
     for pair in ids.windows(2) {
         let jobspec = m.jobtap(&format!("job info {} jobspec", pair[1])).ok();
-        let wanted = format!(r#"{{"scheme":"afterany","value":"{}","array":true}}"#, pair[0]);
+        let wanted = format!(r#"{{"scheme": "afterany", "value": "{}", "array": true}}"#, pair[0]);
         assert!(jobspec.contains(&wanted), "{jobspec}");
     }
 }

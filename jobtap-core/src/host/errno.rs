@@ -16,5 +16,7 @@ pub(crate) const EEXIST: i32 = 17;
 pub(crate) const EINVAL: i32 = 22;
 /// There is no such service, or no longer.
 pub(crate) const ENOSYS: i32 = 38;
+/// No resources of the instance could ever hold the job.
+pub(crate) const EOVERFLOW: i32 = 75;
 /// The request cannot be read.
 pub(crate) const EPROTO: i32 = 71;

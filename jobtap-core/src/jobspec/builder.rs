@@ -215,7 +215,7 @@ impl JobspecBuilder {
             };
         }
         if self.nodes == Some(0) {
-            return refuse("node count must be an integer >= 1");
+            return refuse("node count must be an integer >= 1 (if set)");
         }
         if self.per_resource.is_asked() {
             self.per_resource.check(self.nodes)?;
@@ -351,7 +351,7 @@ impl PerResource {
         match (self.cores, nodes) {
             (_, None) if self.gpus_per_node > 0 => refuse("--gpus-per-node requires --nodes"),
             (None, None) => refuse("must specify node or core count with per_resource"),
-            (Some(0), _) => refuse("core count must be an integer >= 1"),
+            (Some(0), _) => refuse("ncores must be an integer >= 1"),
             (Some(cores), Some(nodes)) if cores < nodes => {
                 refuse("number of cores cannot be less than nnodes")
             }
@@ -439,7 +439,7 @@ mod tests {
     fn refuses_contradictory_counts() {
         assert_eq!(refused(JobspecBuilder::new([""; 0])), "job command and arguments are missing");
         assert_eq!(refused(app().ntasks(0)), "task count must be a integer >= 1");
-        assert_eq!(refused(app().nodes(0)), "node count must be an integer >= 1");
+        assert_eq!(refused(app().nodes(0)), "node count must be an integer >= 1 (if set)");
         assert_eq!(refused(app().cores_per_task(0)), "cores per task must be an integer >= 1");
         assert_eq!(
             refused(app().nodes(2).ntasks(1)),
@@ -480,7 +480,7 @@ mod tests {
             (app().nodes(1).tasks_per_core(0), "--tasks-per-core must be >= 1"),
             (app().cores(4).gpus_per_node(1), "--gpus-per-node requires --nodes"),
             (app().tasks_per_node(1), "must specify node or core count with per_resource"),
-            (app().cores(0), "core count must be an integer >= 1"),
+            (app().cores(0), "ncores must be an integer >= 1"),
             (app().cores(2).nodes(3), "number of cores cannot be less than nnodes"),
             (app().cores(5).nodes(3), "number of cores must be evenly divisible by node count"),
             (app().cores(1).exclusive(true), "exclusive can only be set with a node count"),

@@ -30,18 +30,24 @@ pub struct Dependency {
 
 impl Dependency {
     /// Reads `SCHEME[:VALUE[?KEY=VAL[&KEY=VAL...]]]`. The scheme is converted to lower case. An option
-    /// without a value is ignored, a numeric one becomes a number, and a repeated one an array.
+    /// without a value is ignored, a numeric one becomes a number, and a repeated one an array. The options
+    /// `scheme` and `value` take the place of what is before the query.
     ///
     /// # Errors
     /// [`JobspecError::Dependency`], `Invalid dependency URI "..."`, if the scheme is missing or isn't a
     /// letter followed by letters, digits, `+`, `-` or `.`.
     pub fn from_uri(uri: &str) -> Result<Self, JobspecError> {
-        let invalid = || JobspecError::Dependency(format!("Invalid dependency URI \"{uri}\""));
+        let invalid = || {
+            // A bare word is a scheme with an empty value.
+            let end = if uri.contains(':') { "" } else { ":" };
+            JobspecError::Dependency(format!("Invalid dependency URI \"{uri}{end}\""))
+        };
         let (scheme, rest) = uri.split_once(':').unwrap_or((uri, ""));
         if !is_scheme(scheme) {
             return Err(invalid());
         }
         let (value, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (mut scheme, mut value) = (scheme.to_owned(), value.to_owned());
         let mut options = Map::new();
         for option in query.split('&') {
             let Some((key, text)) = option.split_once('=').filter(|(_, text)| !text.is_empty())
@@ -49,8 +55,17 @@ impl Dependency {
                 continue;
             };
             let key = decode(key);
-            if key == "scheme" || key == "value" {
-                return Err(invalid());
+            // As in Flux, the query can say what can't be said before it, such as a value with a `?`.
+            match key.as_str() {
+                "scheme" => {
+                    scheme = decode(text);
+                    continue;
+                }
+                "value" => {
+                    value = decode(text);
+                    continue;
+                }
+                _ => {}
             }
             let new = number_or_text(decode(text));
             match options.get_mut(&key) {
@@ -61,7 +76,10 @@ impl Dependency {
                 Some(first) => *first = Value::Array(vec![first.take(), new]),
             }
         }
-        Ok(Self { scheme: scheme.to_ascii_lowercase(), value: value.to_owned(), options })
+        if !is_scheme(&scheme) {
+            return Err(invalid());
+        }
+        Ok(Self { scheme: scheme.to_ascii_lowercase(), value, options })
     }
 
     /// Reads the object form. A missing `value` counts as empty.
@@ -189,10 +207,18 @@ mod tests {
 
     #[test]
     fn refuses_uris_without_a_valid_scheme() {
-        for text in [":foo", "", "1x:y", "a b:c", "a_b", "x:y?scheme=z"] {
+        for text in [":foo", ":", "1x:y", "a b:c", "a_b:", "x:y?scheme=1z"] {
             let error = Dependency::from_uri(text).unwrap_err().to_string();
             assert_eq!(error, format!("Invalid dependency URI \"{text}\""));
+            let bare = text.strip_suffix(':').map(|bare| Dependency::from_uri(bare).unwrap_err());
+            assert!(bare.is_none_or(|error| error.to_string().ends_with(&format!("\"{text}\""))));
         }
+    }
+
+    #[test]
+    fn the_query_can_say_scheme_and_value() {
+        let open = json!({"scheme": "z", "value": "a?b", "w": 1});
+        assert_eq!(uri("x:y?scheme=Z&value=a%3fb&w=1"), open);
     }
 
     #[test]

@@ -117,11 +117,14 @@ fn reasons_are_kept_updated_or_overwritten_as_asked() {
     let (new, update) = (DrainMode::New, DrainMode::Update);
     m.nodes(drain("0", None, new)).unwrap();
     let refused = |m: &mut TestManager, request| m.nodes(request).unwrap_err();
-    assert_eq!(refused(&mut m, drain("0-1", Some("x"), new)), "rank 0 already drained");
+    m.nodes(drain("2", Some("x"), new)).unwrap();
+    assert_eq!(refused(&mut m, drain("1-2", Some("x"), new)), "rank 2 already drained");
+    assert_eq!(refused(&mut m, drain("", Some("x"), new)), "idset is empty");
     assert_eq!(refused(&mut m, drain("0-9", Some("x"), new)), "idset is out of range");
     assert_eq!(refused(&mut m, drain("n8", Some("x"), new)), "invalid targets: invalid hosts: n8");
     assert_eq!(m.undrain_nodes("0-1").unwrap_err(), "rank 1 not drained");
     m.advance(10.0);
+    m.nodes(drain("0", Some("fan"), new)).unwrap();
     m.nodes(drain("0-1", Some("fan"), update)).unwrap();
     m.nodes(drain("0-1", Some("disk"), update)).unwrap();
     let status = drained(&m);

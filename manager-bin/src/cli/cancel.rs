@@ -30,7 +30,7 @@ pub(crate) struct CancelArgs {
     /// Only print how many jobs would be canceled
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Don't print how many jobs were canceled
+    /// Print nothing if there are no such jobs
     #[arg(short = 'q', long)]
     quiet: bool,
     /// Note of the exception
@@ -62,7 +62,7 @@ pub(crate) fn run(args: CancelArgs) -> ExitCode {
 
 async fn cancel_ids(args: &CancelArgs) -> Result<u8, CliError> {
     if args.dry_run {
-        print_message(&format!("Would cancel {} job(s)", args.ids.len()));
+        print_message(&summary(args.ids.len() as u64, 0, true));
         return Ok(0);
     }
     let client = Client::connect().await?;
@@ -90,7 +90,8 @@ async fn cancel_all(args: &CancelArgs) -> Result<u8, CliError> {
         note: args.message.clone().unwrap_or_default(),
     };
     let Matched { count, errors } = client.call(request).await?;
-    if !args.quiet {
+    // As in Flux, --quiet is about the message that there is nothing to do.
+    if count > 0 || !args.quiet {
         print_message(&summary(count, errors, args.dry_run));
     }
     Ok(0)

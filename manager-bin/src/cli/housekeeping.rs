@@ -79,7 +79,7 @@ struct KillArgs {
     targets: Option<String>,
     /// Signal the housekeeping of this job
     #[arg(short = 'j', long, value_name = "JOBID")]
-    jobid: Option<String>,
+    jobid: Option<JobId>,
     /// Signal all housekeeping
     #[arg(long)]
     all: bool,
@@ -112,20 +112,21 @@ async fn nodes(client: &Client) -> Result<ResourceSet, CliError> {
 }
 
 async fn list(client: &Client, args: &ListArgs) -> Result<u8, CliError> {
-    let Some(listing) = args.listing.listing::<Housekeeping>(COMMAND, FORMATS)? else {
+    let Some(listing) = args.listing.listing::<Housekeeping>(COMMAND, None, FORMATS)? else {
         return Ok(0);
     };
     let response = if_configured(client.call(HousekeepingList {}).await)?;
     let all = nodes(client).await?;
     let selected = args.include.as_deref().map(|text| included(text, &all)).transpose()?;
-    let mut rows: Vec<Housekeeping> = response
-        .running
-        .iter()
-        .filter_map(|(id, run)| Housekeeping::of(id.parse().ok()?, run, &all))
-        .collect();
-    rows.retain(|row| {
-        selected.as_ref().is_none_or(|ranks| row.allocated.ranks().intersects(ranks))
-    });
+    // Of each job only the selected nodes are shown.
+    let shown = match &selected {
+        Some(ranks) => all.with_ranks(ranks),
+        None => all,
+    };
+    let runs = response.running.iter();
+    let mut rows: Vec<Housekeeping> =
+        runs.filter_map(|(id, run)| Housekeeping::of(id.parse().ok()?, run, &shown)).collect();
+    rows.retain(|row| !row.allocated.is_empty());
     listing.print(rows)?;
     Ok(0)
 }
@@ -137,8 +138,7 @@ async fn kill(client: &Client, args: &KillArgs) -> Result<u8, CliError> {
     if args.all && args.jobid.is_some() {
         return Err(CliError::failure("do not specify --jobid with --all"));
     }
-    let job = args.jobid.as_deref().map(str::parse::<JobId>).transpose();
-    let job = job.map_err(|error| CliError::failure(error.to_string()))?;
+    let job = args.jobid;
     let ranks = match &args.targets {
         Some(targets) => Some(target_ranks(targets, &nodes(client).await?)?.to_string()),
         None => None,

@@ -133,7 +133,8 @@ pub(crate) fn grep(args: PgrepArgs) -> ExitCode {
         let header = !args.no_header && chosen != "default" && !jobs.is_empty();
         let options = RenderOptions { header, zone: setting.display.zone.clone() };
         let table = render(&template, &jobs, &options).map_err(CliError::failure)?;
-        let lines = table.header.iter().chain(&table.lines);
+        let filled = table.lines.iter().filter(|line| !line.trim().is_empty());
+        let lines = table.header.iter().chain(filled);
         session::print(&lines.map(|line| format!("{line}\n")).collect::<String>())?;
         Ok(u8::from(jobs.is_empty()))
     })
@@ -157,7 +158,7 @@ pub(crate) fn kill(args: PkillArgs) -> ExitCode {
                 }
             }
         }
-        if !canceled.is_empty() {
+        if !jobs.is_empty() {
             let text = format!("Canceled {}", plural(canceled.len() as u64, "job"));
             session::print_message(&Prog::current().info(PKILL, text));
         }

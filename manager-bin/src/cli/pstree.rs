@@ -86,8 +86,7 @@ pub(crate) struct PstreeArgs {
     #[arg(long, value_name = "FORMAT")]
     detail_format: Option<String>,
     /// Name of a format of the details: default, resources, progress
-    #[arg(short = 'd', long, value_name = "NAME",
-          value_parser = ["default", "resources", "progress"])]
+    #[arg(short = 'd', long, value_name = "NAME")]
     details: Option<String>,
     /// Use narrow connectors
     #[arg(short = 'C', long, conflicts_with = "ascii")]
@@ -148,7 +147,11 @@ impl Labels {
         // A label of the user is that of managers, too.
         let parent = args.parent_label.as_deref().or(label).unwrap_or("{name}");
         let details = args.details.as_deref().or(args.extended.then_some("default"));
-        let named = details.and_then(|name| DETAILS.iter().find(|(known, _)| *known == name));
+        let find = |name: &str| {
+            let unknown = || CliError::failure(format!("Unknown --details format '{name}'"));
+            DETAILS.iter().find(|(known, _)| *known == name).ok_or_else(unknown)
+        };
+        let named = details.map(find).transpose()?;
         let details = args.detail_format.as_deref().or(named.map(|(_, format)| *format));
         Ok(Self {
             job: template(label.unwrap_or(all))?,

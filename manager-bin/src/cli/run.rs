@@ -68,7 +68,7 @@ async fn submit_and_attach(args: RunCommand) -> Result<u8, CliError> {
         show_exec: args.job.verbose > 2,
         show_status: false,
         wait_event: args.wait_event,
-        output: Output { label: args.job.label_io, quiet: false },
+        output: Output { label: args.job.label_io, ..Output::default() },
         read_only: false,
         input,
         keys,

@@ -16,6 +16,8 @@ use super::jobs::query::Query;
 use super::submit::log::Sinks;
 use super::submit::wait::{Wait, wait_for};
 use crate::client::Client;
+use crate::rpc::errno::ENOENT;
+use crate::rpc::services::job_list::ListId;
 
 const COMMAND: &str = "watch";
 
@@ -61,8 +63,20 @@ pub(crate) fn run(args: WatchArgs) -> ExitCode {
 
 async fn watch(args: WatchArgs) -> Result<u8, CliError> {
     let setting = Setting::current(COMMAND, FORMATS)?;
-    let mut ids: Vec<JobId> = args.jobids.iter().map(|job| job.id).collect();
     let client = Client::connect().await?;
+    let mut ids: Vec<JobId> = Vec::new();
+    let mut unknown = 0;
+    for job in &args.jobids {
+        match client.call(ListId { id: job.id, attrs: &["state"] }).await {
+            Ok(_) => ids.push(job.id),
+            Err(error) if error.errno == ENOENT => {
+                let text = format!("JobID {} unknown", job.typed);
+                session::print_error(COMMAND, Family::Script, &text);
+                unknown = 1;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
     if let Some(wanted) = selection(&args)? {
         let query = Query::from_args(&wanted, setting.uid, &setting.display)?;
         let limit = args.count.unwrap_or(DEFAULT_COUNT);
@@ -73,7 +87,11 @@ async fn watch(args: WatchArgs) -> Result<u8, CliError> {
     }
     if ids.is_empty() {
         session::print_message(&setting.prog.info(COMMAND, "No matching jobs"));
-        return Ok(0);
+        return Ok(unknown);
+    }
+    if args.verbose > 0 {
+        let text = format!("Watching {} jobs", ids.len());
+        session::print_message(&setting.prog.info(COMMAND, text));
     }
     let bar = args.progress.start(COMMAND, Kind::Wait, ids.len());
     let progress = bar.as_ref().map(|bar| bar.progress.clone());
@@ -82,7 +100,7 @@ async fn watch(args: WatchArgs) -> Result<u8, CliError> {
     for id in ids {
         waits.spawn(wait_for(client.clone(), id, wait.clone(), Sinks::default()));
     }
-    let mut highest = 0;
+    let mut highest = unknown;
     while let Some(code) = waits.join_next().await {
         highest = highest.max(code.map_err(CliError::failure)??);
     }

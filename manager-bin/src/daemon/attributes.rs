@@ -15,7 +15,7 @@ pub(crate) const STDERR_LEVEL: &str = "log-stderr-level";
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AttributeError {
     /// It is fixed while the manager runs.
-    #[error("the attribute can't be changed while the manager runs")]
+    #[error("attribute may not be updated")]
     ReadOnly,
     /// It has no name.
     #[error("an attribute needs a name")]

@@ -120,7 +120,7 @@ fn the_job_that_is_submitted_again_is_the_same() {
     let again = m.jobtap("jobs -n -o {id}").ok();
     assert_eq!(m.field(&again, "name"), "once");
     let document = m.jobtap(&format!("job info {again} jobspec")).ok();
-    assert!(document.contains(&format!("\"requeue_of\":\"{first}\"")), "{document}");
+    assert!(document.contains(&format!("\"requeue_of\": \"{first}\"")), "{document}");
     fs::write(&ready, "").unwrap();
     m.jobtap("resource undrain 0").ok();
     m.jobtap(&format!("job urgency {again} 16")).ok();

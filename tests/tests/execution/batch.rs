@@ -39,7 +39,7 @@ fn a_script_runs_under_a_manager_with_the_resources_of_its_job() {
     let output = fs::read_to_string(directory.path().join(format!("flux-{id}.out"))).unwrap();
     let mut lines: Vec<&str> = output.lines().collect();
     assert!(lines[0].ends_with("/script one two"), "{output}");
-    assert_eq!(lines[1..3], ["1 Node, 2 Cores, 0 GPUs", "7s"]);
+    assert_eq!(lines[1..3], ["1 Nodes, 2 Cores, 0 GPUs", "7s"]);
     lines[3..5].sort_unstable();
     assert_eq!(lines[3..5], ["task 0", "task 1"]);
     assert!(output.contains("unsatisfiable request"), "three tasks on two cores: {output}");

@@ -56,7 +56,7 @@ fn a_job_of_several_tasks_is_one_instance() {
     let program = jobtap().to_str().unwrap();
     let id = m.submit_args(&["-n3", program, "start", "sh", script.to_str().unwrap()]);
     m.wait(&id, "clean");
-    assert_eq!(std::fs::read_to_string(lines).unwrap(), "1 Node, 3 Cores, 0 GPUs\n");
+    assert_eq!(std::fs::read_to_string(lines).unwrap(), "1 Nodes, 3 Cores, 0 GPUs\n");
     assert_eq!(m.field(&id, "returncode"), "3");
 }
 
@@ -101,7 +101,8 @@ fn listings_and_times_tell_of_a_nested_manager() {
     let left = m.jobtap("job timeleft -H");
     assert_eq!(left.ok(), "infinity");
     let held = m.submit("--urgency=hold true");
-    m.jobtap(&format!("job timeleft {held}")).says(1, "jobtap-job: job has not started");
+    let text = format!("jobtap-job: job {held} has not started");
+    m.jobtap(&format!("job timeleft {held}")).says(1, &text);
     m.jobtap(&format!("cancel {held}")).ok();
     m.wait(&held, "clean");
     assert_eq!(m.jobtap(&format!("job timeleft {held}")).ok(), "0");

@@ -113,7 +113,7 @@ fn an_allocation_in_a_terminal_is_an_interactive_shell() {
     };
     until("ready$ ");
     keys.write_all(b"stty size; jobtap resource info\r").unwrap();
-    let seen = until("1 Node, 1 Core");
+    let seen = until("1 Nodes, 1 Core");
     assert!(seen.contains("40 100"), "{seen}");
     // The job's terminal follows the size of this one: stty(1) in the client's terminal changes it.
     let client = format!("/proc/{}/fd/0", client_of(&m));

@@ -292,7 +292,7 @@ fn the_taskmap_follows_the_nodes() {
         let output = map(words);
         assert_eq!((output.code, output.stderr), (1, format!("jobtap-job: {text}\n")));
     };
-    fails("--nodeid=9 0,2;1,3", "No such task in the map: 9");
+    fails("--nodeid=9 0,2;1,3", "failed to get nodeid for task 9: No such file or directory");
     fails("0;0", "error decoding taskmap: duplicate taskid specified: 0");
     fails("9999999999", "Unable to get job taskmap: no such job");
     let held = m.submit("--urgency=hold true");

@@ -316,7 +316,7 @@ fn a_guest_has_managers_of_their_own_inside_their_jobs() {
     let output = site.jobtap(&m, ADA, &["alloc", "-n2", "sh", "-c", &script]).ok();
     let id = ADA.to_string();
     let lines: Vec<&str> = output.lines().collect();
-    assert_eq!(lines, ["1 Node, 2 Cores, 0 GPUs", &id, &id, &id]);
+    assert_eq!(lines, ["1 Nodes, 2 Cores, 0 GPUs", &id, &id, &id]);
     let id = site.jobtap(&m, ADA, &["alloc", "-n1", "--bg"]).ok();
     let owner = site.jobtap(&m, ADA, &["proxy", &id, &program, "run", "id", "-u"]).ok();
     assert_eq!(owner, ADA.to_string());

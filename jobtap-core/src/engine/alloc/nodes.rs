@@ -87,7 +87,7 @@ impl Nodes {
         if let Ok(ranks) = text.parse::<Idset>() {
             let unknown = ranks.difference(&self.inventory.ranks());
             return match (ranks.is_empty(), unknown.is_empty()) {
-                (true, _) => Err("no targets".to_owned()),
+                (true, _) => Err("idset is empty".to_owned()),
                 (_, true) => Ok(ranks),
                 (_, false) => Err("idset is out of range".to_owned()),
             };

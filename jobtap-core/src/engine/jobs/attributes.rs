@@ -82,9 +82,8 @@ impl Record {
             set("ncores", r.ncores().into());
             set("ranks", r.ranks().to_string().into());
             set("nodelist", r.nodelist().to_string().into());
-            if let Some(expiration) = r.expiration() {
-                set("expiration", expiration.into());
-            }
+            // 0 without one, as in Flux.
+            set("expiration", r.expiration().unwrap_or(0.0).into());
         }
         if let Some(status) = self.wait_status {
             set("waitstatus", status.into());

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::users::Users;
 use crate::engine::api::{HostCheck, ReplyTo, RequestError};
-use crate::host::errno::EPERM;
+use crate::host::errno::{EINVAL, EOVERFLOW, EPERM};
 use crate::job::{Flags, JobId};
 use crate::jobspec::Jobspec;
 use crate::queue::Queues;
@@ -208,17 +208,18 @@ impl Ingest {
         if flags.contains(Flags::NOVALIDATE) {
             return Ok(());
         }
-        self.require_instance
-            .map_or(Ok(()), |require| require.check(jobspec))
-            .and_then(|()| match self.hosts {
-                true => hosts_exist(pool.inventory(), jobspec),
-                false => Ok(()),
-            })
-            .and_then(|()| match self.feasibility {
-                true => pool.feasible(jobspec),
-                false => Ok(()),
-            })
-            .map_err(|text| RequestError::new(EPERM, text))
+        if let Some(require) = self.require_instance {
+            require.check(jobspec).map_err(|text| RequestError::new(EINVAL, text))?;
+        }
+        if self.hosts {
+            let checked = hosts_exist(pool.inventory(), jobspec);
+            checked.map_err(|text| RequestError::new(EPERM, text))?;
+        }
+        if self.feasibility {
+            // The number by which Flux's scheduler says so.
+            pool.feasible(jobspec).map_err(|text| RequestError::new(EOVERFLOW, text))?;
+        }
+        Ok(())
     }
 }
 

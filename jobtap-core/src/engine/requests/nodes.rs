@@ -69,7 +69,9 @@ fn drain(
     if !excluded.is_empty() {
         return refuse(EINVAL, format!("{} {excluded} excluded", rank_word(&excluded)));
     }
-    let known = ranks.intersection(&nodes.drained_ranks());
+    // A reason that is missing may be added without force.
+    let has_reason = |rank: &u32| nodes.drained.get(rank).is_some_and(|node| node.reason.is_some());
+    let known: Idset = ranks.iter().filter(has_reason).collect();
     if mode == DrainMode::New && !known.is_empty() {
         return refuse(EEXIST, format!("{} {known} already drained", rank_word(&known)));
     }

@@ -120,7 +120,7 @@ pub enum QueryError {
         position: usize,
     },
     /// An operator has no operand.
-    #[error("Missing argument to token '{token}' at position {position}")]
+    #[error("Missing argument to token '{token}'")]
     Argument {
         /// The operator with its colon.
         token: String,

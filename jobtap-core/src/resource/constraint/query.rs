@@ -464,9 +464,9 @@ mod tests {
             (":a", "Invalid token ':a' at position 0"),
             ("ab 'c", "Unclosed quote \"'\" at position 3"),
             ("ü \"c", "Unclosed quote '\"' at position 2"),
-            ("a:", "Missing argument to token 'a:' at position 0"),
-            ("b a: and c", "Missing argument to token 'a:' at position 2"),
-            ("a:''", "Missing argument to token 'a:' at position 0"),
+            ("a:", "Missing argument to token 'a:'"),
+            ("b a: and c", "Missing argument to token 'a:'"),
+            ("a:''", "Missing argument to token 'a:'"),
             ("4g,host:x", "invalid character ',' in operator '4g,host:' at position 2"),
             ("'4g,host:x'", "invalid character ',' in operator '4g,host:' at position 3"),
         ] {

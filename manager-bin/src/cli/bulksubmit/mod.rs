@@ -60,13 +60,11 @@ pub(crate) fn run(args: BulkSubmitCommand) -> ExitCode {
             return list_plugins();
         }
         let jobs = jobs(&args)?;
-        if args.job.dry_run {
-            let lines = jobs.into_iter().map(|(job, copies)| {
-                let copies = copies.copies()?.map(|(kind, ids)| format!("{}{ids} ", kind.option()));
-                let copies = copies.unwrap_or_default();
-                Ok(format!("{COMMAND}: submit {copies}{}\n", command_line(job)))
-            });
+        if args.job.dry_run || args.job.verbose > 0 {
+            let lines = jobs.iter().map(|(job, copies)| command_line(job.clone(), copies, &args));
             session::print(&lines.collect::<Result<String, CliError>>()?)?;
+        }
+        if args.job.dry_run {
             return Ok(0);
         }
         let caller = Caller::current()?;
@@ -124,13 +122,31 @@ fn copies(template: &CopyArgs, fields: &Fields<'_>) -> Result<CopyArgs, ReplaceE
     Ok(CopyArgs { cc, bcc, log, log_stderr, ..template.clone() })
 }
 
-/// The options and the command, joined by spaces. Words aren't quoted: the line is for people.
-fn command_line(mut job: SubmitArgs) -> String {
-    let mut words = Vec::new();
-    let texts = job.texts();
-    words.extend(texts.single.into_iter().map(|(option, text)| format!("{option}{text}")));
-    for (option, list) in texts.lists {
-        words.extend(list.iter().map(|text| format!("{option}{text}")));
+/// The line about a job: its command, and the options in which it differs from the other jobs. Words aren't
+/// quoted, since the line is for people.
+fn command_line(
+    mut job: SubmitArgs,
+    copies: &CopyArgs,
+    args: &BulkSubmitCommand,
+) -> Result<String, CliError> {
+    let mut words = vec![format!("{COMMAND}: submit")];
+    words.extend(copies.copies()?.map(|(kind, ids)| format!("{}{ids}", kind.option())));
+    let mut template = args.job.clone();
+    let (texts, given) = (job.texts(), template.texts());
+    let single = texts.single.into_iter().zip(given.single);
+    let filled = single.filter(|((_, text), (_, given))| text != given);
+    words.extend(filled.map(|((option, text), _)| format!("{option}{text}")));
+    for (option, name, given) in [
+        ("--log=", &copies.log, &args.copies.log),
+        ("--log-stderr=", &copies.log_stderr, &args.copies.log_stderr),
+    ] {
+        words.extend(name.iter().filter(|_| name != given).map(|name| format!("{option}{name}")));
     }
-    words.join(" ")
+    for ((option, list), (_, given)) in texts.lists.into_iter().zip(given.lists) {
+        // The command is the list without an option.
+        if option.is_empty() || list != given {
+            words.extend(list.iter().map(|text| format!("{option}{text}")));
+        }
+    }
+    Ok(format!("{}\n", words.join(" ")))
 }

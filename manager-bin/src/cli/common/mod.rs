@@ -4,6 +4,7 @@
 pub(super) mod escapes;
 pub(super) mod format;
 pub(super) mod ids;
+pub(super) mod json;
 pub(super) mod message;
 pub(super) mod optional_values;
 pub(super) mod progress;

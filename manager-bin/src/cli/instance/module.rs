@@ -135,14 +135,15 @@ pub(crate) fn run(args: ModuleArgs) -> ExitCode {
 async fn stats(client: &Client, args: &StatsArgs) -> Result<u8, CliError> {
     let name = &*args.module;
     if name != MANAGER {
-        let text = format!("stats {name}: only {MANAGER} has statistics");
+        let service = format!("{name}.stats-get");
+        let text = format!("{service}: No service matching {service} is registered");
         return Err(CliError::failure(text));
     }
     let all = client.call(GetStats {}).await?;
     let text = match &args.parse {
         None => all.to_string(),
         Some(path) => select(&all, path, args)
-            .ok_or_else(|| CliError::failure(format!("stats {name}: there is no number {path}")))?,
+            .ok_or_else(|| CliError::failure(format!("`{path}' not found in response")))?,
     };
     session::print(&format!("{text}\n"))?;
     Ok(0)

@@ -69,7 +69,7 @@ pub(in crate::cli) async fn resolve(target: &str, wait: bool) -> Result<String, 
             uri::to_path(target).map(|path| uri::of_path(&path)).map_err(CliError::failure)
         }
         Some((scheme, _)) => {
-            let text = format!("{target}: unknown scheme '{scheme}': use jobid, pid or local");
+            let text = format!("No plugin for URI scheme {scheme}: use jobid, pid or local");
             Err(CliError::failure(text))
         }
     }
@@ -127,7 +127,7 @@ async fn parent(client: &Client) -> Result<Option<String>, CliError> {
 
 async fn of_job(client: &Client, word: &str, wait: bool) -> Result<String, CliError> {
     let id: JobId =
-        word.parse().map_err(|_| CliError::failure(format!("{word} is not a valid jobid")))?;
+        word.parse().map_err(|_| CliError::failure(format!("{word} is not a valid Flux jobid")))?;
     let missing = |error: RpcError| match error.errno {
         ENOENT => CliError::failure(format!("jobid {word} not found")),
         _ => error.into(),

@@ -54,7 +54,7 @@ pub(in crate::cli) fn not_found(error: RpcError, typed: &str, path: &str) -> Cli
     if path_key(path) == "eventlog" {
         CliError::failure(format!("job {typed} not found"))
     } else {
-        CliError::failure(format!("eventlog path {path} not found"))
+        CliError::failure(format!("eventlog path {} not found", path_key(path)))
     }
 }
 

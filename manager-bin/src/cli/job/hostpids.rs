@@ -39,7 +39,10 @@ pub(super) struct HostpidsArgs {
 pub(super) async fn run(client: &Client, args: &HostpidsArgs) -> Result<u8, CliError> {
     let target = Target::parse(&args.id)?;
     let ranks = args.ranks.as_deref().map(str::parse::<Idset>).transpose();
-    let ranks = ranks.map_err(|error| CliError::failure(format!("hostpids: --ranks: {error}")))?;
+    let ranks = ranks.map_err(|error| {
+        let typed = args.ranks.as_deref().unwrap_or_default();
+        CliError::failure(format!("--ranks={typed}: {error}: Invalid argument"))
+    })?;
     wait_for_start(client, &target, args).await?;
     let tasks = client.call(Proctable { id: target.id }).await.map_err(refused)?.tasks;
     let map = taskmap::of_job(client, target.id).await?;

@@ -31,20 +31,27 @@ pub(super) struct NamespaceArgs {
 pub(super) fn run(args: &IdArgs) -> Result<u8, CliError> {
     let encoding: Encoding =
         args.to.parse().map_err(|_| CliError::failure(format!("Unknown to={}", args.to)))?;
-    convert(&args.ids, |id| match encoding {
+    let form = |id: JobId| match encoding {
         Encoding::F58 => show_id(id),
         other => id.encode(other),
-    })
+    };
+    convert(&args.ids, form, |text| format!("{text}: malformed input"))
 }
 
 /// Runs `job namespace`.
 pub(super) fn namespaces(args: &NamespaceArgs) -> Result<u8, CliError> {
-    convert(&args.ids, |id| format!("job-{}", id.as_u64()))
+    let form = |id: JobId| format!("job-{}", id.as_u64());
+    convert(&args.ids, form, |text| format!("error parsing jobid: \"{text}\""))
 }
 
-fn convert(ids: &[String], form: impl Fn(JobId) -> String) -> Result<u8, CliError> {
+/// Prints each id in another form. `refusal` is the message about a text that isn't an id.
+fn convert(
+    ids: &[String],
+    form: impl Fn(JobId) -> String,
+    refusal: impl Fn(&str) -> String,
+) -> Result<u8, CliError> {
     let one = |text: &str| -> Result<(), CliError> {
-        let id = text.parse().map_err(|_| CliError::failure(format!("{text}: malformed input")))?;
+        let id = text.parse().map_err(|_| CliError::failure(refusal(text)))?;
         session::print(&format!("{}\n", form(id)))?;
         Ok(())
     };

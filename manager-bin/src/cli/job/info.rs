@@ -1,12 +1,14 @@
 //! `job info`: prints the value of one of a job's keys in the store.
 
 use crate::cli::common::ids::Target;
+use crate::cli::common::json::spaced_json;
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
 use crate::client::Client;
 use crate::rpc::services::job_info::Lookup;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use serde_json::Value;
 
 /// Options and arguments of `job info`.
 #[derive(Debug, clap::Args)]
@@ -37,6 +39,11 @@ pub(super) async fn run(client: &Client, args: &InfoArgs) -> Result<u8, CliError
         signed_payload(text).ok_or_else(|| CliError::failure("the stored J is damaged"))?
     } else {
         text.to_owned()
+    };
+    // As in Flux, which prints these two anew after it has applied the updates of the eventlog.
+    let text = match ["jobspec", "R"].contains(&args.key.as_str()) {
+        true => serde_json::from_str(&text).map_or(text, |value: Value| spaced_json(&value)),
+        false => text,
     };
     let newline = if text.ends_with('\n') { "" } else { "\n" };
     session::print(&format!("{text}{newline}"))?;

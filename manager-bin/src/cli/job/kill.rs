@@ -20,10 +20,11 @@ pub(super) struct KillArgs {
 
 /// Runs the command.
 pub(super) async fn run(client: &Client, args: &KillArgs) -> Result<u8, CliError> {
-    let signal: Signal = args
-        .signal
-        .parse()
-        .map_err(|_| CliError::failure(format!("kill: Invalid signal {}", args.signal)))?;
+    let numeric = args.signal.parse::<u32>().is_ok_and(|number| number > 0);
+    let signal: Option<Signal> = args.signal.parse().ok();
+    if signal.is_none() && !numeric {
+        return Err(CliError::failure(format!("kill: Invalid signal {}", args.signal)));
+    }
     let mut failed = false;
     for typed in &args.ids {
         let Ok(id) = typed.parse::<jobtap_core::job::JobId>() else {
@@ -31,7 +32,14 @@ pub(super) async fn run(client: &Client, args: &KillArgs) -> Result<u8, CliError
             failed = true;
             continue;
         };
-        if let Err(error) = client.call(Kill { id, signum: signal.number().into() }).await {
+        let sent = match signal {
+            Some(signal) => {
+                let sent = client.call(Kill { id, signum: signal.number().into() }).await;
+                sent.map(drop).map_err(|error| error.to_string())
+            }
+            None => Err("Invalid signal number".to_owned()),
+        };
+        if let Err(error) = sent {
             print_message(format!("kill {typed}: {error}"));
             failed = true;
         }

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::event_stream::EventStream;
 use crate::cli::common::ids::Target;
+use crate::cli::common::json::spaced_json;
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
 use crate::client::Client;
@@ -90,7 +91,7 @@ pub(super) async fn ids(client: &Client, args: &ListIdsArgs) -> Result<u8, CliEr
     for text in &args.ids {
         let target = Target::parse(text)?;
         let job = reached(client, &target, wanted).await?;
-        session::print(&format!("{job}\n"))?;
+        session::print(&format!("{}\n", spaced_json(&job)))?;
     }
     Ok(0)
 }
@@ -126,7 +127,7 @@ async fn print_list(
 ) -> Result<u8, CliError> {
     refuse_terminal()?;
     for job in fetch(client, constraint, count, since).await? {
-        session::print(&format!("{job}\n"))?;
+        session::print(&format!("{}\n", spaced_json(&job)))?;
     }
     Ok(0)
 }

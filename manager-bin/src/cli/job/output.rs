@@ -5,8 +5,10 @@ use std::io;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use jobtap_core::eventlog::EventEntry;
+use jobtap_core::job::JobId;
 
 use super::event_stream::{integer, text};
+use crate::cli::common::ids::show_id;
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
 use crate::shown;
@@ -16,6 +18,8 @@ use crate::shown;
 pub(in crate::cli) struct Output {
     /// Prefix each line with the task rank.
     pub(in crate::cli) label: bool,
+    /// Prefix each line with the id of this job too, where the output of several is printed.
+    pub(in crate::cli) job: Option<JobId>,
     /// Print no message about streams that are redirected to files.
     pub(in crate::cli) quiet: bool,
 }
@@ -38,6 +42,8 @@ impl Output {
             "redirect" if !self.quiet => {
                 let path = text(event, "path").unwrap_or_default();
                 let stream = stream.unwrap_or_default();
+                let several = rank.contains([',', '-']);
+                let rank = if several { format!("[{rank}]") } else { rank.to_owned() };
                 let line = format!("{rank}: {stream} redirected to {path}\n");
                 Some((true, line.into_bytes()))
             }
@@ -64,7 +70,8 @@ impl Output {
         if !self.label {
             return data;
         }
-        let label = format!("{rank}: ");
+        let job = self.job.map(|id| format!("{}: ", show_id(id))).unwrap_or_default();
+        let label = format!("{job}{rank}: ");
         let lines = data.split_inclusive(|byte| *byte == b'\n');
         lines.flat_map(|line| label.bytes().chain(line.iter().copied())).collect()
     }
@@ -103,7 +110,7 @@ mod tests {
 
     #[test]
     fn each_line_gets_its_label() {
-        let output = Output { label: true, quiet: false };
+        let output = Output { label: true, ..Output::default() };
         assert_eq!(output.labeled("3", b"a\nb\n".to_vec()), b"3: a\n3: b\n");
         assert_eq!(output.labeled("3", b"part".to_vec()), b"3: part");
         assert_eq!(Output::default().labeled("3", b"a\n".to_vec()), b"a\n");

@@ -21,11 +21,15 @@ pub(super) struct RaiseArgs {
     /// Job ids, then the words of a note
     #[arg(value_name = "JOBID", required = true)]
     words: Vec<String>,
+    /// A note after `--`, whose words may look like ids
+    #[arg(value_name = "NOTE", last = true)]
+    note: Vec<String>,
 }
 
 /// Runs the command.
 pub(super) async fn run(client: &Client, args: &RaiseArgs) -> Result<u8, CliError> {
     let (targets, words) = split(&args.words)?;
+    let words = [words, &args.note].concat();
     let note = match (&args.message, words.is_empty()) {
         (Some(_), false) => {
             return Err(CliError::failure("Do not set note on command line and with --message"));

@@ -69,11 +69,21 @@ pub(in crate::cli) fn exit_code_of(finish: &Finish, exception: u8) -> u8 {
 pub(super) async fn run(client: &Client, args: &StatusArgs) -> Result<u8, CliError> {
     let targets: Vec<Target> =
         args.ids.iter().map(|text| Target::parse(text)).collect::<Result<_, _>>()?;
-    let mut highest = 0;
+    let tells = args.verbose > 0 && targets.len() > 1;
+    if tells {
+        print_message(format!("fetching status for {} jobs", targets.len()));
+    }
+    let mut finished = Vec::with_capacity(targets.len());
     for target in &targets {
-        let finish = wait(client, target).await?;
-        describe(target, &finish, args)?;
-        highest = highest.max(exit_code_of(&finish, args.exception_exit_code));
+        finished.push((target, wait(client, target).await?));
+    }
+    if tells {
+        print_message("all done.");
+    }
+    let mut highest = 0;
+    for (target, finish) in &finished {
+        describe(target, finish, args)?;
+        highest = highest.max(exit_code_of(finish, args.exception_exit_code));
     }
     Ok(highest)
 }
@@ -108,15 +118,13 @@ fn describe(target: &Target, finish: &Finish, args: &StatusArgs) -> Result<(), C
         return Ok(());
     };
     if args.verbose > 1 || (args.verbose == 1 && !status.is_success()) {
-        match (status.signaled(), status.exited()) {
-            (Some(signal), _) => {
-                print_message(format!("{}: job shell died by signal {signal}", target.typed))
-            }
-            (None, Some(code)) => {
-                print_message(format!("{}: exited with exit code {code}", target.typed))
-            }
-            (None, None) => print_message(format!("{}: {}", target.typed, status.text())),
-        }
+        print_message(match (status.signaled(), &finish.fatal, status.exited()) {
+            (Some(signal), ..) => format!("{}: job shell died by signal {signal}", target.typed),
+            // The exit code of a job that was ended tells less than what ended it.
+            (None, Some(kind), _) => format!("{}: exception type={kind}", target.typed),
+            (None, None, Some(code)) => format!("{}: exited with exit code {code}", target.typed),
+            (None, None, None) => format!("{}: {}", target.typed, status.text()),
+        });
     }
     Ok(())
 }

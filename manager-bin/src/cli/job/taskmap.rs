@@ -15,25 +15,20 @@ use crate::rpc::services::job_info::Lookup;
 #[derive(Debug, clap::Args)]
 pub(super) struct TaskmapArgs {
     /// Print the task ranks on this node
-    #[arg(long, value_name = "NODE", group = "question")]
+    #[arg(long, value_name = "NODE")]
     taskids: Option<usize>,
     /// Print the number of tasks on this node
-    #[arg(long, value_name = "NODE", group = "question")]
+    #[arg(long, value_name = "NODE")]
     ntasks: Option<usize>,
     /// Print the node of this task; nodes are numbered within the job
-    #[arg(long, value_name = "TASK", group = "question")]
+    #[arg(long, value_name = "TASK")]
     nodeid: Option<u64>,
     /// Print the host of this task
-    #[arg(long, value_name = "TASK", group = "question")]
+    #[arg(long, value_name = "TASK")]
     hostname: Option<u64>,
-    /// Print the map as raw or pmi, or a line per task with the number (multiline) or the name (hosts) of
-    /// its node
-    #[arg(
-        long,
-        value_name = "raw|pmi|multiline|hosts",
-        group = "question",
-        value_parser = ["raw", "pmi", "multiline", "hosts"]
-    )]
+    /// Print the map as raw or pmi, a line per task with the number of its node (multiline), or a line per
+    /// host with its tasks (hosts)
+    #[arg(long, value_name = "raw|pmi|multiline|hosts")]
     to: Option<String>,
     /// Job id, or a task map
     #[arg(value_name = "JOBID|MAP")]
@@ -50,63 +45,77 @@ pub(super) async fn run(client: &Client, args: &TaskmapArgs) -> Result<u8, CliEr
             .parse()
             .map_err(|error| CliError::failure(format!("error decoding taskmap: {error}")))?,
     };
-    let text = match (&args.hostname, args.to.as_deref(), &target) {
-        (Some(task), _, Some(target)) => {
-            Hosts::of_job(client, target.id).await?.name(node_of(&map, *task)?)?
+    // Without a question that comes first, --to says how the whole map is printed.
+    let whole = args.taskids.is_none() && args.ntasks.is_none() && args.nodeid.is_none();
+    let hosts = match &target {
+        _ if !whole => None,
+        Some(target) if args.hostname.is_some() || args.to.as_deref() == Some("hosts") => {
+            Some(Hosts::of_job(client, target.id).await?)
         }
-        (Some(_), _, None) => {
-            return Err(CliError::failure("--hostname needs a job id, not a map"));
-        }
-        (None, Some("hosts"), Some(target)) => {
-            let hosts = Hosts::of_job(client, target.id).await?;
-            lines(&map, |node| hosts.name(node))?
-        }
-        (None, Some("hosts"), None) => {
-            return Err(CliError::failure("--to=hosts needs a job id, not a map"));
-        }
-        (None, ..) => select(&map, args)?,
+        _ => None,
     };
+    let text = select(&map, args, hosts.as_ref())?;
     session::print(&format!("{text}\n"))?;
     Ok(0)
 }
 
-/// The part of the map that the options select.
-fn select(map: &TaskMap, args: &TaskmapArgs) -> Result<String, CliError> {
-    if let Some(node) = args.taskids.or(args.ntasks) {
-        let tasks = map.tasks();
-        let tasks = tasks
-            .get(node)
-            .ok_or_else(|| CliError::failure(format!("No such node in the map: {node}")))?;
-        return Ok(match args.taskids {
-            Some(_) => tasks.to_string(),
-            None => tasks.len().to_string(),
-        });
+/// The part of the map that the options select. `hosts` are those of the job, unless the map is one by itself.
+fn select(map: &TaskMap, args: &TaskmapArgs, hosts: Option<&Hosts>) -> Result<String, CliError> {
+    let tasks_on = |node: usize, what: &str| {
+        let tasks = map.tasks().get(node).cloned();
+        tasks.ok_or_else(|| not_found(&format!("{what} {node}")))
+    };
+    if let Some(node) = args.taskids {
+        return Ok(tasks_on(node, "No taskids for node")?.to_string());
+    }
+    if let Some(node) = args.ntasks {
+        let tasks = tasks_on(node, "failed to get task count for node")?;
+        return Ok(tasks.len().to_string());
     }
     if let Some(task) = args.nodeid {
         return Ok(node_of(map, task)?.to_string());
     }
+    let of_job = |option: &str| {
+        hosts.ok_or_else(|| {
+            CliError::failure(format!("taskmap: can't use {option} without a jobid"))
+        })
+    };
+    if let Some(task) = args.hostname {
+        let node = node_of(map, task)?;
+        return of_job("--hostname")?.name(node);
+    }
     Ok(match args.to.as_deref() {
         Some("raw") => map.to_raw(),
-        Some("multiline") => lines(map, |node| Ok(node.to_string()))?,
-        Some(_) => map.to_pmi(),
+        Some("pmi") => map.to_pmi(),
+        Some("multiline") => lines(map)?,
+        Some("hosts") => tasks_of_hosts(map, of_job("--to=hosts")?)?,
+        Some(other) => return Err(CliError::failure(format!("invalid value --to={other}"))),
         None => map.to_string(),
     })
 }
 
-/// A line for each task: its rank, and its node as `show` displays it.
-fn lines(
-    map: &TaskMap,
-    show: impl Fn(u64) -> Result<String, CliError>,
-) -> Result<String, CliError> {
+/// A line for each task: its rank, and the number of its node.
+fn lines(map: &TaskMap) -> Result<String, CliError> {
     let tasks = map.tasks().iter().map(|tasks| tasks.len() as u64).sum();
-    let line = |task| Ok(format!("{task}: {}", show(node_of(map, task)?)?));
+    let line = |task| Ok(format!("{task}: {}", node_of(map, task)?));
     let lines: Result<Vec<String>, CliError> = (0..tasks).map(line).collect();
     Ok(lines?.join("\n"))
 }
 
+/// A line for each host: its name and its tasks.
+fn tasks_of_hosts(map: &TaskMap, hosts: &Hosts) -> Result<String, CliError> {
+    let line = |(node, tasks)| Ok(format!("{}: {tasks}", hosts.name(node)?));
+    let lines: Result<Vec<String>, CliError> = (0..).zip(map.tasks()).map(line).collect();
+    Ok(lines?.join("\n"))
+}
+
+fn not_found(what: &str) -> CliError {
+    CliError::failure(format!("{what}: No such file or directory"))
+}
+
 pub(super) fn node_of(map: &TaskMap, task: u64) -> Result<u64, CliError> {
     let node = map.node_of(task);
-    node.ok_or_else(|| CliError::failure(format!("No such task in the map: {task}")))
+    node.ok_or_else(|| not_found(&format!("failed to get nodeid for task {task}")))
 }
 
 /// The task map of a job, which the event `shell.start` in its exec eventlog contains.
@@ -154,7 +163,15 @@ mod tests {
     #[test]
     fn multiline_prints_a_line_for_each_task() {
         let map: TaskMap = "[[0,2,1,2]]".parse().unwrap();
-        let text = lines(&map, |node| Ok(format!("n{node}"))).unwrap();
-        assert_eq!(text, "0: n0\n1: n1\n2: n0\n3: n1");
+        assert_eq!(lines(&map).unwrap(), "0: 0\n1: 1\n2: 0\n3: 1");
+    }
+
+    #[test]
+    fn hosts_are_printed_with_their_tasks() {
+        let r = r#"{"version":1,"execution":{"R_lite":[{"rank":"3-4","children":{"core":"0"}}],
+            "nodelist":["a[3-4]"]}}"#;
+        let hosts = Hosts(r.parse().unwrap());
+        let map: TaskMap = "[[0,2,1,2]]".parse().unwrap();
+        assert_eq!(tasks_of_hosts(&map, &hosts).unwrap(), "a3: 0,2\na4: 1,3");
     }
 }

@@ -9,6 +9,7 @@ use crate::cli::common::session;
 use crate::cli::common::when::now;
 use crate::cli::resource::resources;
 use crate::client::Client;
+use crate::rpc::errno::ENOENT;
 use crate::rpc::services::job_list::ListId;
 use crate::rpc::services::resource::GetSchedStatus;
 
@@ -31,7 +32,10 @@ pub(super) async fn run(client: &Client, args: &TimeleftArgs) -> Result<u8, CliE
     // Jobs of Flux itself have only the second variable.
     let own = || std::env::var("JOBTAP_JOB_ID").or_else(|_| std::env::var("FLUX_JOB_ID")).ok();
     let left = match args.id.clone().or_else(own) {
-        Some(id) => of_job(client, &Target::parse(&id)?).await?,
+        Some(id) => {
+            let invalid = |_| CliError::failure(format!("failed to parse jobid {id}"));
+            of_job(client, &Target::parse(&id).map_err(invalid)?).await?
+        }
         None => of_instance(client).await?,
     };
     let text = match (left, args.human) {
@@ -49,15 +53,18 @@ pub(super) async fn run(client: &Client, args: &TimeleftArgs) -> Result<u8, CliE
 async fn of_job(client: &Client, target: &Target) -> Result<Option<f64>, CliError> {
     let request = ListId { id: target.id, attrs: &["state", "expiration"] };
     let response = client.call(request).await;
-    let response =
-        response.map_err(|error| CliError::failure(format!("{}: {error}", target.typed)))?;
+    let response = response.map_err(|error| {
+        let why =
+            if error.errno == ENOENT { "no such jobid".to_owned() } else { error.to_string() };
+        CliError::failure(format!("{}: {why}", target.typed))
+    })?;
     let number = |key| response.job.get(key).and_then(Value::as_f64);
     let is_in = |state: State| number("state") == Some(f64::from(state.value()));
     if is_in(State::Cleanup) || is_in(State::Inactive) {
         return Ok(Some(0.0));
     }
     if !is_in(State::Run) {
-        return Err(CliError::failure("job has not started"));
+        return Err(CliError::failure(format!("job {} has not started", target.typed)));
     }
     match number("expiration").filter(|expiration| *expiration > 0.0) {
         Some(expiration) => Ok(Some(until(expiration))),

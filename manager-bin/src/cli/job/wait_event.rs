@@ -110,7 +110,8 @@ pub(super) fn parse_timeout(text: &str) -> Result<Option<Duration>, CliError> {
     let duration: Fsd = text.parse().map_err(|_| {
         CliError::failure(format!("Invalid argument for option 'timeout': '{text}'"))
     })?;
-    Ok(duration.to_duration())
+    // As in Flux, no time is no limit.
+    Ok(duration.to_duration().filter(|limit| *limit > Duration::ZERO))
 }
 
 impl Wanted<'_> {

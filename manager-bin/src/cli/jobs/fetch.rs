@@ -168,7 +168,10 @@ pub(in crate::cli) async fn print_stats(
 /// Returns an error unless the queue exists. The statistics omit queues that have had no jobs.
 async fn expect_queue(source: &impl JobSource, queue: &str) -> Result<(), CliError> {
     let known = source.call(GetStatus { name: Some(queue.to_owned()) }).await;
-    known.map(drop).map_err(|_| CliError::failure(format!("no stats available for queue {queue}")))
+    known.map(drop).map_err(|_| {
+        let text = format!("error retrieving job stats: no stats available for queue {queue}");
+        CliError::failure(text)
+    })
 }
 
 /// The numbers in the line of `--stats`.

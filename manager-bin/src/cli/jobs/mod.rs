@@ -22,6 +22,7 @@ use self::recursive::Recursion;
 use self::row::JobRow;
 use self::table::{sort, table_text};
 use crate::cli::common::format::{FormatError, Template};
+use crate::cli::common::json::spaced_json;
 use crate::cli::common::message::{CliError, Streams};
 use crate::cli::common::session;
 use crate::cli::common::usage::Family;
@@ -115,10 +116,10 @@ fn format_help(chosen: &str, setting: &Setting) -> Result<Option<String>, CliErr
     }
 }
 
-/// The text of `--json`: `{"jobs":[..]}`, or the bare object if the command line names one job.
+/// The text of `--json`: `{"jobs": [..]}`, or the bare object if the command line names one job.
 fn json_text(args: &JobsArgs, mut jobs: Vec<Value>) -> String {
     match args.jobids.len() {
-        1 => jobs.pop().map_or_else(String::new, |job| format!("{job}\n")),
-        _ => format!("{}\n", serde_json::json!({"jobs": jobs})),
+        1 => jobs.pop().map_or_else(String::new, |job| format!("{}\n", spaced_json(&job))),
+        _ => format!("{}\n", spaced_json(&serde_json::json!({"jobs": jobs}))),
     }
 }

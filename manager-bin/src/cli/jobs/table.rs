@@ -12,10 +12,10 @@ pub(super) fn sort(
     rows: &mut [JobRow<'_>],
 ) -> Result<(), CliError> {
     match &args.sort {
-        Some(sort) => sort_rows(rows, &parse_sort_keys(sort)),
-        None => sort_rows(rows, template.sort_keys()),
+        Some(sort) => sort_rows(rows, &parse_sort_keys(sort)).map_err(CliError::failure),
+        None => sort_rows(rows, template.sort_keys())
+            .map_err(|error| CliError::failure(format!("Error in user format: {error}"))),
     }
-    .map_err(CliError::failure)
 }
 
 /// The text of the table: a header, unless the options suppress it, and a line for each job.
@@ -37,11 +37,12 @@ pub(super) fn table_text(
     if let Some(header) = &table.header {
         text += &format!("{}\n", cut(header, width));
     }
-    for (line, row) in table.lines.iter().zip(rows) {
+    let shown = table.lines.iter().zip(rows).filter(|(line, _)| !line.trim().is_empty());
+    for (line, row) in shown {
         let line = cut(line, width);
         // The colour is added after the line was cut, since its escape sequence has no width.
         match row.color().filter(|_| color) {
-            Some(code) => text += &format!("\x1b[{code}m{line}\x1b[0;0m\n"),
+            Some(code) => text += &format!("\x1b[{code}m{line}\n\x1b[0;0m"),
             None => text += &format!("{line}\n"),
         }
     }

@@ -257,7 +257,7 @@ fn stats_only_exits_with_1_if_no_job_is_active() {
     assert_eq!((none.code, none.out.as_str()), (1, zeros));
     assert_eq!(
         failure(&["--stats", "-q", "nope"]),
-        (1, "no stats available for queue nope".to_owned())
+        (1, "error retrieving job stats: no stats available for queue nope".to_owned())
     );
 }
 
@@ -285,8 +285,8 @@ fn lines_of_inactive_jobs_are_coloured_by_result() {
     let jobs = service(results.into_iter().chain([active(16, json!({}))]).collect());
     assert_eq!(
         run(&jobs, &["-o", "{status}", "--color"]).out,
-        "STATUS\n\x1b[01;32mCOMPLETED\x1b[0;0m\n\x1b[01;31mFAILED\x1b[0;0m\n\
-         \x1b[37mCANCELED\x1b[0;0m\n\x1b[01;31mTIMEOUT\x1b[0;0m\nRUN\n"
+        "STATUS\n\x1b[01;32mCOMPLETED\n\x1b[0;0m\x1b[01;31mFAILED\n\x1b[0;0m\
+         \x1b[37mCANCELED\n\x1b[0;0m\x1b[01;31mTIMEOUT\n\x1b[0;0mRUN\n"
     );
     for plain in ["--color=never", "--color=auto"] {
         assert!(!run(&jobs, &[plain]).out.contains('\x1b'));
@@ -356,7 +356,7 @@ fn recursive_lists_inner_jobs_under_their_path() {
     let list = |words: &[&str]| run(&outer, &[words, &["-o", "{id.dec}"]].concat()).out;
     assert_eq!(list(&[]), "JOBID\n1\n");
     assert_eq!(list(&["-R"]), "JOBID\n1\n\nf2:\n2\n\nf2/f3:\n3\n");
-    assert_eq!(list(&["-n", "--color=always"]), "\x1b[01;34m1\x1b[0;0m\n");
+    assert_eq!(list(&["-n", "--color=always"]), "\x1b[01;34m1\n\x1b[0;0m");
     assert_eq!(list(&["-n", "-L1"]), "1\n\nf2:\n2\n");
     let nested: Value = serde_json::from_str(&run(&outer, &["-R", "--json"]).out).unwrap();
     assert_eq!(nested.pointer("/jobs/0/jobs/0/jobs/0/id"), Some(&json!(3)));

@@ -88,7 +88,7 @@ async fn allocate(args: AllocCommand) -> Result<u8, CliError> {
         show_exec: verbose > 2,
         show_status: std::io::stderr().is_terminal(),
         wait_event: "clean".to_owned(),
-        output: Output { label: nested.job.label_io, quiet: false },
+        output: Output { label: nested.job.label_io, ..Output::default() },
         read_only: false,
         input,
         keys,

@@ -72,8 +72,13 @@ pub(super) async fn enable(client: &Client, args: &EnableArgs) -> Result<u8, Cli
 
 /// Runs `queue disable`.
 pub(super) async fn disable(client: &Client, args: &DisableArgs) -> Result<u8, CliError> {
-    let reason = args.message.as_deref().unwrap_or(DEFAULT_REASON);
+    let reason = reason(&args.message).unwrap_or(DEFAULT_REASON);
     set_enable(client, &args.common, false, Some(reason)).await
+}
+
+/// The reason that is given. An empty one counts as none.
+fn reason(message: &Option<String>) -> Option<&str> {
+    message.as_deref().filter(|text| !text.is_empty())
 }
 
 async fn set_enable(
@@ -96,7 +101,7 @@ pub(super) async fn start(client: &Client, args: &StartArgs) -> Result<u8, CliEr
 
 /// Runs `queue stop`.
 pub(super) async fn stop(client: &Client, args: &StopArgs) -> Result<u8, CliError> {
-    set_start(client, &args.common, false, args.message.as_deref(), args.nocheckpoint).await
+    set_start(client, &args.common, false, reason(&args.message), args.nocheckpoint).await
 }
 
 async fn set_start(

@@ -75,8 +75,8 @@ pub(super) async fn run(client: &Client, args: &ListArgs) -> Result<u8, CliError
     sort_rows(&mut rows, template.sort_keys()).map_err(CliError::failure)?;
     let options = RenderOptions { header: !args.no_header, zone: TimeZone::system() };
     let table = render(&template, &rows, &options).map_err(CliError::failure)?;
-    let lines: String =
-        table.header.iter().chain(&table.lines).map(|line| format!("{line}\n")).collect();
+    let filled = table.lines.iter().filter(|line| !line.trim().is_empty());
+    let lines: String = table.header.iter().chain(filled).map(|line| format!("{line}\n")).collect();
     // The rendered fields have been escaped already, except for the colours.
     session::print_painted(&lines)?;
     Ok(0)

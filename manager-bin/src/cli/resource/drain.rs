@@ -70,7 +70,8 @@ pub(super) fn joined(words: &[String]) -> Option<String> {
 /// Runs `resource drain`.
 pub(super) async fn run(client: &Client, args: &DrainArgs) -> Result<u8, CliError> {
     let Some(targets) = &args.targets else {
-        let Some(listing) = args.listing.listing::<StatusRow>("resource-drain", FORMATS)? else {
+        let Some(listing) = args.listing.listing::<StatusRow>(COMMAND, Some("drain"), FORMATS)?
+        else {
             return Ok(0);
         };
         let nodes = Nodes::fetch(client, &args.nodes).await?;

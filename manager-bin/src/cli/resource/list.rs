@@ -7,10 +7,11 @@ use jobtap_core::resource::{Idset, ResourceSet};
 use serde_json::Value;
 
 use super::listing::{EmptyArgs, Listing, ListingArgs};
-use super::refused;
 use super::selection::{NodeArgs, Queues};
 use super::unavailable::Maintenance;
+use super::{COMMAND, refused};
 use crate::cli::common::format::{FieldValue, Row};
+use crate::cli::common::json::resource_line;
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
 use crate::cli::common::when::now;
@@ -23,13 +24,13 @@ const FORMATS: &[(&str, &str, &str)] = &[
         "default",
         "States and their resources",
         "{state:>10} ?+:{queue:<5} ?:{propertiesx:<10.10+} {nnodes:>6} +:{ncores:>6} \
-         +:{ngpus:>5} {nodelist}",
+         ?+:{ngpus:>5} {nodelist}",
     ),
     (
         "rlist",
         "The default with the ids of resources",
         "{state:>10} ?+:{queue:<5} ?:{propertiesx:<10.10+} {nnodes:>6} +:{ncores:>6} \
-         +:{ngpus:>5} {rlist}",
+         ?+:{ngpus:>5} {rlist}",
     ),
 ];
 
@@ -140,18 +141,19 @@ fn states(text: &str) -> Result<Vec<&str>, CliError> {
 /// Runs `resource list`.
 pub(super) async fn run(client: &Client, args: &ListArgs) -> Result<u8, CliError> {
     let states = states(args.states.as_deref().unwrap_or(DEFAULT_STATES))?;
-    let Some(listing) = args.listing.listing::<ListRow>("resource-list", FORMATS)? else {
+    let Some(listing) = args.listing.listing::<ListRow>(COMMAND, Some("list"), FORMATS)? else {
         return Ok(0);
     };
     let resources = Resources::fetch(client, &args.nodes).await?;
+    let skip = args.empty.skip_empty || (args.nodes.includes() && !args.empty.no_skip_empty);
     let mut rows = Vec::new();
     for state in states {
         let set = resources.in_state(state);
         if !set.is_empty() {
             rows.extend(split(state, &set, &resources.queues, &args.nodes, &listing));
         // Flux doesn't know the state maintenance: an empty line for it is printed only on request.
-        } else if !args.empty.skip_empty && (state != "maintenance" || args.states.is_some()) {
-            rows.push(ListRow::empty(state));
+        } else if !skip && (state != "maintenance" || args.states.is_some()) {
+            rows.extend(empty(state, &resources.queues, &args.nodes, &listing));
         }
     }
     listing.print(rows)?;
@@ -161,19 +163,20 @@ pub(super) async fn run(client: &Client, args: &ListArgs) -> Result<u8, CliError
 /// Runs `resource info`.
 pub(super) async fn info(client: &Client, args: &InfoArgs) -> Result<u8, CliError> {
     let set = union(client, &args.states, &args.nodes).await?;
-    let count = |number: usize, what: &str| match number {
-        1 => format!("1 {what}"),
-        number => format!("{number} {what}s"),
-    };
-    let (nodes, cores) = (count(set.nnodes(), "Node"), count(set.ncores(), "Core"));
-    session::print(&format!("{nodes}, {cores}, {}\n", count(set.ngpus(), "GPU")))?;
+    // As in Flux, there is no line about nodes that were asked for and don't exist.
+    if set.is_empty() && args.nodes.includes() {
+        return Ok(0);
+    }
+    // Always in the plural, so that scripts find the words.
+    let (nodes, cores, gpus) = (set.nnodes(), set.ncores(), set.ngpus());
+    session::print(&format!("{nodes} Nodes, {cores} Cores, {gpus} GPUs\n"))?;
     Ok(0)
 }
 
 /// Runs `resource R`.
 pub(super) async fn print_r(client: &Client, args: &RArgs) -> Result<u8, CliError> {
     let set = union(client, &args.states, &args.nodes).await?;
-    session::print(&format!("{}\n", set.to_json()))?;
+    session::print(&resource_line(&set))?;
     Ok(0)
 }
 
@@ -202,6 +205,21 @@ impl ListRow {
             propertiesx: String::new(),
             resources: ResourceSet::new(),
         }
+    }
+}
+
+/// The lines of a state without nodes: one for each queue where these are displayed.
+fn empty(state: &str, queues: &Queues, nodes: &NodeArgs, listing: &Listing) -> Vec<ListRow> {
+    let names = match listing.shows("queue") {
+        true => nodes.queues().unwrap_or_else(|| queues.with_own_nodes()),
+        false => Vec::new(),
+    };
+    match names.is_empty() {
+        true => vec![ListRow::empty(state)],
+        false => names
+            .into_iter()
+            .map(|queue| ListRow { queue: queue.to_owned(), ..ListRow::empty(state) })
+            .collect(),
     }
 }
 
@@ -276,7 +294,6 @@ impl Row for ListRow {
             "propertiesx" => text(&self.propertiesx),
             "nnodes" => count(set.nnodes()),
             "ncores" => count(set.ncores()),
-            // The prefix `?+:` omits the column if no line has GPUs.
             "ngpus" => count(set.ngpus()),
             "ranks" => text(&set.ranks().to_string()),
             "nodelist" => text(&set.nodelist().to_string()),

@@ -47,10 +47,15 @@ impl ListingArgs {
     pub(in crate::cli) fn listing<R: Row>(
         &self,
         command: &'static str,
+        subcommand: Option<&'static str>,
         formats: &[(&str, &str, &str)],
     ) -> Result<Option<Listing>, CliError> {
-        let formats = NamedFormats::builtin(command, formats)
-            .with_environment(|name| std::env::var_os(name))?;
+        let formats = NamedFormats::builtin(command, formats);
+        let formats = match subcommand {
+            Some(subcommand) => formats.of_subcommand(subcommand),
+            None => formats,
+        };
+        let formats = formats.with_environment(|name| std::env::var_os(name))?;
         let chosen = self.format.as_deref().unwrap_or("default");
         let prog = Prog::current();
         let help = match chosen.strip_prefix("get-config=") {
@@ -98,7 +103,8 @@ impl Listing {
         let options = RenderOptions { header: self.header, zone: TimeZone::system() };
         let table = render(&self.template, &rows, &options).map_err(CliError::failure)?;
         let mut text = String::new();
-        for line in table.header.iter().chain(&table.lines) {
+        let lines = table.lines.iter().filter(|line| !line.trim().is_empty());
+        for line in table.header.iter().chain(lines) {
             text += line;
             text.push('\n');
         }

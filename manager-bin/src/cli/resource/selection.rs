@@ -26,6 +26,16 @@ impl NodeArgs {
         self.queue.as_ref().is_none_or(|names| names.split(',').any(|wanted| wanted == name))
     }
 
+    /// Returns true if the options name nodes.
+    pub(super) fn includes(&self) -> bool {
+        self.include.is_some()
+    }
+
+    /// The queues that the options name, in the order given.
+    pub(super) fn queues(&self) -> Option<Vec<&str>> {
+        self.queue.as_ref().map(|names| names.split(',').collect())
+    }
+
     /// The selected ranks among those of `all`.
     pub(super) fn ranks(&self, all: &ResourceSet, queues: &Queues) -> Result<Idset, CliError> {
         let mut ranks = match &self.include {
@@ -37,7 +47,7 @@ impl NodeArgs {
             for name in names.split(',') {
                 let nodes = queues
                     .ranks(name, all)
-                    .ok_or_else(|| CliError::failure(format!("{name}: no such queue")))?;
+                    .ok_or_else(|| CliError::failure(format!("--queue: {name}: no such queue")))?;
                 wanted = wanted.union(&nodes);
             }
             ranks = ranks.intersection(&wanted);
@@ -59,7 +69,16 @@ pub(in crate::cli) fn included(text: &str, all: &ResourceSet) -> Result<Idset, C
 
 /// The queues of the configuration with the properties that they require of nodes.
 #[derive(Debug, Default)]
-pub(super) struct Queues(BTreeMap<String, Vec<String>>);
+pub(super) struct Queues(BTreeMap<String, Requirement>);
+
+/// Which nodes belong to a queue.
+#[derive(Debug)]
+struct Requirement {
+    /// The properties that the nodes must have.
+    properties: Vec<String>,
+    /// Whether these are the nodes of another queue, its parent.
+    inherited: bool,
+}
 
 impl Queues {
     /// Requests the configuration from the manager. Guests may not read it: for them there are no queues.
@@ -76,13 +95,17 @@ impl Queues {
             let requires = parent(queue).unwrap_or(queue).get("requires").and_then(Value::as_array);
             requires.into_iter().flatten().filter_map(|p| p.as_str().map(str::to_owned)).collect()
         };
+        let requirement = |queue: &Value| Requirement {
+            properties: requires(queue),
+            inherited: queue.get("parent").is_some(),
+        };
         let queues = tables.as_object().into_iter().flatten();
-        Self(queues.map(|(name, queue)| (name.clone(), requires(queue))).collect())
+        Self(queues.map(|(name, queue)| (name.clone(), requirement(queue))).collect())
     }
 
     fn ranks(&self, name: &str, all: &ResourceSet) -> Option<Idset> {
-        let requires = self.0.get(name)?;
-        let constraint = Constraint::from_value(&json!({ "properties": requires })).ok()?;
+        let required = &self.0.get(name)?.properties;
+        let constraint = Constraint::from_value(&json!({ "properties": required })).ok()?;
         Some(all.matching(&constraint).ranks())
     }
 
@@ -92,14 +115,20 @@ impl Queues {
             Some(unwanted) => !properties.contains(&unwanted),
             None => properties.contains(&required),
         };
-        let belongs = |requires: &[String]| requires.iter().all(|required| has(required));
-        let queues = self.0.iter().filter(|(_, requires)| belongs(requires));
+        let belongs = |queue: &Requirement| queue.properties.iter().all(|required| has(required));
+        let queues = self.0.iter().filter(|(_, queue)| belongs(queue));
         queues.map(|(name, _)| name.as_str()).collect()
     }
 
     /// Returns true if a queue requires the property.
     pub(super) fn requires(&self, property: &str) -> bool {
-        self.0.values().flatten().any(|required| required == property)
+        self.0.values().flat_map(|queue| &queue.properties).any(|required| required == property)
+    }
+
+    /// The queues other than virtual ones, which share the nodes of their parents.
+    pub(super) fn with_own_nodes(&self) -> Vec<&str> {
+        let own = self.0.iter().filter(|(_, queue)| !queue.inherited);
+        own.map(|(name, _)| name.as_str()).collect()
     }
 }
 
@@ -125,5 +154,6 @@ mod tests {
         }));
         assert_eq!(queues.of(&["big", "gpu"]), ["batch", "night"]);
         assert_eq!(queues.of(&["gpu"]), ["rest"]);
+        assert_eq!(queues.with_own_nodes(), ["batch", "rest"]);
     }
 }

@@ -7,9 +7,9 @@ use jobtap_core::resource::{Idset, ResourceSet};
 
 use super::list::resources;
 use super::listing::{EmptyArgs, Listing, ListingArgs, is_utf8};
-use super::refused;
 use super::selection::{NodeArgs, Queues};
 use super::unavailable::{Maintenance, Unavailable, all_ranks, drained};
+use super::{COMMAND, refused};
 use crate::cli::common::format::{FieldValue, Row};
 use crate::cli::common::message::CliError;
 use crate::cli::common::when::now;
@@ -305,7 +305,7 @@ impl Chosen {
 /// Runs `resource status`.
 pub(super) async fn run(client: &Client, args: &StatusArgs) -> Result<u8, CliError> {
     let chosen = Chosen::new(args.states.as_deref(), args.empty)?;
-    let Some(listing) = args.listing.listing::<StatusRow>("resource-status", FORMATS)? else {
+    let Some(listing) = args.listing.listing::<StatusRow>(COMMAND, Some("status"), FORMATS)? else {
         return Ok(0);
     };
     let nodes = Nodes::fetch(client, &args.nodes).await?;

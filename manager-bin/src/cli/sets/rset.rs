@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use jobtap_core::resource::{Constraint, Hostlist, Idset, ResourceSet};
 use serde_json::{Deserializer, Value, json};
 
+use crate::cli::common::json::resource_line;
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
 use crate::cli::common::usage::Family;
@@ -156,12 +157,7 @@ fn output(
             set.ok_or_else(|| CliError::failure(none))?
         }
     };
-    Ok(line(&set))
-}
-
-/// The line of JSON for a set.
-fn line(set: &ResourceSet) -> String {
-    format!("{}\n", set.to_value())
+    Ok(resource_line(&set))
 }
 
 /// Reads all objects of a text.
@@ -301,7 +297,7 @@ fn decode(mut set: ResourceSet, args: &DecodeArgs) -> Result<String, CliError> {
         lines.push(count.to_string());
     }
     if lines.is_empty() {
-        return Ok(line(&set));
+        return Ok(resource_line(&set));
     }
     Ok(lines.into_iter().map(|line| line + "\n").collect())
 }

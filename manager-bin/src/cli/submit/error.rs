@@ -46,14 +46,16 @@ pub(crate) enum ArgError {
     EnvRule { rule: String, text: String },
     #[error("--env: [Errno {errno}] {text}: '{name}'")]
     EnvFile { name: String, errno: i32, text: String },
-    #[error("--rlimit: {text} in {rule}")]
-    Rlimit { rule: String, text: String },
+    #[error("{0}")]
+    Rlimit(String),
     #[error("--requires='{query}': {error}")]
     Requires { query: String, error: Box<QueryError> },
     #[error("failed to set {key} to {value}")]
     SetAttr { key: String, value: String },
     #[error("--add-file: invalid permissions '{0}': use an octal number such as 0755")]
     Permissions(String),
+    #[error("--add-file={option}: [Errno {errno}] {text}: '{name}'")]
+    AddFile { option: String, name: String, errno: i32, text: String },
     #[error("{text}: '{name}'")]
     File { name: String, text: String },
     #[error(transparent)]
@@ -65,6 +67,16 @@ impl ArgError {
     pub(crate) fn env_file(name: &str, error: &std::io::Error) -> Self {
         let errno = error.raw_os_error().unwrap_or(EINVAL);
         Self::EnvFile { name: name.to_owned(), errno, text: system_text(error) }
+    }
+
+    /// The error that the file `name` of an option `--add-file` can't be read.
+    pub(crate) fn add_file(option: &str, name: &str, error: &std::io::Error) -> Self {
+        Self::AddFile {
+            option: option.to_owned(),
+            name: name.to_owned(),
+            errno: error.raw_os_error().unwrap_or(EINVAL),
+            text: system_text(error),
+        }
     }
 
     /// The error that the file `name` can't be read.

@@ -16,7 +16,7 @@ const REGULAR: u32 = 0o100_000;
 /// The file objects for the options, by the names that the files have in the job.
 ///
 /// # Errors
-/// [`ArgError::File`] for a file that can't be read, [`ArgError::Permissions`].
+/// [`ArgError::AddFile`] for a file that can't be read, [`ArgError::Permissions`].
 pub(crate) fn files(options: &[String], caller: &Caller) -> Result<Map<String, Value>, ArgError> {
     options.iter().map(|option| file(option, caller)).collect()
 }
@@ -30,7 +30,7 @@ fn file(option: &str, caller: &Caller) -> Result<(String, Value), ArgError> {
         Some((name, permissions)) => (Some(name), Some(permissions)),
         None => (name, None),
     };
-    let failed = |error: std::io::Error| ArgError::file(path, &error);
+    let failed = |error: std::io::Error| ArgError::add_file(option, path, &error);
     let found = caller.file(path);
     let data = std::fs::read(&found).map_err(failed)?;
     let meta = std::fs::metadata(&found).map_err(failed)?;
@@ -78,7 +78,10 @@ mod tests {
             (&found["b"]["encoding"], &found["b"]["data"]),
             (&json!("base64"), &json!("/w=="))
         );
-        assert_eq!(all(&["x=none"]).unwrap_err().to_string(), "No such file or directory: 'none'");
+        assert_eq!(
+            all(&["x=none"]).unwrap_err().to_string(),
+            "--add-file=x=none: [Errno 2] No such file or directory: 'none'"
+        );
         assert!(all(&["x:9=b"]).unwrap_err().to_string().contains("'9'"));
     }
 }

@@ -24,6 +24,7 @@ use self::log::{LogFiles, LogNames, Sinks};
 use self::values::substitute_cc;
 use self::wait::{Wait, wait_for};
 use crate::cli::common::ids::show_id;
+use crate::cli::common::json::spaced_json;
 use crate::cli::common::message::CliError;
 use crate::cli::common::progress::{Kind, ProgressArgs};
 use crate::cli::common::session;
@@ -87,7 +88,7 @@ pub(super) fn list_plugins() -> Result<u8, CliError> {
 
 /// Prints the jobspec of a request, as `--dry-run` does.
 pub(super) fn print_jobspec(request: &Submit) -> Result<(), CliError> {
-    let jobspec = request.jobspec.as_ref().map(ToString::to_string).unwrap_or_default();
+    let jobspec = request.jobspec.as_ref().map(spaced_json).unwrap_or_default();
     session::print(&format!("{jobspec}\n"))?;
     Ok(())
 }
@@ -118,9 +119,8 @@ pub(super) fn submissions(
     };
     let ids: Idset = ids.parse().map_err(|error| CliError::failure(format!("--cc: {error}")))?;
     let copy = |id: u32| {
-        let submission = submission(&job.copy_for(&id.to_string(), kind), caller)?;
-        let name =
-            |name: &Option<String>| name.as_ref().map(|name| substitute_cc(name, &id.to_string()));
+        let submission = submission(&job.copy_for(id, kind), caller)?;
+        let name = |name: &Option<String>| name.as_ref().map(|name| substitute_cc(name, id));
         let log = LogNames { log: name(&log.log), errors: name(&log.errors) };
         Ok(Submission { label: format!("cc={id}: "), log, ..submission })
     };

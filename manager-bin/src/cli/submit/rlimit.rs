@@ -34,16 +34,17 @@ pub(crate) fn apply(
     let mut limits = caller.clone();
     limits.retain(|name, _| !NOT_BY_DEFAULT.contains(&name.as_str()));
     for rule in rules.iter().flat_map(|rules| rules.split(',')) {
-        let refuse = |text: String| ArgError::Rlimit { rule: rule.to_owned(), text };
+        let refuse = |text: String| ArgError::Rlimit(format!("--rlimit: {text} in {rule}"));
         if let Some(pattern) = rule.strip_prefix('-') {
             let pattern = Pattern::new(&pattern.to_ascii_lowercase()).map_err(refuse)?;
             limits.retain(|name, _| !pattern.matches(name));
         } else if let Some((name, value)) = rule.split_once('=') {
             let name = name.to_ascii_lowercase();
             if RESOURCES.iter().all(|(known, _)| *known != name) {
-                return Err(refuse("no such resource limit".to_owned()));
+                return Err(ArgError::Rlimit(format!("Invalid rlimit \"{name}\"")));
             }
-            let value = value_of(value).ok_or_else(|| refuse("invalid value".to_owned()))?;
+            let invalid = || ArgError::Rlimit(format!("Invalid value in {name}={value}"));
+            let value = value_of(value).ok_or_else(invalid)?;
             limits.insert(name, value);
         } else {
             let pattern = Pattern::new(&rule.to_ascii_lowercase()).map_err(refuse)?;
@@ -53,7 +54,8 @@ pub(crate) fn apply(
                 found = true;
             }
             if !found {
-                return Err(refuse("no such resource limit".to_owned()));
+                let text = format!("No corresponding rlimit matching \"{rule}\"");
+                return Err(ArgError::Rlimit(text));
             }
         }
     }
@@ -99,10 +101,12 @@ mod tests {
 
     #[test]
     fn unknown_names_and_values_are_refused() {
-        assert_eq!(limits(&["foo"]).unwrap_err(), "--rlimit: no such resource limit in foo");
-        assert_eq!(limits(&["foo=1"]).unwrap_err(), "--rlimit: no such resource limit in foo=1");
-        assert_eq!(limits(&["core=x"]).unwrap_err(), "--rlimit: invalid value in core=x");
-        assert_eq!(limits(&["core=-2"]).unwrap_err(), "--rlimit: invalid value in core=-2");
+        let refusal = |rule: &str| limits(&[rule]).unwrap_err();
+        assert_eq!(refusal("foo"), "No corresponding rlimit matching \"foo\"");
+        assert_eq!(refusal("foo=1"), "Invalid rlimit \"foo\"");
+        assert_eq!(refusal("core=x"), "Invalid value in core=x");
+        assert_eq!(refusal("core=-2"), "Invalid value in core=-2");
+        assert_eq!(refusal("/(/"), "--rlimit: invalid pattern in /(/");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use jobtap_core::jobspec::Dependency;
 use serde_json::{Value, json};
 
 use super::error::ArgError;
+use crate::cli::common::format::{FieldValue, formatted};
 use crate::cli::common::when::parse_when;
 
 /// Parses a count. A negative count becomes 0, since the builder's error for 0 is that of Flux for both.
@@ -52,7 +53,8 @@ pub(crate) fn warning(option: &str) -> Result<Value, ArgError> {
     let known = known.map_err(|_| refused(format!("signal '{signal}' is invalid")))?;
     let signum = known.sendable().map_err(|error| refused(error.to_string()))?.number();
     let timeleft = if time.is_empty() { "60" } else { time };
-    let timeleft = timeleft.parse::<Fsd>().map_err(|error| refused(error.to_string()))?;
+    let invalid = |_| refused(ArgError::Duration.to_string());
+    let timeleft = timeleft.parse::<Fsd>().map_err(invalid)?;
     Ok(json!({ "signum": signum, "timeleft": timeleft.as_secs() }))
 }
 
@@ -73,11 +75,15 @@ pub(crate) fn taskmap(text: &str) -> Result<Value, ArgError> {
 /// The dependency on a begin time, which is given in one of the forms of [`parse_when`].
 ///
 /// # Errors
-/// [`ArgError::Datetime`] if the text isn't a time.
+/// [`ArgError::Datetime`] if the text isn't a time, [`ArgError::Duration`] if it isn't one after `+` or `-`.
 pub(crate) fn begin_time(text: &str, now: f64) -> Result<Dependency, ArgError> {
-    let invalid = || ArgError::Datetime(text.to_owned());
+    let invalid = || match text.trim_start().starts_with(['+', '-']) {
+        true => ArgError::Duration,
+        false => ArgError::Datetime(text.to_owned()),
+    };
     let epoch = parse_when(text, now, &TimeZone::system()).filter(|epoch| *epoch >= 0.0);
-    let value = format!("{:.3}", epoch.ok_or_else(invalid)?);
+    // Always with a decimal point, as Flux writes it.
+    let value = format!("{:?}", epoch.ok_or_else(invalid)?);
     Ok(Dependency { scheme: "begin-time".to_owned(), value, options: Default::default() })
 }
 
@@ -91,16 +97,43 @@ pub(crate) fn is_task_set(text: &str) -> bool {
         })
 }
 
-/// Replaces `{cc}` by the id. `{{...}}` remains, since the job shell replaces it.
-pub(crate) fn substitute_cc(text: &str, id: &str) -> String {
-    const MARK: &str = "{cc}";
+/// Replaces `{cc}` by the id, and `{cc:04d}` by the id in that format. `{{...}}` remains, since the job shell
+/// replaces it, and so does what isn't a format of a number.
+pub(crate) fn substitute_cc(text: &str, id: u32) -> String {
+    const MARK: &str = "{cc";
     let mut done = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once(MARK) {
         done.push_str(before);
-        let quoted = before.ends_with('{') && after.starts_with('}');
-        done.push_str(if quoted { MARK } else { id });
-        rest = after;
+        let field = after.split_once('}').filter(|_| !before.ends_with('{'));
+        let value = |spec: &str| {
+            let spec = if spec.is_empty() { spec } else { spec.strip_prefix(':')? };
+            formatted(&FieldValue::Int(id.into()), spec).ok()
+        };
+        match field.and_then(|(spec, tail)| Some((value(spec)?, tail))) {
+            Some((value, tail)) => {
+                done.push_str(&value);
+                rest = tail;
+            }
+            None => {
+                done.push_str(MARK);
+                rest = after;
+            }
+        }
     }
     done + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_of_copies_can_have_a_format() {
+        assert_eq!(substitute_cc("a{cc}b{cc}", 7), "a7b7");
+        assert_eq!(substitute_cc("{cc:03d}.{cc:>3}", 7), "007.  7");
+        for kept in ["{{cc}}", "{cc", "{cc:y}", "{ccx}", "{id}"] {
+            assert_eq!(substitute_cc(kept, 7), kept);
+        }
+    }
 }

@@ -36,13 +36,13 @@ impl Wait {
             Some(event) => (event.to_owned(), true),
             None => (event, false),
         };
-        let watch = args.watch.then_some(Output { label, quiet: false });
+        let watch = args.watch.then_some(Output { label, ..Output::default() });
         Some(Self { event, exec, watch, verbose, progress: None })
     }
 
     /// Waits until the job is inactive, and copies its output.
     pub(in crate::cli) fn with_output(verbose: u8, label: bool) -> Self {
-        let watch = Some(Output { label, quiet: false });
+        let watch = Some(Output { label, ..Output::default() });
         Self { event: "clean".to_owned(), exec: false, watch, verbose, progress: None }
     }
 
@@ -88,6 +88,7 @@ async fn copy_output(
     output: Output,
     sinks: &Sinks,
 ) -> Result<(), CliError> {
+    let output = Output { job: Some(id), ..output };
     let mut events = EventStream::open(client, id, "guest.output", false).await?;
     while let Some(event) = events.next().await {
         match event {
@@ -171,8 +172,13 @@ fn print_event(id: JobId, event: &EventEntry, first: Timestamp, verbose: u8, sin
     let time = event.timestamp.as_secs() - first.as_secs();
     let start = format!("{}: {time:.3}s:", show_id(id));
     if verbose > 1 {
-        let context = event.context.clone().map(|context| format!(" {}", Value::from(context)));
-        sinks.print_message(&format!("{start} {}{}", event.name, context.unwrap_or_default()));
+        // Flux sorts the keys, and prints the blank without a context too.
+        let context = event.context.clone().map(|context| {
+            let mut context = Value::from(context);
+            context.sort_all_objects();
+            context.to_string()
+        });
+        sinks.print_message(&format!("{start} {} {}", event.name, context.unwrap_or_default()));
     }
     if verbose > 0 && event.name == "finish" {
         let status = event.context.as_ref().and_then(|context| context.get("status"));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jobtap_core::engine::{Exception, ExecEvent};
 use jobtap_core::eventlog::EventEntry;
-use jobtap_core::job::{JobId, TaskMap};
+use jobtap_core::job::{JobId, TaskMap, signal_text};
 use jobtap_core::resource::Idset;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitStatus};
@@ -107,6 +107,15 @@ pub(super) enum Stage {
     Tasks(JobIo, u32),
 }
 
+/// The first task of a job that has exited.
+struct FirstExit {
+    rank: u32,
+    /// `Exit 1`, or the name of the signal.
+    how: String,
+    /// Whether the time for the others runs already.
+    timed: bool,
+}
+
 /// A job's processes, output and history.
 pub(super) struct Job {
     pub(super) id: JobId,
@@ -136,18 +145,27 @@ pub(super) struct Job {
     pub(super) cancel: Option<Cancel>,
     /// What the end of one task means for the others.
     pub(super) exit_options: ExitOptions,
-    /// The first task that has exited, and whether the time for the others runs already.
-    first_exit: Option<(u32, bool)>,
+    /// The name of the command, for messages.
+    program: String,
+    first_exit: Option<FirstExit>,
     /// How the job is killed when the shepherd ends it without a manager.
     pub(super) kill: KillPolicy,
     /// Whether a manager has acknowledged it; then no manager will request it again, not even when it
     /// ends.
     pub(super) acknowledged: bool,
     status: i32,
+    /// Whether a task has ended the others. Its exit is that of the job then, and not what became of them.
+    decided: bool,
     exit_reported: bool,
     failure_reported: bool,
     failed: bool,
     ended: bool,
+}
+
+/// The name of the program that a command runs.
+fn program(command: &[String]) -> String {
+    let path = command.first().map(String::as_str).unwrap_or_default();
+    path.rsplit('/').next().unwrap_or_default().to_owned()
 }
 
 impl Job {
@@ -170,10 +188,12 @@ impl Job {
             dir: None,
             cancel: None,
             exit_options: ExitOptions::default(),
+            program: program(&job.command),
             first_exit: None,
             kill: job.kill,
             acknowledged: false,
             status: 0,
+            decided: false,
             exit_reported: false,
             failure_reported: false,
             failed: false,
@@ -369,40 +389,52 @@ impl Job {
             context.insert("wait_status".to_owned(), status.as_raw().into());
             context.insert("signaled".to_owned(), signal.unwrap_or(0).into());
         });
-        self.first_exit.get_or_insert((rank, false));
+        let how = signal.map_or_else(|| format!("Exit {code}"), signal_text);
         if code != 0 && self.exit_options.on_error {
-            self.fail_others(rank, "failed and exit-on-error is set");
+            let note = self.note(rank, &format!("failed ({how}) and exit-on-error is set"));
+            self.decided |= self.fail_others(note);
         }
+        self.first_exit.get_or_insert(FirstExit { rank, how, timed: false });
     }
 
     /// How long the other tasks may go on. `Some` once, after the first exit.
     pub(super) fn take_exit_timeout(&mut self) -> Option<Duration> {
-        let (timeout, (_, timed)) = (self.exit_options.timeout?, self.first_exit.as_mut()?);
-        (!std::mem::replace(timed, true)).then_some(timeout)
+        let (timeout, first) = (self.exit_options.timeout?, self.first_exit.as_mut()?);
+        (!std::mem::replace(&mut first.timed, true)).then_some(timeout)
     }
 
     /// Fails the job if other tasks still run when their time after the first exit is over.
     pub(super) fn exit_timed_out(&mut self) {
-        if let (Some((rank, _)), Some(timeout)) = (self.first_exit, self.exit_options.timeout) {
-            let seconds = timeout.as_secs_f64();
-            self.fail_others(rank, &format!("exited and exit-timeout={seconds}s has expired"));
+        if let (Some(first), Some(timeout)) = (&self.first_exit, self.exit_options.timeout) {
+            let (how, seconds) = (&first.how, timeout.as_secs_f64());
+            let what = format!("exited ({how}) and exit-timeout={seconds}s has expired");
+            let note = self.note(first.rank, &what);
+            self.decided |= self.fail_others(note);
         }
     }
 
-    /// Raises a fatal exception, with which the manager ends the tasks that still run.
-    fn fail_others(&mut self, rank: u32, what: &str) {
+    /// What a task did, in the words of Flux's job shell.
+    fn note(&self, rank: u32, what: &str) -> String {
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        format!("{}: task rank {rank} on host {host} {what}", self.program)
+    }
+
+    /// Raises a fatal exception, with which the manager ends the tasks that still run. Returns false if there
+    /// are none, or if the job ends already.
+    fn fail_others(&mut self, note: String) -> bool {
         if self.ended || self.failed || self.cancel.is_some() || self.running.is_empty() {
-            return;
+            return false;
         }
         // Once is enough.
         self.exit_options = ExitOptions::default();
-        let (id, kind, note) = (self.id, "exec".to_owned(), format!("task {rank} {what}"));
+        let (id, kind) = (self.id, "exec".to_owned());
         self.emit(ExecEvent::Exception { id, exception: Exception { kind, severity: 0, note } });
+        true
     }
 
     /// Ends the job because one of its tasks asked for it.
     pub(super) fn aborted(&mut self, rank: u32, code: i64) {
-        self.fail_others(rank, &format!("called MPI_Abort with exit code {code}"));
+        self.fail_others(format!("task {rank} called MPI_Abort with exit code {code}"));
     }
 
     /// Records that the job's command can't be run: the job starts and fails at once, with the exit code
@@ -416,7 +448,9 @@ impl Job {
 
     /// Logs the first exit and the first failure only, which bounds the eventlog of a job of many tasks.
     fn task_ended(&mut self, rank: u32, code: i32, describe: impl FnOnce(&mut Map<String, Value>)) {
-        self.status = self.status.max(code << 8);
+        if !self.decided {
+            self.status = self.status.max(code << 8);
+        }
         let failure = code != 0;
         if self.failed || (self.exit_reported && (self.failure_reported || !failure)) {
             return;

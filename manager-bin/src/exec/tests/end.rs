@@ -30,22 +30,22 @@ fn the_exit_of_a_task_can_end_the_others() {
             1,
             json!({"exit-timeout": "0.01s"}),
             "exit 0",
-            "EXCEPTION 0 task 0 exited and exit-timeout=0.01s has expired",
+            "exited (Exit 0) and exit-timeout=0.01s has expired",
         ),
-        (
-            2,
-            json!({"exit-on-error": true}),
-            "exit 3",
-            "EXCEPTION 0 task 0 failed and exit-on-error is set",
-        ),
+        (2, json!({"exit-on-error": true}), "exit 3", "failed (Exit 3) and exit-on-error is set"),
     ] {
         let script = format!("[ $FLUX_TASK_RANK = 0 ] && {first}; exec sleep 600");
         let job = site.job(id, 2, &script);
         manager.executor.start(StartJob { shell_options: options, ..job });
         let events = manager.until(id, |event| matches!(event, ExecEvent::Exception { .. }));
-        assert_eq!(events.last().unwrap(), expected);
+        let uname = rustix::system::uname();
+        let host = uname.nodename().to_string_lossy();
+        let note = format!("EXCEPTION 0 sh: task rank 0 on host {host} {expected}");
+        assert_eq!(*events.last().unwrap(), note);
         manager.executor.cancel(JobId::new(id), SIGTERM);
-        manager.to_end(id);
+        // The exit of the task that ended the others is that of the job, where it failed.
+        let code = if first == "exit 3" { 3 } else { 1 };
+        assert_eq!(status(&manager.to_end(id)), code << 8);
         manager.executor.ack(JobId::new(id));
     }
     // Tasks that exit normally in time are no reason, nor is the failure of the last one.

@@ -18,8 +18,10 @@ pub(super) enum Conversion {
     Clock,
     /// `!P`: a fraction as a percentage.
     Percent,
-    /// `!s` and `!r`: any value as text.
+    /// `!s`: any value as text.
     Text,
+    /// `!r`: any value as Python writes it, which has quotes around texts.
+    Quoted,
 }
 
 /// The format of `!D`, and of `!d` without a format of its own.
@@ -38,10 +40,11 @@ impl Conversion {
             "F" => (Conversion::Fsd, spec),
             "H" => (Conversion::Clock, spec),
             "P" => (Conversion::Percent, spec),
-            "s" | "r" => (Conversion::Text, spec),
+            "s" => (Conversion::Text, spec),
+            "r" => (Conversion::Quoted, spec),
             _ => {
                 let text = format!("Unknown conversion specifier {name}");
-                return Err(FormatError::Syntax(text));
+                return Err(FormatError::Specification(text));
             }
         })
     }
@@ -53,18 +56,21 @@ impl Conversion {
         zone: &TimeZone,
     ) -> Result<FieldValue, FormatError> {
         let text = value.text();
-        if text.is_empty() || *self == Conversion::Text {
+        if *self == Conversion::Quoted && matches!(value, FieldValue::Text(_)) {
+            return Ok(FieldValue::Text(quoted(&text)));
+        }
+        if text.is_empty() || matches!(self, Conversion::Text | Conversion::Quoted) {
             return Ok(FieldValue::Text(text));
         }
         let number = value.number().ok_or_else(|| {
-            FormatError::Syntax(format!("could not convert string to float: '{text}'"))
+            FormatError::Specification(format!("could not convert string to float: '{text}'"))
         })?;
         Ok(FieldValue::Text(match self {
             Conversion::LocalTime(format) => local_time(number, format, zone),
             Conversion::Fsd => fsd(number),
             Conversion::Clock => clock(number),
             Conversion::Percent => percent(number),
-            Conversion::Text => text,
+            Conversion::Text | Conversion::Quoted => text,
         }))
     }
 }
@@ -140,7 +146,28 @@ fn clock(seconds: f64) -> String {
 
 fn percent(fraction: f64) -> String {
     let percent = fraction * 100.0;
-    number::fixed(percent, if percent < 1.0 { 2 } else { 1 }) + "%"
+    match 0.0 < percent && percent < 1.0 {
+        true => number::fixed(percent, 2) + "%",
+        false => number::general(percent, 3) + "%",
+    }
+}
+
+/// A text as Python writes it: in single quotes, or in double quotes if it contains single ones.
+fn quoted(text: &str) -> String {
+    let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
+    let mut quoted = String::from(quote);
+    for c in text.chars() {
+        match c {
+            '\n' => quoted.push_str("\\n"),
+            '\r' => quoted.push_str("\\r"),
+            '\t' => quoted.push_str("\\t"),
+            '\\' => quoted.push_str("\\\\"),
+            c if c == quote => quoted.extend(['\\', c]),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push(quote);
+    quoted
 }
 
 #[cfg(test)]
@@ -191,10 +218,21 @@ mod tests {
     }
 
     #[test]
-    fn percentages_below_one_have_two_decimals() {
+    fn percentages_have_two_decimals_or_three_digits() {
         assert_eq!(convert("P", "", seconds(0.123)), "12.3%");
         assert_eq!(convert("P", "", seconds(0.0034)), "0.34%");
-        assert_eq!(convert("P", "", seconds(1.0)), "100.0%");
+        assert_eq!(convert("P", "", seconds(0.0)), "0%");
+        assert_eq!(convert("P", "", seconds(1.0)), "100%");
+        assert_eq!(convert("P", "", seconds(90.0)), "9e+03%");
+    }
+
+    #[test]
+    fn texts_are_quoted_as_python_writes_them() {
+        assert_eq!(convert("r", "", "a b"), "'a b'");
+        assert_eq!(convert("r", "", "it's"), "\"it's\"");
+        assert_eq!(convert("r", "", "'\"\n\\"), r#"'\'"\n\\'"#);
+        assert_eq!(convert("r", "", ""), "''");
+        assert_eq!(convert("r", "", FieldValue::Int(7)), "7");
     }
 
     #[test]
@@ -217,12 +255,9 @@ mod tests {
     fn values_that_are_not_numbers_are_refused() {
         let (fsd, _) = Conversion::parse("F", "").unwrap();
         let error = fsd.apply(&"abc".into(), &TimeZone::UTC).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "Error in user format: could not convert string to float: 'abc'"
-        );
+        assert_eq!(error.to_string(), "could not convert string to float: 'abc'");
         let error = Conversion::parse("q", "").unwrap_err();
-        assert_eq!(error.to_string(), "Error in user format: Unknown conversion specifier q");
+        assert_eq!(error.to_string(), "Unknown conversion specifier q");
     }
 
     proptest! {

@@ -28,7 +28,7 @@ pub(crate) use value::FieldValue;
 /// Formats a single value by a specification such as `04d`.
 ///
 /// # Errors
-/// [`FormatError::Syntax`] if `spec` is not a specification, or doesn't fit the type of the value.
+/// [`FormatError::Specification`] if `spec` is not a specification, or doesn't fit the type of the value.
 pub(crate) fn formatted(value: &FieldValue, spec: &str) -> Result<String, FormatError> {
     spec::Spec::parse(spec)?.apply(value)
 }
@@ -53,9 +53,12 @@ pub(crate) enum FormatError {
     /// The format names a field that these rows don't have.
     #[error("Unknown format field: {0}")]
     UnknownField(String),
-    /// The text is not a format, or a value doesn't fit its format specification.
+    /// The text is not a format.
     #[error("Error in user format: {0}")]
     Syntax(String),
+    /// A conversion or a format specification is unknown, or a value doesn't fit it.
+    #[error("{0}")]
+    Specification(String),
     /// A sort key is not a field of these rows.
     #[error("Invalid sort key: {0}")]
     SortKey(String),
@@ -64,5 +67,9 @@ pub(crate) enum FormatError {
 impl FormatError {
     fn syntax(text: impl Into<String>) -> Self {
         FormatError::Syntax(text.into())
+    }
+
+    fn specification(text: impl Into<String>) -> Self {
+        FormatError::Specification(text.into())
     }
 }

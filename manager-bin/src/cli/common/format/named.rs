@@ -149,14 +149,14 @@ impl NamedFormats {
 
     /// The list that `-o help` prints.
     pub(crate) fn help(&self, prog_name: &str) -> String {
-        let width =
-            self.formats.iter().map(|format| format.name.chars().count()).max().unwrap_or(0);
+        let longest = self.formats.iter().map(|format| format.name.chars().count()).max();
+        let width = longest.unwrap_or(0).max(12);
         let mut text = format!("\nConfigured {prog_name} output formats:\n\n");
         for NamedFormat { name, description, .. } in &self.formats {
-            text += format!("  {name:<width$}  {description}").trim_end();
+            text += format!("  {name:<width$} {description}").trim_end();
             text.push('\n');
         }
-        text + "\n"
+        text
     }
 
     /// The configuration file entry that `-o get-config=NAME` prints.
@@ -164,9 +164,12 @@ impl NamedFormats {
     /// # Errors
     /// There is no format of that name.
     pub(crate) fn config_of(&self, name: &str) -> Result<String, CliError> {
-        let format = self.find(name).ok_or_else(|| no_such_format(name))?;
+        let no_such_format = || CliError::failure(format!("--format: No such format {name}"));
+        let format = self.find(name).ok_or_else(no_such_format)?;
         let mut entry = toml::Table::new();
-        entry.insert("description".to_owned(), format.description.clone().into());
+        if !format.description.is_empty() {
+            entry.insert("description".to_owned(), format.description.clone().into());
+        }
         entry.insert("format".to_owned(), format.format.clone().into());
         let formats = toml::Table::from_iter([(name.to_owned(), toml::Value::Table(entry))]);
         let mut config =
@@ -174,7 +177,7 @@ impl NamedFormats {
         if let Some(subcommand) = self.subcommand {
             config = toml::Table::from_iter([(subcommand.to_owned(), toml::Value::Table(config))]);
         }
-        Ok(format!("\n{config}"))
+        Ok(config.to_string())
     }
 }
 
@@ -237,10 +240,10 @@ mod tests {
         let text = "[formats.mine]\ndescription = \"Mine\"\nformat = \"{name}\"\n";
         let formats = configured(text, &[]).unwrap();
         assert_eq!(formats.resolve("mine").unwrap(), "{name}");
-        assert_eq!(formats.config_of("mine").unwrap(), format!("\n{text}"));
+        assert_eq!(formats.config_of("mine").unwrap(), text);
         let help = formats.help("flux-jobs");
-        assert!(help.contains("\n  default  The default\n"));
-        assert!(help.contains("\n  mine     Mine\n"));
+        assert!(help.contains("\n  default      The default\n"));
+        assert!(help.contains("\n  mine         Mine\n"));
     }
 
     #[test]
@@ -279,7 +282,7 @@ mod tests {
         };
         let formats = formats.of_subcommand("list").with_environment(variables).unwrap();
         assert_eq!(formats.resolve("default").unwrap(), "{queue}");
-        assert!(formats.config_of("mine").unwrap().starts_with("\n[list.formats.mine]\n"));
+        assert!(formats.config_of("mine").unwrap().starts_with("[list.formats.mine]\n"));
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub(crate) struct Table {
 /// Formats `rows` according to `template`.
 ///
 /// # Errors
-/// [`FormatError::Syntax`] if a value doesn't fit the specification of its column.
+/// [`FormatError::Specification`] if a value doesn't fit the specification of its column.
 pub(crate) fn render<R: Row>(
     template: &Template,
     rows: &[R],
@@ -40,9 +40,7 @@ pub(crate) fn render<R: Row>(
     let mut header = String::new();
     for column in &template.columns {
         let values = column_values(column, rows, &options.zone)?;
-        // A count of 0, such as the number of GPUs, counts as empty here, though not for the suffix `h`.
-        let empty = |value: &FieldValue| is_empty(value) || *value == FieldValue::Int(0);
-        if column.collapse && values.iter().all(empty) {
+        if column.collapse && values.iter().all(is_empty) {
             continue;
         }
         let heading = R::heading(&column.field).unwrap_or_default();

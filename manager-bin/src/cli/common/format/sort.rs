@@ -11,9 +11,10 @@ pub(crate) struct SortKey {
     pub(crate) descending: bool,
 }
 
-/// Parses `KEY,-KEY2`. A leading `-` reverses the order of that key.
+/// Parses `KEY,-KEY2`. A leading `-` reverses the order of that key. The empty text has no keys.
 pub(crate) fn parse_sort_keys(text: &str) -> Vec<SortKey> {
     text.split(',')
+        .filter(|key| !text.is_empty() || !key.is_empty())
         .map(|key| match key.strip_prefix('-') {
             Some(field) => SortKey { field: field.to_owned(), descending: true },
             None => SortKey { field: key.to_owned(), descending: false },

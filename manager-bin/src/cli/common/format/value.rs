@@ -4,6 +4,8 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
+use crate::cli::common::json::spaced_json;
+
 /// The value of a field in a row.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum FieldValue {
@@ -23,8 +25,8 @@ impl FieldValue {
         FieldValue::Text(String::new())
     }
 
-    /// Converts a JSON value: scalars keep their type, `null` becomes empty, arrays and objects become
-    /// their text in Python, as in Flux.
+    /// Converts a JSON value: scalars keep their type, `null` becomes empty. As in Flux, an object
+    /// becomes its text as JSON, and an array its text in Python.
     pub(crate) fn from_json(value: &Value) -> Self {
         match value {
             Value::Null => FieldValue::empty(),
@@ -35,7 +37,8 @@ impl FieldValue {
                 (None, None) => FieldValue::Float(n.as_f64().unwrap_or(f64::NAN)),
             },
             Value::String(s) => FieldValue::Text(s.clone()),
-            Value::Array(_) | Value::Object(_) => FieldValue::Text(python(value)),
+            Value::Object(_) => FieldValue::Text(spaced_json(value)),
+            Value::Array(_) => FieldValue::Text(python(value)),
         }
     }
 
@@ -184,10 +187,15 @@ mod tests {
         assert_eq!(FieldValue::from_json(&json!(300.0)).text(), "300.0");
         assert_eq!(FieldValue::from_json(&json!("a b")).text(), "a b");
         assert_eq!(FieldValue::from_json(&json!(null)).text(), "");
-        let nested = json!({"a": [1, 2.5, true, null, "it's", "say \"it's\""]});
+        let list = json!([1, 2.5, true, null, "it's", {"a": "say \"it's\""}]);
         assert_eq!(
-            FieldValue::from_json(&nested).text(),
-            r#"{'a': [1, 2.5, True, None, "it's", 'say "it\'s"']}"#
+            FieldValue::from_json(&list).text(),
+            r#"[1, 2.5, True, None, "it's", {'a': 'say "it\'s"'}]"#
+        );
+        let map = json!({"a": list});
+        assert_eq!(
+            FieldValue::from_json(&map).text(),
+            r#"{"a": [1, 2.5, true, null, "it's", {"a": "say \"it's\""}]}"#
         );
         let largest = FieldValue::from_json(&json!(u64::MAX));
         assert_eq!(largest.text(), "18446744073709551615");

@@ -20,9 +20,16 @@ pub(crate) fn parse_when(text: &str, now: f64, zone: &TimeZone) -> Option<f64> {
     if text == "now" {
         return Some(now);
     }
+    // `now + 1h` with or without blanks.
+    let is_distance = |rest: &&str| {
+        let amount = rest.strip_prefix(['+', '-']).map(str::trim_start);
+        amount.is_some_and(|amount| amount.parse::<Fsd>().is_ok())
+    };
+    let after_now = text.strip_prefix("now").map(str::trim_start);
+    let text = after_now.filter(is_distance).unwrap_or(text);
     for (sign, factor) in [('-', -1.0), ('+', 1.0)] {
         if let Some(duration) = text.strip_prefix(sign) {
-            let duration: Fsd = duration.parse().ok()?;
+            let duration: Fsd = duration.trim_start().parse().ok()?;
             return Some(now + factor * duration.as_secs()).filter(|when| when.is_finite());
         }
     }

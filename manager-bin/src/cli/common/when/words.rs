@@ -150,8 +150,15 @@ fn named_day(word: &str, now: &Zoned) -> Option<Date> {
     if let Some((_, weekday)) = DAYS.iter().find(|(name, _)| abbreviates(word, name)) {
         return today.nth_weekday(1, *weekday).ok();
     }
-    if let [month, day, year] = word.split('/').collect::<Vec<_>>().as_slice() {
-        return Date::new(year.parse().ok()?, month.parse().ok()?, day.parse().ok()?).ok();
+    if let [first, second, third] = word.split('/').collect::<Vec<_>>().as_slice() {
+        // The year has four digits where it comes first.
+        let (year, month, day) = match first.len() {
+            4 => (first, second, third),
+            _ => (third, first, second),
+        };
+        let century = if year.len() == 2 { 2000 } else { 0 };
+        let year = century + year.parse::<i16>().ok()?;
+        return Date::new(year, month.parse().ok()?, day.parse().ok()?).ok();
     }
     word.parse().ok()
 }
@@ -221,6 +228,8 @@ mod tests {
             ("dec 24", "2023-12-24 00:00:00"),
             ("2030-01-31 10pm", "2030-01-31 22:00:00"),
             ("1/31/2030", "2030-01-31 00:00:00"),
+            ("01/31/30", "2030-01-31 00:00:00"),
+            ("2030/01/31", "2030-01-31 00:00:00"),
         ] {
             assert_eq!(parsed(text).as_deref(), Some(expected), "{text}");
         }

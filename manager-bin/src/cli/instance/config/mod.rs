@@ -249,7 +249,7 @@ impl Kind {
             Kind::Array => value.is_array(),
             Kind::Fsd => fsd().is_some(),
             Kind::FsdInteger => return fsd().map(|fsd| format!("{:.0}", fsd.as_secs().trunc())),
-            Kind::FsdReal => return fsd().map(|fsd| fsd.as_secs().to_string()),
+            Kind::FsdReal => return fsd().map(|fsd| format!("{:.6}", fsd.as_secs())),
         };
         fits.then(bare)
     }
@@ -278,7 +278,7 @@ mod tests {
         assert_eq!(show("string", json!(1)), None);
         assert_eq!(show("fsd", json!("1.5m")).unwrap(), "1.5m");
         assert_eq!(show("fsd-integer", json!("1.5m")).unwrap(), "90");
-        assert_eq!(show("fsd-real", json!("0.5s")).unwrap(), "0.5");
+        assert_eq!(show("fsd-real", json!("0.5s")).unwrap(), "0.500000");
         assert_eq!(show("fsd", json!("soon")), None);
         assert_eq!("nosuch".parse::<Kind>().unwrap_err().text, "Unknown type: nosuch");
     }

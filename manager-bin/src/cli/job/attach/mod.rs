@@ -116,7 +116,7 @@ pub(super) async fn run(client: &Client, args: AttachArgs) -> Result<u8, CliErro
         show_exec: args.show_exec,
         show_status: args.show_status,
         wait_event: args.wait_event,
-        output: Output { label: args.label_io, quiet: args.quiet },
+        output: Output { label: args.label_io, quiet: args.quiet, job: None },
         read_only: args.read_only,
         input,
         keys,

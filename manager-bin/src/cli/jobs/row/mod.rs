@@ -245,7 +245,10 @@ impl<'a> JobRow<'a> {
         // For an exception of type exec the return code tells more than the exception's note.
         let fatal = self.int("exception_severity") == Some(0);
         if fatal && !matches!(kind, "" | "exec") {
-            return format!("Exception: type={kind} note={}", self.text("exception_note"));
+            return match self.text("exception_note") {
+                "" => format!("Exception: type={kind}"),
+                note => format!("Exception: type={kind} note={note}"),
+            };
         }
         match self.returncode() {
             Some(126) => "Command invoked cannot execute".to_owned(),
@@ -253,7 +256,8 @@ impl<'a> JobRow<'a> {
             Some(128) => "Invalid argument to exit".to_owned(),
             Some(code) if code > 128 => {
                 let text = self.wait_status().map(WaitStatus::text).unwrap_or_default();
-                text.strip_prefix("task(s) ").unwrap_or(&text).to_owned()
+                let text = text.strip_prefix("task(s) ").unwrap_or(&text);
+                text.replace("Unknown signal", "Signaled")
             }
             Some(code) => format!("Exit {code}"),
             None => String::new(),
@@ -263,21 +267,21 @@ impl<'a> JobRow<'a> {
 
 pub(in crate::cli) fn state_emoji(state: State) -> &'static str {
     match state {
-        State::New => "🌱",
-        State::Depend => "🔗",
-        State::Priority => "🔢",
+        State::New => "🎁",
+        State::Depend => "🛑",
+        State::Priority => "🚦",
         State::Sched => "📅",
         State::Run => "🏃",
-        State::Cleanup => "🧹",
-        State::Inactive => "🏁",
+        State::Cleanup => "🗑",
+        State::Inactive => "💀",
     }
 }
 
 pub(in crate::cli) fn result_emoji(result: JobResult) -> &'static str {
     match result {
-        JobResult::Completed => "✅",
-        JobResult::Failed => "❌",
-        JobResult::Canceled => "🚫",
+        JobResult::Completed => "😀",
+        JobResult::Failed => "💩",
+        JobResult::Canceled => "💥",
         JobResult::Timeout => "⌛",
     }
 }

@@ -138,7 +138,7 @@ fn named_formats_print_their_fields() {
             "    f2oLkTLb alice    a                RUN      1      1  Nov14 22:13         1.5m   9.000s host0",
         ]
     );
-    assert!(named("cute", &[job(json!({}))])[1].contains("✅"));
+    assert!(named("cute", &[job(json!({}))])[1].contains("😀"));
 }
 
 #[test]
@@ -169,6 +169,11 @@ fn inactive_jobs_show_reason_and_return_code() {
             unsuccessful(2, Some(256), exception("prolog", 0, "failed")),
             "FAILED rc=1 ws=256 exc=prolog/0 Exception: type=prolog note=failed",
         ),
+        (
+            unsuccessful(2, Some(256), exception("prolog", 0, "")),
+            "FAILED rc=1 ws=256 exc=prolog/0 Exception: type=prolog",
+        ),
+        (unsuccessful(2, Some(200 << 8), json!({})), "FAILED rc=200 ws=51200 exc=/ Signaled 72"),
         (
             unsuccessful(2, Some(256), exception("oom", 1, "x")),
             "FAILED rc=1 ws=256 exc=oom/1 Exit 1",
@@ -247,7 +252,7 @@ fn annotations_are_addressed_by_dotted_path() {
     let job = job(json!({"annotations": annotations}));
     let format = "{sched.resource_summary} {annotations.sched.t_estimate} {user.keep}|{user.lose}|\
                   {annotations.user.deep.flag} {user.deep} {uri} {annotations.other.x}";
-    assert_eq!(show(format, job), "rank0/core0 1.5 1||True {'flag': True} local:///run/x ");
+    assert_eq!(show(format, job), "rank0/core0 1.5 1||True {\"flag\": true} local:///run/x ");
     assert_eq!(show("{annotations}{sched}{user}{uri}", self::job(json!({}))), "");
 }
 

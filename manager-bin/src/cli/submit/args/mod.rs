@@ -190,23 +190,24 @@ pub(crate) struct Texts<'a> {
 }
 
 impl CopyArgs {
-    /// The kind of copies and their ids, as the text of an idset. `None` without copies.
+    /// The kind of copies and their ids, as the text of an idset. `None` without copies, which an empty text
+    /// means too.
     ///
     /// # Errors
     /// [`ArgError::CcAndBcc`] if both options are given.
     pub(crate) fn copies(&self) -> Result<Option<(Copies, &str)>, ArgError> {
         match (&self.cc, &self.bcc) {
             (Some(_), Some(_)) => Err(ArgError::CcAndBcc),
-            (Some(ids), None) => Ok(Some((Copies::Cc, ids))),
-            (None, Some(ids)) => Ok(Some((Copies::Bcc, ids))),
-            (None, None) => Ok(None),
+            (Some(ids), None) if !ids.is_empty() => Ok(Some((Copies::Cc, ids))),
+            (None, Some(ids)) if !ids.is_empty() => Ok(Some((Copies::Bcc, ids))),
+            _ => Ok(None),
         }
     }
 }
 
 impl SubmitArgs {
     /// The options for the copy `id`: replaces `{cc}` in every value.
-    pub(crate) fn copy_for(&self, id: &str, kind: Copies) -> Self {
+    pub(crate) fn copy_for(&self, id: u32, kind: Copies) -> Self {
         let mut args = self.clone();
         let texts = args.texts();
         for (_, text) in texts.single {
@@ -215,7 +216,7 @@ impl SubmitArgs {
         for text in texts.lists.into_iter().flat_map(|(_, list)| list) {
             *text = substitute_cc(text, id);
         }
-        args.copy = (kind == Copies::Cc).then(|| id.to_owned());
+        args.copy = (kind == Copies::Cc).then(|| id.to_string());
         args
     }
 
@@ -341,6 +342,10 @@ impl SubmitArgs {
         ];
         for (stream, path) in streams {
             let Some(path) = path else { continue };
+            // These two leave the output where it is without a file: in the store of the instance.
+            if stream != "input.stdin" && ["none", "kvs"].contains(&path.as_str()) {
+                continue;
+            }
             if stream == "input.stdin" && is_task_set(path) {
                 return Err(ArgError::PerTaskInput);
             }
@@ -401,9 +406,11 @@ impl SubmitArgs {
     /// # Errors
     /// [`ArgError::Flag`] for an unknown flag.
     pub(crate) fn job_flags(&self) -> Result<Flags, ArgError> {
-        let words = self.flags.iter().flat_map(|list| list.split(','));
-        words.filter(|word| !word.is_empty()).try_fold(Flags::NONE, |flags, word| {
-            let flag: Flags = word.parse().map_err(|_| ArgError::Flag(word.to_owned()))?;
+        let mut words = self.flags.iter().flat_map(|list| list.split(','));
+        words.try_fold(Flags::NONE, |flags, word| {
+            // An empty word would be no flag at all.
+            let flag = word.parse::<Flags>().ok().filter(|_| !word.is_empty());
+            let flag = flag.ok_or_else(|| ArgError::Flag(word.to_owned()))?;
             Ok(flags | flag)
         })
     }
