@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use jobtap_core::engine::ExecEvent;
-use jobtap_core::job::{Encoding, JobId};
+use jobtap_core::job::JobId;
 use rustix::process::{Pid, Signal};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -129,9 +129,8 @@ impl Shepherd {
     }
 
     fn make_input(&self, start: &StartJob) -> Result<JobInput, String> {
-        let name = start.id.encode(Encoding::DotHex);
-        let path = self.state_dir.join("input").join(name);
-        JobInput::create(&path, start.ntasks).map_err(cannot_keep)
+        let file = self.input.create(start.id);
+        file.and_then(|file| JobInput::new(file, start.ntasks)).map_err(cannot_keep)
     }
 
     /// Schedules the launch of claimed jobs, and ends jobs that could not be claimed.
@@ -340,7 +339,7 @@ impl Shepherd {
         actor: &Actor,
         job: &mut Job,
     ) -> Result<Stage, String> {
-        let io = JobIo::create(start, actor, &self.state_dir)?;
+        let io = JobIo::create(start, actor, &self.output)?;
         for warning in limits.warnings() {
             io.warn("rlimit", &warning);
         }

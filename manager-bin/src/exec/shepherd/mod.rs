@@ -36,6 +36,7 @@ mod options;
 mod output;
 mod placement;
 mod pmi;
+mod private_files;
 mod pty;
 mod reap;
 mod rlimits;
