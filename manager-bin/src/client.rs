@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
@@ -71,6 +72,9 @@ pub enum ClientError {
         reason: std::io::Error,
     },
 }
+
+/// The payload of a request, as JSON.
+type Written = Result<Box<RawValue>, serde_json::Error>;
 
 /// A connection to the manager; clones share it.
 #[derive(Clone)]
@@ -190,6 +194,12 @@ impl Client {
     /// # Errors
     /// The refusal of the manager or of the plugin; ECONNRESET when the connection is lost.
     pub async fn call_topic(&self, topic: &str, payload: impl Serialize) -> rpc::RpcResult {
+        self.call_written(topic, to_raw_value(&payload)).await
+    }
+
+    /// As [`call_topic`](Self::call_topic). What follows has no type parameters, so that it is compiled once and not
+    /// for each service.
+    async fn call_written(&self, topic: &str, payload: Written) -> rpc::RpcResult {
         let (sender, receiver) = oneshot::channel();
         self.send(topic, payload, Sink::One(sender))?;
         receiver.await.unwrap_or_else(|_| Err(self.shared.waiting.end()))
@@ -205,14 +215,15 @@ impl Client {
         payload: impl Serialize,
     ) -> Result<Stream, RpcError> {
         let (sender, responses) = mpsc::unbounded_channel();
-        self.send(topic, payload, Sink::Many(sender))?;
+        self.send(topic, to_raw_value(&payload), Sink::Many(sender))?;
         Ok(Stream { responses, waiting: Arc::clone(&self.shared.waiting), ended: false })
     }
 
-    fn send(&self, topic: &str, payload: impl Serialize, sink: Sink) -> Result<(), RpcError> {
+    fn send(&self, topic: &str, payload: Written, sink: Sink) -> Result<(), RpcError> {
         let id = self.shared.next_id.fetch_add(1, Ordering::Relaxed);
         let stream = matches!(sink, Sink::Many(_));
-        let line = encode(&Request { id, topic: topic.to_owned(), payload, stream });
+        let line = payload
+            .and_then(|payload| encode(&Request { id, topic: topic.to_owned(), payload, stream }));
         let line = line.map_err(|error| RpcError::proto(format!("{topic}: {error}")))?;
         self.shared.waiting.insert(id, sink)?;
         self.shared.lines.send(line).map_err(|_| self.shared.waiting.end())

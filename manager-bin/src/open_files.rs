@@ -4,7 +4,7 @@
 //! The manager and the shepherd raise their soft limit to the hard limit. The processes that they start get
 //! the limit with which the manager was started.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::OnceLock;
 
 use rustix::io::fcntl_dupfd_cloexec;
@@ -63,11 +63,12 @@ impl OpenFiles {
     }
 
     /// Moves a long-lived file to a descriptor number above the limit of started processes, if there is one:
-    /// a process is started under its own limit, and the numbers below that limit are needed for the files
-    /// that are passed to it.
+    /// a process is started under its own limit, and numbers below that limit are needed for the files that are
+    /// passed to it. Half of them are enough, so a file with a number in the lower half stays where it is.
     pub(crate) fn apart<F: From<OwnedFd> + Into<OwnedFd>>(&self, file: F) -> F {
         let file = file.into();
         let first = self.found.current.and_then(|limit| i32::try_from(limit).ok());
+        let first = first.filter(|first| file.as_raw_fd() >= first / 2);
         let moved = first.and_then(|first| fcntl_dupfd_cloexec(&file, first).ok());
         F::from(moved.unwrap_or(file))
     }

@@ -28,7 +28,9 @@ use jobtap_core::engine::ExecEvent;
 use jobtap_core::job::JobId;
 use rustix::fs::OFlags;
 
-use super::protocol::{ShepherdMessage, ShepherdRequest, VERSION, decode, encode, encode_data};
+use super::protocol::{
+    ShepherdMessage, ShepherdRequest, VERSION, decode_message, encode, encode_data,
+};
 use super::{
     Executor, HeldJob, KillPolicy, Report, SHEPHERD_ARGUMENT, SHEPHERD_LOST, StartJob, socket,
 };
@@ -45,6 +47,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Name of the shepherd's log in the state directory.
 pub(crate) const LOG: &str = "shepherd.log";
+
+/// How many bytes of events are read at once.
+const READ_AT_ONCE: usize = 64 * 1024;
 
 /// How many bytes of the log are searched for its last line; a line is shorter.
 const LOG_TAIL: u64 = 4096;
@@ -383,7 +388,7 @@ impl Link {
 
     /// Makes `stream` the connection in use and begins to read from it.
     fn adopt(self: &Arc<Self>, state: &mut State, stream: UnixStream) -> io::Result<Connection> {
-        let reader = BufReader::new(stream.try_clone()?);
+        let reader = BufReader::with_capacity(READ_AT_ONCE, stream.try_clone()?);
         state.connections += 1;
         let number = state.connections;
         let link = Arc::clone(self);
@@ -396,19 +401,39 @@ impl Link {
         Ok(connection)
     }
 
-    fn read_events(&self, reader: BufReader<UnixStream>) {
-        for line in reader.split(b'\n') {
-            let Ok(line) = line else { return };
-            let report = match decode(&line) {
-                Ok(ShepherdMessage::Event(event)) => Report::Event(event),
-                Ok(ShepherdMessage::Tasks { id, tasks }) => Report::Tasks { id, tasks },
-                _ => continue,
-            };
-            if let Report::Event(ExecEvent::Released { id }) = report {
-                self.lock().open.remove(&id);
+    fn read_events(&self, mut reader: BufReader<UnixStream>) {
+        let (mut line, mut events) = (Vec::new(), Vec::new());
+        while let Ok(1..) = reader.read_until(b'\n', &mut line) {
+            match decode_message(&line) {
+                Ok(ShepherdMessage::Event(event)) => events.push(event),
+                Ok(ShepherdMessage::Tasks { id, tasks }) => {
+                    self.report_events(&mut events);
+                    (self.report)(Report::Tasks { id, tasks });
+                }
+                _ => {}
             }
-            (self.report)(report);
+            line.clear();
+            // Events that have come together are reported together, so that the manager isn't woken for the first
+            // of them alone.
+            if !reader.buffer().contains(&b'\n') {
+                self.report_events(&mut events);
+            }
         }
+    }
+
+    fn report_events(&self, events: &mut Vec<ExecEvent>) {
+        if events.is_empty() {
+            return;
+        }
+        let mut state = self.lock();
+        for event in &*events {
+            if let ExecEvent::Released { id } = event {
+                state.open.remove(id);
+            }
+        }
+        // Reported without the lock, so that a slow callback does not delay requests.
+        drop(state);
+        (self.report)(Report::Events(std::mem::take(events)));
     }
 
     /// Handles the end of a connection. Unless the executor itself closed it, the shepherd is gone and
@@ -432,8 +457,8 @@ impl Link {
     }
 
     fn report_lost(&self, id: JobId, note: String, reason: String) {
-        (self.report)(Report::Event(ExecEvent::Lost { id, note, reason }));
-        (self.report)(Report::Event(ExecEvent::Released { id }));
+        let events = vec![ExecEvent::Lost { id, note, reason }, ExecEvent::Released { id }];
+        (self.report)(Report::Events(events));
     }
 }
 
@@ -521,7 +546,7 @@ fn greet(stream: &UnixStream, patience: Duration) -> io::Result<ShepherdMessage>
         if reader.read_until(b'\n', &mut line)? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        let reply = decode(&line)?;
+        let reply = decode_message(&line)?;
         if !matches!(reply, ShepherdMessage::Hello { .. }) {
             stream.set_read_timeout(None)?;
             return Ok(reply);

@@ -161,8 +161,8 @@ pub struct TaskProcess {
 /// A message from an executor to the manager.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Report {
-    /// An event of a job that was handed to the executor.
-    Event(ExecEvent),
+    /// Events of jobs that were handed to the executor, in their order.
+    Events(Vec<ExecEvent>),
     /// The response to [`Executor::tasks`]. It can come at any time.
     Tasks {
         /// The job.

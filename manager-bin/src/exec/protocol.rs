@@ -9,6 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
 use jobtap_core::engine::ExecEvent;
+use jobtap_core::eventlog::EventEntry;
 use jobtap_core::job::JobId;
 
 use super::{HeldJob, KillPolicy, StartJob, TaskProcess};
@@ -70,8 +71,37 @@ pub(crate) fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, serde_json::E
     Ok(line)
 }
 
+/// How the line of a [`ShepherdRequest::Start`] begins.
+const START: &[u8] = br#"{"op":"start","#;
+
+/// How the line of a [`ShepherdMessage::Event`] with an entry of an eventlog begins.
+const LOG: &[u8] = br#"{"op":"event","event":"log","#;
+
+/// An [`ExecEvent::Log`].
+#[derive(Deserialize)]
+struct LogEvent {
+    id: JobId,
+    entry: EventEntry,
+}
+
+/// Decodes a request from a line.
+pub(crate) fn decode_request(line: &[u8]) -> Result<ShepherdRequest, serde_json::Error> {
+    // Serde keeps a tagged message as a tree until it has found the tag, which may come last, and makes the message
+    // of that tree. For what each job needs that is most of the work, so its tag is looked for where `encode` puts
+    // it.
+    if line.starts_with(START) {
+        return serde_json::from_slice(line).map(ShepherdRequest::Start);
+    }
+    serde_json::from_slice(line)
+}
+
 /// Decodes a message from a line.
-pub(crate) fn decode<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, serde_json::Error> {
+pub(crate) fn decode_message(line: &[u8]) -> Result<ShepherdMessage, serde_json::Error> {
+    // As in `decode_request`; a job has more entries in its eventlog than other events.
+    if line.starts_with(LOG) {
+        let LogEvent { id, entry } = serde_json::from_slice(line)?;
+        return Ok(ShepherdMessage::Event(ExecEvent::Log { id, entry }));
+    }
     serde_json::from_slice(line)
 }
 
@@ -87,7 +117,6 @@ pub(crate) fn decode_data(data: &str) -> Result<Vec<u8>, base64::DecodeError> {
 
 #[cfg(test)]
 mod tests {
-    use jobtap_core::eventlog::EventEntry;
     use jobtap_core::job::{Signal, Timestamp};
     use proptest::prelude::*;
     use serde_json::json;
@@ -155,17 +184,42 @@ mod tests {
         ]
     }
 
+    /// The same message as a peer of another build might write it.
+    fn with_tags_last(line: &[u8]) -> Vec<u8> {
+        let mut message: serde_json::Map<String, serde_json::Value> =
+            serde_json::from_slice(line).unwrap();
+        for tag in ["event", "op"] {
+            if let Some(kind) = message.shift_remove(tag) {
+                message.insert(tag.to_owned(), kind);
+            }
+        }
+        serde_json::to_vec(&message).unwrap()
+    }
+
+    /// A test of both ways to decode must see both.
+    #[test]
+    fn what_each_job_needs_begins_with_its_tags() {
+        let start = ShepherdRequest::Start(Box::new(StartJob::new(JobId::new(1))));
+        assert!(encode(&start).unwrap().starts_with(START));
+        let entry = EventEntry::new(Timestamp::from_secs(1.5), "init", None);
+        let log = ShepherdMessage::Event(ExecEvent::Log { id: JobId::new(1), entry });
+        assert!(encode(&log).unwrap().starts_with(LOG));
+    }
+
     proptest! {
         #[test]
         fn requests_round_trip(request in any_request()) {
             let line = encode(&request).unwrap();
             prop_assert_eq!(line.iter().filter(|byte| **byte == b'\n').count(), 1);
-            prop_assert_eq!(decode::<ShepherdRequest>(&line).unwrap(), request);
+            prop_assert_eq!(decode_request(&line).unwrap(), request.clone());
+            prop_assert_eq!(decode_request(&with_tags_last(&line)).unwrap(), request);
         }
 
         #[test]
         fn replies_round_trip(reply in any_reply()) {
-            prop_assert_eq!(decode::<ShepherdMessage>(&encode(&reply).unwrap()).unwrap(), reply);
+            let line = encode(&reply).unwrap();
+            prop_assert_eq!(decode_message(&line).unwrap(), reply.clone());
+            prop_assert_eq!(decode_message(&with_tags_last(&line)).unwrap(), reply);
         }
 
         #[test]
@@ -175,8 +229,8 @@ mod tests {
 
         #[test]
         fn junk_is_an_error(line in any::<Vec<u8>>()) {
-            prop_assert!(decode::<ShepherdRequest>(&line).is_err());
-            prop_assert!(decode::<ShepherdMessage>(&line).is_err());
+            prop_assert!(decode_request(&line).is_err());
+            prop_assert!(decode_message(&line).is_err());
         }
     }
 

@@ -114,7 +114,9 @@ impl Site {
         };
         let ((to_events, events), (to_warnings, warnings)) = (channel(), channel());
         let executor = LocalExecutor::connect(config, move |report| match report {
-            Report::Event(event) => drop(to_events.send(event)),
+            Report::Events(events) => {
+                events.into_iter().for_each(|event| drop(to_events.send(event)));
+            }
             Report::Tasks { .. } => {}
             Report::Warning(text) => drop(to_warnings.send(text)),
         })?;

@@ -4,12 +4,13 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, RenameFlags, SeekFrom, Stat};
 use rustix::io::Errno;
 
 /// Access for the owner only.
@@ -239,6 +240,22 @@ impl Dir {
         }))
     }
 
+    /// Whether there is no name in this directory.
+    pub(crate) fn is_empty(&self) -> io::Result<bool> {
+        // Through this handle, which spares another one. Another call may have left it at the end.
+        rustix::fs::seek(&self.handle, SeekFrom::Start(0))?;
+        let mut buffer = [MaybeUninit::uninit(); 2048];
+        let mut entries = RawDir::new(&self.handle, &mut buffer);
+        while let Some(entry) = entries.next() {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if name != b"." && name != b".." {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Makes the entries of this directory durable.
     pub(crate) fn sync(&self) -> io::Result<()> {
         Ok(rustix::fs::fsync(&self.handle)?)
@@ -305,6 +322,18 @@ mod tests {
         let sub = base.path().join("b/sub");
         assert_eq!(fs::metadata(&sub).unwrap().permissions().mode() & 0o777, 0o700);
         assert_eq!(dir.real_path().unwrap(), base.path().canonicalize().unwrap().join("b"));
+    }
+
+    #[test]
+    fn a_directory_is_empty_without_any_name_of_a_file() {
+        let base = tempfile::tempdir().unwrap();
+        let dir = Dir::open(base.path()).unwrap();
+        assert!(dir.is_empty().unwrap() && dir.is_empty().unwrap());
+        fs::write(base.path().join(".hidden"), "").unwrap();
+        assert!(!dir.is_empty().unwrap() && !dir.is_empty().unwrap());
+        fs::remove_file(base.path().join(".hidden")).unwrap();
+        (0..100).for_each(|n| fs::write(base.path().join(format!("{n:0100}")), "").unwrap());
+        assert!(!dir.is_empty().unwrap() && !dir.is_empty().unwrap());
     }
 
     #[test]

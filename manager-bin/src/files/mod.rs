@@ -5,6 +5,7 @@
 //! one directory, so a crate that resolves whole paths in a sandbox would have no advantage.
 
 mod dir;
+mod kept;
 mod lock;
 mod marker;
 mod removal;
@@ -12,6 +13,7 @@ mod temporary;
 mod whole;
 
 pub(crate) use dir::{Dir, Kind};
+pub(crate) use kept::KeptDir;
 pub(crate) use lock::{LOCK, Lock, LockError};
 pub(crate) use marker::{Found, MARKER, Purpose, read as read_marker, write as write_marker};
 pub(crate) use removal::{empty, move_aside};

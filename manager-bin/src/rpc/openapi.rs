@@ -63,9 +63,22 @@ impl Document {
 
     /// Adds a service: its path and the schemas of its request and response.
     fn add<S: Service>(&mut self) {
-        let name = camel(S::TOPIC);
-        let mut request = self.requests.root_schema_for::<S>().to_value();
+        let request = self.requests.root_schema_for::<S>().to_value();
         let response = self.responses.root_schema_for::<S::Response>().to_value();
+        self.add_row(S::TOPIC, S::ACCESS, S::RESPONSES, request, response);
+    }
+
+    /// Adds a service with these schemas. It has no type parameters, so that it is compiled once and not for each
+    /// service.
+    fn add_row(
+        &mut self,
+        topic: &str,
+        access: Access,
+        kind: Responses,
+        mut request: Value,
+        mut response: Value,
+    ) {
+        let name = camel(topic);
         self.take_definitions(&mut request);
         let description = request.get("description").cloned().unwrap_or_default();
         let request_name = format!("{name}Request");
@@ -74,26 +87,25 @@ impl Document {
             _ => format!("{name}Response"),
         };
         self.put(&request_name, request);
-        let mut response = response;
         self.take_definitions(&mut response);
         self.put(&response_name, response);
         let operation = json!({
-            "operationId": name_in_snake_case(S::TOPIC),
-            "tags": [S::TOPIC.split('.').next()],
-            "summary": S::TOPIC,
-            "description": described(description.as_str().unwrap_or_default(), S::ACCESS),
-            "security": security(S::ACCESS),
+            "operationId": name_in_snake_case(topic),
+            "tags": [topic.split('.').next()],
+            "summary": topic,
+            "description": described(description.as_str().unwrap_or_default(), access),
+            "security": security(access),
             "requestBody": {
                 "required": true,
                 "content": { "application/json": { "schema": reference(&request_name) } },
             },
             "responses": {
-                "200": responses::<S>(&response_name),
+                "200": responses(topic, kind, &response_name),
                 "4XX": { "$ref": "#/components/responses/Refused" },
                 "5XX": { "$ref": "#/components/responses/Refused" },
             },
         });
-        self.paths.insert(format!("{SERVICES}{}", S::TOPIC), json!({ "post": operation }));
+        self.paths.insert(format!("{SERVICES}{topic}"), json!({ "post": operation }));
     }
 
     /// Moves the schemas of parts to those of the document.
@@ -205,7 +217,7 @@ fn error_schema() -> Value {
 }
 
 /// The responses of a request that is carried out.
-fn responses<S: Service>(name: &str) -> Value {
+fn responses(topic: &str, kind: Responses, name: &str) -> Value {
     let one = json!({ "schema": reference(name) });
     let stream = json!({
         "schema": {
@@ -215,8 +227,8 @@ fn responses<S: Service>(name: &str) -> Value {
         },
         "x-response": reference(name),
     });
-    let stream_of_one_job = S::TOPIC == "job-info.eventlog-watch";
-    let (description, content) = match S::RESPONSES {
+    let stream_of_one_job = topic == "job-info.eventlog-watch";
+    let (description, content) = match kind {
         Responses::Stream => ("The responses", json!({ "text/event-stream": stream })),
         Responses::Late if stream_of_one_job => {
             ("The responses", json!({ "text/event-stream": stream }))

@@ -3,6 +3,7 @@
 
 use std::future::Future;
 use std::io::{self, Write};
+use std::pin::Pin;
 use std::process::ExitCode;
 
 use crate::cli::common::message::{CliError, Prog};
@@ -58,6 +59,8 @@ pub(crate) fn run<T: Into<ExitCode>>(
 /// Runs the future of a command in a new runtime.
 pub(crate) fn block_on<T>(body: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    // Boxed: otherwise each command has a copy of the runtime's code that drives it, which takes long to compile.
+    let body: Pin<Box<dyn Future<Output = _> + '_>> = Box::pin(body);
     let result = runtime.block_on(body);
     // A thread that reads from a terminal can't be interrupted, so the process doesn't wait for it.
     runtime.shutdown_background();

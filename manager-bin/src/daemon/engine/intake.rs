@@ -64,14 +64,23 @@ impl<T> Default for Intake<T> {
 impl<T> Intake<T> {
     /// Puts a message at the end of a queue. Returns false when the intake is closed.
     pub(in crate::daemon) fn put(&self, source: Source, what: T) -> bool {
+        self.put_all(source, std::iter::once(what))
+    }
+
+    /// Puts messages at the end of a queue at once. Returns false when the intake is closed.
+    pub(in crate::daemon) fn put_all(
+        &self,
+        source: Source,
+        all: impl IntoIterator<Item = T>,
+    ) -> bool {
         let mut waiting = self.lock();
         if waiting.closed {
             return false;
         }
         match source {
-            Source::Manager => waiting.own.push_back(what),
+            Source::Manager => waiting.own.extend(all),
             Source::Client { user, connection } => {
-                waiting.clients.of(user).of(connection).push_back(what);
+                waiting.clients.of(user).of(connection).extend(all);
             }
         }
         if std::mem::take(&mut waiting.asleep) {

@@ -169,6 +169,11 @@ impl EngineHandle {
         self.messages.put(self.source, Message::Input(input))
     }
 
+    /// Sends several inputs, which the engine takes together. Returns false when the engine has ended.
+    pub(super) fn inputs(&self, inputs: impl Iterator<Item = Input>) -> bool {
+        self.messages.put_all(self.source, inputs.map(Message::Input))
+    }
+
     /// Sends the timer to the engine at this time, or soon if the time is past.
     pub(super) fn set_timer(&self, id: TimerId, at: Timestamp) {
         self.messages.set_timer(id, at);

@@ -15,6 +15,7 @@ use jobtap_core::engine::{self, ENVIRONMENT, ExecCommand, Input, JobLog};
 use jobtap_core::job::{JobId, TaskMap, Uid};
 use jobtap_core::jobspec::Jobspec;
 use jobtap_core::resource::{Idset, ResourceSet};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 
@@ -320,7 +321,8 @@ fn start_job(
         let checked = context.limits.check_tasks(ntasks.into(), &shell_options);
         checked.map_err(|excess| RpcError::new(EINVAL, excess.to_string()))?;
     }
-    let exec_log = records.log(id, JobLog::Exec)?.unwrap_or_default();
+    // Only an executor that knows the job already looks at it, and to read a log the store has to search.
+    let exec_log = if runs { records.log(id, JobLog::Exec)? } else { None };
     Ok(StartJob {
         id,
         userid: userid.as_u32(),
@@ -339,7 +341,7 @@ fn start_job(
             .map_err(|error| RpcError::proto(format!("the stored R is damaged: {error}")))?,
         reattach,
         seen: Seen {
-            log_entries: exec_log.lines().count(),
+            log_entries: exec_log.unwrap_or_default().lines().count(),
             exceptions: log.exec_exceptions(),
             finished: log.has("finish"),
         },
@@ -366,7 +368,10 @@ fn environment(context: &ExecutionContext, id: JobId) -> Result<Vec<(String, Str
     let variables = environment_of(&context.records, id)?;
     let own = [uri::VARIABLE, uri::FLUX_VARIABLE];
     let kept = variables.into_iter().filter(|(name, _)| !own.contains(&name.as_str()));
-    let kept = kept.filter_map(|(name, value)| Some((name, value.as_str()?.to_owned())));
+    let kept = kept.filter_map(|(name, value)| match value {
+        Value::String(value) => Some((name, value)),
+        _ => None,
+    });
     Ok(kept.chain(own.map(|name| (name.to_owned(), context.uri.clone()))).collect())
 }
 
@@ -374,16 +379,38 @@ fn environment(context: &ExecutionContext, id: JobId) -> Result<Vec<(String, Str
 pub(super) fn environment_of(records: &Records, id: JobId) -> Result<Map<String, Value>, RpcError> {
     let damaged =
         |key: &str, error| RpcError::proto(format!("the stored {key} is damaged: {error}"));
-    let changed = records.value(id, ENVIRONMENT)?;
-    let (document, pointer): (Value, &str) = if let Some(changed) = changed {
-        (serde_json::from_str(&changed).map_err(|error| damaged(ENVIRONMENT, error))?, "")
+    let environment = if let Some(changed) = records.value(id, ENVIRONMENT)? {
+        serde_json::from_str(&changed).map_err(|error| damaged(ENVIRONMENT, error))?
     } else {
         let token = records.value(id, "J")?.ok_or_else(|| missing("J"))?;
         let submitted = ingest::payload(&token).ok_or_else(|| missing("J"))?;
-        let submitted = serde_json::from_str(&submitted).map_err(|error| damaged("J", error))?;
-        (submitted, "/attributes/system/environment")
+        let submitted: Submitted =
+            serde_json::from_str(&submitted).map_err(|error| damaged("J", error))?;
+        submitted.attributes.system.environment
     };
-    Ok(document.pointer(pointer).and_then(Value::as_object).cloned().unwrap_or_default())
+    match environment {
+        Value::Object(environment) => Ok(environment),
+        _ => Ok(Map::new()),
+    }
+}
+
+/// What of a submitted jobspec isn't in the stored one. The rest is not made into values.
+#[derive(Deserialize)]
+struct Submitted {
+    #[serde(default)]
+    attributes: SubmittedAttributes,
+}
+
+#[derive(Default, Deserialize)]
+struct SubmittedAttributes {
+    #[serde(default)]
+    system: SubmittedSystem,
+}
+
+#[derive(Default, Deserialize)]
+struct SubmittedSystem {
+    #[serde(default)]
+    environment: Value,
 }
 
 fn parse(text: &str) -> Result<Jobspec, RpcError> {

@@ -303,7 +303,7 @@ fn start_execution(
     let processes = TaskProcesses::default();
     let (events, requests, log) = (engine.clone(), processes.clone(), Arc::clone(setup.log));
     let executor = LocalExecutor::connect(local, move |report| match report {
-        Report::Event(event) => drop(events.input(Input::Exec(event))),
+        Report::Events(all) => drop(events.inputs(all.into_iter().map(Input::Exec))),
         Report::Tasks { id, tasks } => requests.told(id, &tasks),
         Report::Warning(text) => log.write(Level::Warning, &text),
     })?;

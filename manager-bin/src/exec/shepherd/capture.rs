@@ -3,10 +3,12 @@
 //! A stream is read only as fast as its target can be written: a task that writes faster than the disk, or than
 //! the reader of a FIFO, blocks on its pipe, and the shepherd's memory stays bounded.
 
+use std::cell::RefCell;
 use std::io;
 use std::os::fd::OwnedFd;
 
 use jobtap_core::job::JobId;
+use rustix::io::ioctl_fionbio;
 use tokio::net::unix::pipe::Receiver;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::AbortHandle;
@@ -17,7 +19,13 @@ use super::system_error::plain;
 use super::taskio::{Capture, Target, lock};
 
 /// The number of bytes read at once: the size of a pipe.
-const CHUNK: usize = 64 * 1024;
+const AT_ONCE: usize = 64 * 1024;
+
+thread_local! {
+    /// What was read last. All streams share it, since most of them end without any output, and to clear so much
+    /// memory for each would take longer than to read it.
+    static CHUNK: RefCell<Vec<u8>> = RefCell::new(vec![0; AT_ONCE]);
+}
 
 /// Captures a stream until its last writer has closed it; then sends [`Message::StreamEnded`].
 pub(super) fn start(
@@ -26,7 +34,9 @@ pub(super) fn start(
     inbox: &UnboundedSender<Message>,
 ) -> io::Result<AbortHandle> {
     let Capture { pipe, target, stream, rank, unbuffered } = capture;
-    let pipe = Receiver::from_owned_fd(OwnedFd::from(pipe))?;
+    let pipe = OwnedFd::from(pipe);
+    ioctl_fionbio(&pipe, true)?;
+    let pipe = Receiver::from_owned_fd_unchecked(pipe)?;
     let inbox = inbox.clone();
     let task = tokio::spawn(async move {
         let mut lines = LineBuffer::new(unbuffered);
@@ -49,7 +59,13 @@ pub(super) fn start(
             // All jobs share this thread, so one busy writer must not occupy it.
             tokio::task::yield_now().await;
         }
-        report_loss(finish(end(lines, &target, stream, rank), &target).await);
+        let rest = end(lines, &target, stream, rank);
+        if let Target::Log(log) = &target {
+            // The other stream has often ended at the same time; then both ends are written together.
+            tokio::task::yield_now().await;
+            report_loss(lock(log).flush());
+        }
+        report_loss(finish(rest, &target).await);
         let _ = inbox.send(Message::StreamEnded { id });
     });
     Ok(task.abort_handle())
@@ -77,8 +93,7 @@ fn take(
     stream: super::options::Stream,
     rank: u32,
 ) -> Taken {
-    let mut chunk = [0; CHUNK];
-    match pipe.try_read(&mut chunk) {
+    CHUNK.with_borrow_mut(|chunk| match pipe.try_read(chunk) {
         Ok(0) => Taken::End,
         Ok(size) => {
             let read = chunk.get(..size).unwrap_or_default();
@@ -86,7 +101,7 @@ fn take(
         }
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Taken::Nothing,
         Err(_) => Taken::End,
-    }
+    })
 }
 
 /// Writes the pieces that `pieces` passes to its argument to the log. Returns what is to be written to a file.
@@ -121,9 +136,7 @@ fn end(
 ) -> io::Result<Vec<u8>> {
     let outcome = write(target, stream, rank, |piece| lines.finish(piece));
     if let Target::Log(log) = target {
-        let mut log = lock(log);
-        log.eof(stream, rank);
-        log.flush()?;
+        lock(log).eof(stream, rank);
     }
     outcome
 }

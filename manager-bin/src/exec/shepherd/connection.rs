@@ -8,7 +8,7 @@ use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::message::Message;
-use crate::exec::protocol::{ShepherdMessage, ShepherdRequest, VERSION, decode, encode};
+use crate::exec::protocol::{ShepherdMessage, ShepherdRequest, VERSION, decode_request, encode};
 use crate::exec::socket::is_same_user;
 
 /// Serves the connection with number `number`. Closes a connection of another user without a reply.
@@ -44,8 +44,7 @@ async fn receive(
             Ok(_) if line.last() != Some(&b'\n') => return Ok(()),
             Ok(_) => {}
         }
-        let request: ShepherdRequest =
-            decode(&line).map_err(|error| format!("bad request: {error}"))?;
+        let request = decode_request(&line).map_err(|error| format!("bad request: {error}"))?;
         let message = match request {
             ShepherdRequest::Hello { version: VERSION } => {
                 greeted = true;

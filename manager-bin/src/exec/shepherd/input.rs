@@ -6,7 +6,6 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, PipeWriter, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -15,7 +14,6 @@ use tokio::net::unix::pipe::Sender;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use super::output::private;
 use crate::clock::now;
 use crate::exec::protocol::{decode_data, encode_data};
 use crate::open_files::OpenFiles;
@@ -60,9 +58,8 @@ pub(super) struct JobInput {
 }
 
 impl JobInput {
-    /// Creates the file for the input of `ntasks` tasks.
-    pub(super) fn create(path: &Path, ntasks: u32) -> io::Result<Self> {
-        let mut file = private(path)?;
+    /// The input of `ntasks` tasks, in a new file.
+    pub(super) fn new(mut file: File, ntasks: u32) -> io::Result<Self> {
         let context = json!({
             "version": 1,
             "encoding": {"stdin": "base64"},

@@ -22,7 +22,7 @@ use super::actor::{Actor, Identity};
 use super::system_error::plain;
 use crate::exec::StartJob;
 use crate::exec::protocol::decode_data;
-use crate::files::{self, Dir, Found, Kind};
+use crate::files::{self, Dir, Found, KeptDir, Kind};
 
 /// The tag by which commands and names of files refer to the directory.
 const TAG: &str = "{{tmpdir}}";
@@ -54,6 +54,10 @@ pub(super) struct JobDirs(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     state: Dir,
+    /// The directory [`ALL`].
+    all: KeptDir,
+    /// The directory [`SPARE`].
+    kept: KeptDir,
     /// The channel to the thread that removes, once it was started.
     remover: Mutex<Option<Sender<()>>>,
     /// The names in [`SPARE`] that this shepherd has put there.
@@ -71,8 +75,13 @@ pub(super) struct JobDir {
 impl JobDirs {
     /// Opens the job directories of a state directory.
     pub(super) fn open(state_dir: &Path) -> io::Result<Self> {
-        let state = Dir::open(state_dir)?;
-        Ok(Self(Arc::new(Inner { state, remover: Mutex::default(), spare: Mutex::default() })))
+        Ok(Self(Arc::new(Inner {
+            state: Dir::open(state_dir)?,
+            all: KeptDir::new(ALL),
+            kept: KeptDir::new(SPARE),
+            remover: Mutex::default(),
+            spare: Mutex::default(),
+        })))
     }
 
     /// Makes a job's directory and writes the job's files there; both belong to the job's user. The error is for
@@ -82,7 +91,8 @@ impl JobDirs {
         let name = OsString::from(job.id.encode(Encoding::DotHex));
         let path = self.0.state.path().join(ALL).join(&name);
         let owner = actor.other().map(|identity| &**identity);
-        let made = match self.make_dir(&name, owner) {
+        let made = self.0.all.with(&self.0.state, |all| self.make_dir(all, &name, owner));
+        let made = match made {
             Ok(made) => made,
             Err(_) if !is_used(job) => return Ok(None),
             Err(error) => {
@@ -105,18 +115,17 @@ impl JobDirs {
         }
     }
 
-    /// Makes a directory. `owner` is the job's user if that is not the shepherd's own.
-    fn make_dir(&self, name: &OsString, owner: Option<&Identity>) -> io::Result<Dir> {
-        let all = self.0.state.make(ALL)?;
+    /// Makes a directory in `all`. `owner` is the job's user if that is not the shepherd's own.
+    fn make_dir(&self, all: &Dir, name: &OsString, owner: Option<&Identity>) -> io::Result<Dir> {
         if owner.is_some() {
             all.let_others_pass()?;
-        } else if let Some(spare) = self.reuse(&all, name) {
+        } else if let Some(spare) = self.reuse(all, name) {
             return Ok(spare);
         }
         match all.make_new(name) {
             // Left by an earlier launch of the same job, which a killed shepherd did not report.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                self.put_aside(&all, name)?;
+                self.put_aside(all, name)?;
                 all.make_new(name)
             }
             other => other,
@@ -125,8 +134,8 @@ impl JobDirs {
 
     /// Gives the job a directory that another one has left empty.
     fn reuse(&self, all: &Dir, name: &OsString) -> Option<Dir> {
-        let kept = self.spare().pop()?;
-        all.sub(SPARE).ok()?.rename(kept, all, name).ok()?;
+        let from = self.spare().pop()?;
+        self.0.kept.with(all, |kept| kept.rename(&from, all, name)).ok()?;
         let dir = all.sub(name).ok()?;
         if is_as_made(&dir, all).unwrap_or(false) {
             return Some(dir);
@@ -143,7 +152,7 @@ impl JobDirs {
         if spare.len() >= MOST_SPARE || !is_as_made(&all.sub(name)?, all)? {
             return Ok(false);
         }
-        all.rename(name, &all.make(SPARE)?, name)?;
+        self.0.kept.with(all, |kept| all.rename(name, kept, name))?;
         spare.push(name.clone());
         Ok(true)
     }
@@ -214,14 +223,18 @@ impl JobDir {
     /// Removes the directory with its content. Errors are ignored: the job has ended, and the next shepherd
     /// tries again.
     pub(super) fn remove(self) {
-        let Ok(all) = self.dirs.0.state.sub(ALL) else { return };
-        if self.dirs.keep(&all, &self.name).unwrap_or(false) {
-            return;
-        }
-        // An empty directory, the usual case, is removed here; the content of others may take long.
-        if all.remove_dir(&self.name).is_err() && self.dirs.put_aside(&all, &self.name).is_ok() {
-            self.dirs.remove_in_the_background();
-        }
+        let Self { dirs, name, .. } = self;
+        let _ = dirs.0.all.with(&dirs.0.state, |all| {
+            if dirs.keep(all, &name).unwrap_or(false) {
+                return Ok(());
+            }
+            // An empty directory, the usual case, is removed here; the content of others may take long.
+            if all.remove_dir(&name).is_err() {
+                dirs.put_aside(all, &name)?;
+                dirs.remove_in_the_background();
+            }
+            Ok(())
+        });
     }
 }
 
@@ -240,7 +253,7 @@ fn is_as_made(dir: &Dir, all: &Dir) -> io::Result<bool> {
         Err(Errno::RANGE) => names.len(),
         other => other?,
     };
-    Ok(attributes == 0 && dir.names()?.next().is_none())
+    Ok(attributes == 0 && dir.is_empty()?)
 }
 
 /// Gives a file or directory to the job's user.

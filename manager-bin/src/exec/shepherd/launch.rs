@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use jobtap_core::engine::ExecEvent;
-use jobtap_core::job::{Encoding, JobId};
+use jobtap_core::job::JobId;
 use rustix::process::{Pid, Signal};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -108,7 +108,7 @@ impl Shepherd {
     /// Requests the job's claim, and accepts input for the job from now on. Returns the limits of its tasks, whether
     /// they have PMI, and their CPUs. The error is for the user.
     fn begin(
-        &self,
+        &mut self,
         start: &StartJob,
         job: &mut Job,
     ) -> Result<(TaskLimits, bool, Option<Affinity>), String> {
@@ -124,14 +124,20 @@ impl Shepherd {
             pmi::is_wanted(requested, start.ntasks, files, self.open_files.own())
         };
         let affinity = Affinity::of(start)?;
-        self.claims.claim(start.id)?;
+        self.claims.claim(start.id);
         Ok((limits, pmi, affinity))
     }
 
     fn make_input(&self, start: &StartJob) -> Result<JobInput, String> {
-        let name = start.id.encode(Encoding::DotHex);
-        let path = self.state_dir.join("input").join(name);
-        JobInput::create(&path, start.ntasks).map_err(cannot_keep)
+        let file = self.input.create(start.id);
+        file.and_then(|file| JobInput::new(file, start.ntasks)).map_err(cannot_keep)
+    }
+
+    /// Requests the claims of the jobs whose start was requested.
+    pub(super) fn send_claims(&mut self) {
+        if let Some(unsent) = self.claims.send() {
+            self.claimed(unsent);
+        }
     }
 
     /// Schedules the launch of claimed jobs, and ends jobs that could not be claimed.
@@ -340,7 +346,7 @@ impl Shepherd {
         actor: &Actor,
         job: &mut Job,
     ) -> Result<Stage, String> {
-        let io = JobIo::create(start, actor, &self.state_dir)?;
+        let io = JobIo::create(start, actor, &self.output)?;
         for warning in limits.warnings() {
             io.warn("rlimit", &warning);
         }
@@ -502,6 +508,7 @@ mod tests {
         fn request(&mut self, request: ShepherdRequest) {
             let _entered = self.runtime.enter();
             self.shepherd.request(request);
+            self.shepherd.send_claims();
         }
 
         /// Waits until jobs are claimed, and has all of them started.

@@ -36,6 +36,7 @@ mod options;
 mod output;
 mod placement;
 mod pmi;
+mod private_files;
 mod pty;
 mod reap;
 mod rlimits;
@@ -78,6 +79,9 @@ use crate::stderr;
 
 /// The shortest interval between two checks that the state directory still exists.
 const MIN_PATROL: Duration = Duration::from_secs(1);
+
+/// How many messages are handled before processes are reaped and started again.
+const MOST_TOGETHER: usize = 64;
 
 /// Runs the shepherd until it exits; the module `ending` says when it does so.
 ///
@@ -135,6 +139,7 @@ impl Shepherd {
         let mut children = signal(SignalKind::child())?;
         let mut terminate = signal(SignalKind::terminate())?;
         let _caught = catch_ignored()?;
+        let mut together = Vec::new();
         let mut connections = 0;
         let mut idle_since = Instant::now();
         let mut patrol = tokio::time::interval(idle_time.max(MIN_PATROL));
@@ -148,7 +153,10 @@ impl Shepherd {
                 break;
             }
             tokio::select! {
-                Some(message) = messages.recv() => self.handle(message),
+                1.. = messages.recv_many(&mut together, MOST_TOGETHER) => {
+                    together.drain(..).for_each(|message| self.handle(message));
+                    self.send_claims();
+                }
                 _ = children.recv() => self.reap(),
                 _ = terminate.recv() => self.end(),
                 Ok((stream, _)) = listener.accept() => {

@@ -3,7 +3,6 @@
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
-use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,8 +12,6 @@ use serde_json::{Value, json};
 use super::options::Stream;
 use crate::clock::now;
 use crate::exec::output_limit;
-use crate::files::{Dir, Kind};
-use crate::open_files::OpenFiles;
 
 /// The part that warns of truncated output, with Flux's name.
 const COMPONENT: &str = "output.kvs";
@@ -60,25 +57,11 @@ struct Data<'a> {
     eof: bool,
 }
 
-/// Creates the file `STATE/KIND/JOB`, which only the job's user may read. A file from an earlier launch of
-/// the job is removed and not reused, since it may have other hard links.
-pub(super) fn private(path: &Path) -> io::Result<File> {
-    let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
-    let name = path.file_name().ok_or_else(invalid)?;
-    let kind = path.parent().ok_or_else(invalid)?;
-    let state = Dir::open(kind.parent().ok_or_else(invalid)?)?;
-    let dir = state.make(kind.file_name().ok_or_else(invalid)?)?;
-    if dir.kind(name)? == Some(Kind::Regular) {
-        dir.remove_file(name)?;
-    }
-    Ok(OpenFiles::of_this_process().apart(dir.new_file(name, 0o600)?))
-}
-
 impl OutputLog {
-    /// Creates the log of a job of `ntasks` tasks at `path`, which keeps `limit` bytes of each stream.
-    pub(super) fn create(path: &Path, ntasks: u32, limit: u64) -> io::Result<Self> {
+    /// The log of a job of `ntasks` tasks in a new file, which keeps `limit` bytes of each stream.
+    pub(super) fn new(file: File, ntasks: u32, limit: u64) -> Self {
         let (stdout, stderr) = (Extent::default(), Extent::default());
-        let (file, buffer) = (private(path)?, Vec::new());
+        let buffer = Vec::new();
         let mut log = Self { file, written: 0, buffer, ntasks, limit, stdout, stderr };
         log.add(
             "header",
@@ -89,7 +72,7 @@ impl OutputLog {
                 "options": {},
             }),
         );
-        Ok(log)
+        log
     }
 
     /// Records that a stream of the tasks `ranks` (an idset) goes to a file.
@@ -184,8 +167,8 @@ mod tests {
     #[test]
     fn a_log_has_the_form_of_rfc_24() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("output/0000.0000.0000.0001");
-        let mut log = OutputLog::create(&path, 2, 1 << 30).unwrap();
+        let path = dir.path().join("log");
+        let mut log = OutputLog::new(File::create(&path).unwrap(), 2, 1 << 30);
         log.redirect(Stream::Stderr, "0-1", "e.txt");
         log.data(Stream::Stdout, 1, b"hi\n");
         log.data(Stream::Stdout, 0, b"\xff");
@@ -218,8 +201,8 @@ mod tests {
     #[test]
     fn output_over_the_limit_is_counted_and_not_kept() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("output/log");
-        let mut log = OutputLog::create(&path, 2, 10).unwrap();
+        let path = dir.path().join("log");
+        let mut log = OutputLog::new(File::create(&path).unwrap(), 2, 10);
         for rank in [0, 1] {
             log.data(Stream::Stdout, rank, b"1234\n");
         }
@@ -260,42 +243,8 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_an_error() {
-        let dir = tempfile::tempdir().unwrap();
-        let mut log = OutputLog::create(&dir.path().join("output/log"), 1, 1).unwrap();
-        log.file = File::options().write(true).open("/dev/full").unwrap();
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let mut log = OutputLog::new(full, 1, 1);
         assert_eq!(log.flush().unwrap_err().kind(), io::ErrorKind::StorageFull);
-    }
-
-    #[test]
-    fn output_is_private() {
-        use std::os::unix::fs::PermissionsExt;
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("output/log");
-        OutputLog::create(&path, 1, 1).unwrap();
-        for path in [&*path, &dir.path().join("output")] {
-            assert_eq!(std::fs::metadata(path).unwrap().permissions().mode() & 0o077, 0);
-        }
-    }
-
-    #[test]
-    fn output_is_never_written_to_an_existing_file() {
-        use std::os::unix::fs::symlink;
-        let base = tempfile::tempdir().unwrap();
-        let path = |name: &str| base.path().join(name);
-        std::fs::create_dir_all(path("state/output")).unwrap();
-        std::fs::create_dir(path("elsewhere")).unwrap();
-        std::fs::write(path("victim"), "precious").unwrap();
-        symlink(path("victim"), path("state/output/1")).unwrap();
-        symlink(path("new"), path("state/output/2")).unwrap();
-        for name in ["state/output/1", "state/output/2"] {
-            assert!(OutputLog::create(&path(name), 1, 1).is_err(), "{name}");
-        }
-        std::fs::hard_link(path("victim"), path("state/output/3")).unwrap();
-        OutputLog::create(&path("state/output/3"), 1, 1).unwrap().flush().unwrap();
-        symlink(path("elsewhere"), path("state/input")).unwrap();
-        assert!(OutputLog::create(&path("state/input/4"), 1, 1).is_err());
-        assert_eq!(std::fs::read_to_string(path("victim")).unwrap(), "precious");
-        assert!(!path("new").exists());
-        assert_eq!(std::fs::read_dir(path("elsewhere")).unwrap().count(), 0);
     }
 }

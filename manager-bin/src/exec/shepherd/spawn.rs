@@ -168,6 +168,7 @@ impl<'a> Launcher<'a> {
             // The limit that `lowered` sets for the other way; the job may have one of its own.
             before.limits.splice(0..0, self.open_files.of_started());
             let args = std::iter::once(program_name(job)).chain(arguments);
+            let env: BTreeMap<_, _> = env.collect();
             let paths = (program, job.cwd.as_path());
             let program = Program::new(paths, args, env, streams, theirs)?;
             let (outcome, report) = io::pipe()?;
@@ -188,8 +189,10 @@ impl<'a> Launcher<'a> {
                 command
             };
             let [stdin, stdout, stderr] = streams;
-            let env = env.iter().map(|(name, value)| (&**name, &**value));
-            command.args(arguments).env_clear().envs(env).current_dir(&job.cwd);
+            command.args(arguments).env_clear().current_dir(&job.cwd);
+            for (name, value) in env {
+                command.env(&*name, &*value);
+            }
             // Each task has a process group, as in Flux.
             command.stdin(stdin).stdout(stdout).stderr(stderr).process_group(0);
             let child = self.open_files.lowered(|| command.spawn())?;
@@ -199,33 +202,35 @@ impl<'a> Launcher<'a> {
         Ok(Spawned { pid, outcome, captures, input, pmi, terminal: joined })
     }
 
-    /// The environment of the task with rank `rank`, which inherits its PMI socket.
-    fn environment(&self, rank: u32, pmi: Option<&OwnedFd>) -> Environment<'_> {
+    /// The environment of the task with rank `rank`, which inherits its PMI socket. Of variables with the same name
+    /// the last one counts.
+    fn environment(&self, rank: u32, pmi: Option<&OwnedFd>) -> impl Iterator<Item = Variable<'_>> {
         let job = self.job;
         let own = own_environment(job).chain(self.env.iter().map(|(name, value)| (name, value)));
         let own = own.map(|(name, value)| (Cow::from(name), Cow::from(value)));
-        let expanded =
-            expanded(job).map(|(name, text)| (Cow::from(name), Cow::from(render(text, job, rank))));
-        let mut env: Environment<'_> = own.chain(expanded).collect();
+        let expanded = expanded(job)
+            .map(move |(name, text)| (Cow::from(name), Cow::from(render(text, job, rank))));
         let local = place(&job.taskmap, rank).local;
-        let mut set = |name: &'static str, value: String| env.insert(name.into(), value.into());
-        for name in ["FLUX_TASK_RANK", "JOBTAP_TASK_RANK"] {
-            set(name, rank.to_string());
-        }
-        for name in ["FLUX_TASK_LOCAL_ID", "JOBTAP_TASK_LOCAL_ID"] {
-            set(name, local.to_string());
-        }
-        if let Some(socket) = pmi {
-            set("PMI_FD", socket.as_raw_fd().to_string());
-            set("PMI_RANK", rank.to_string());
-            set("PMI_SIZE", job.ntasks.to_string());
-        }
-        env
+        let of_task = [
+            ("FLUX_TASK_RANK", rank),
+            ("JOBTAP_TASK_RANK", rank),
+            ("FLUX_TASK_LOCAL_ID", local),
+            ("JOBTAP_TASK_LOCAL_ID", local),
+        ];
+        let of_pmi = pmi.map(|socket| {
+            let socket = socket.as_raw_fd().to_string();
+            let (rank, size) = (rank.to_string(), job.ntasks.to_string());
+            [("PMI_FD", socket), ("PMI_RANK", rank), ("PMI_SIZE", size)]
+        });
+        let of_task = of_task.map(|(name, number)| (name, number.to_string())).into_iter();
+        let set = of_task.chain(of_pmi.into_iter().flatten());
+        let set = set.map(|(name, value)| (Cow::from(name), Cow::from(value)));
+        own.chain(expanded).chain(set)
     }
 }
 
-/// The names and values of a task's environment.
-type Environment<'a> = BTreeMap<Cow<'a, str>, Cow<'a, str>>;
+/// The name and the value of a variable of a task's environment.
+type Variable<'a> = (Cow<'a, str>, Cow<'a, str>);
 
 /// The environment as it was submitted, without the PMI of a job that encloses this manager or the submitter.
 fn own_environment(job: &StartJob) -> impl Iterator<Item = (&String, &String)> {

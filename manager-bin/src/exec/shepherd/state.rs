@@ -15,6 +15,7 @@ use super::job::Job;
 use super::jobdir::JobDirs;
 use super::message::Message;
 use super::pmi::Memory;
+use super::private_files::PrivateFiles;
 use crate::exec::protocol::ShepherdMessage;
 use crate::open_files::OpenFiles;
 
@@ -34,6 +35,10 @@ pub(super) struct Shepherd {
     /// if the jobs outlive the manager.
     pub(super) manager_process: Option<Pid>,
     pub(super) job_dirs: JobDirs,
+    /// What the tasks of jobs printed.
+    pub(super) output: PrivateFiles,
+    /// The input of jobs whose clients send it.
+    pub(super) input: PrivateFiles,
     /// Distinguishes processes of this shepherd from those of others, by their environment.
     pub(super) nonce: String,
     pub(super) open_files: &'static OpenFiles,
@@ -80,6 +85,8 @@ impl Shepherd {
         Ok(Self {
             claims: Claims::start(&state_dir, report)?,
             job_dirs: JobDirs::open(&state_dir)?,
+            output: PrivateFiles::of(&state_dir, "output")?,
+            input: PrivateFiles::of(&state_dir, "input")?,
             state_dir,
             manager_process: None,
             nonce,

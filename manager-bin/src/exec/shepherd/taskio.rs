@@ -11,11 +11,10 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use jobtap_core::job::Encoding;
-
 use super::actor::Actor;
 use super::options::{Input, IoOptions, Stream};
 use super::output::OutputLog;
+use super::private_files::PrivateFiles;
 use super::pty::{Pty, PtyOptions, Terminal};
 use super::system_error::plain;
 use super::template::{is_per_task, render};
@@ -88,14 +87,18 @@ pub(super) struct JobIo {
 }
 
 impl JobIo {
-    /// Creates the output log in `state_dir` and opens, as `actor`, the files that all tasks share. The error
+    /// Creates the output log among `logs` and opens, as `actor`, the files that all tasks share. The error
     /// is for the user.
-    pub(super) fn create(job: &StartJob, actor: &Actor, state_dir: &Path) -> Result<Self, String> {
+    pub(super) fn create(
+        job: &StartJob,
+        actor: &Actor,
+        logs: &PrivateFiles,
+    ) -> Result<Self, String> {
         let options = IoOptions::parse(&job.shell_options)?;
-        let path = state_dir.join("output").join(job.id.encode(Encoding::DotHex));
+        let file = logs.create(job.id);
+        let file = file.map_err(|error| format!("cannot make the output log: {error}"))?;
         let limit = options.limit.unwrap_or(job.output_limit);
-        let mut log = OutputLog::create(&path, job.ntasks, limit)
-            .map_err(|error| format!("cannot make the output log: {error}"))?;
+        let mut log = OutputLog::new(file, job.ntasks, limit);
         let shared = actor.try_act(|| open_shared(job, &options, &mut log))?;
         let input = match &options.input {
             Input::File(path) => Some(job.cwd.join(render(path, job, 0))),

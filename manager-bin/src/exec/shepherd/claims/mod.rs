@@ -7,14 +7,15 @@
 //!
 //! A thread of its own writes the claims, because a sync may take long and the shepherd has to reap and
 //! signal processes meanwhile. Claims that are requested while one group is written form the next
-//! group, so that many launches share one sync.
+//! group, so that many launches share one sync. For the same reason the shepherd collects what it has to claim
+//! and to forget, and [sends](Claims::send) it when it has handled all messages that came together.
 
 mod log;
 
 use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SendError, Sender, channel};
 use std::thread::Builder;
 
 use self::log::ClaimLog;
@@ -30,15 +31,22 @@ pub(super) struct Claimed {
     pub(super) outcome: Result<(), String>,
 }
 
-enum ClaimRequest {
-    Claim(JobId),
-    Forget(JobId),
+/// How many jobs to forget are collected while no other is claimed.
+const MOST_FORGOTTEN: usize = 1024;
+
+/// What is to be claimed and, after that, to be forgotten.
+#[derive(Default)]
+struct ClaimRequest {
+    claim: Vec<JobId>,
+    forget: Vec<JobId>,
 }
 
 /// The claims of this shepherd and of those before it.
 pub(super) struct Claims {
     /// Jobs that earlier shepherds claimed.
     earlier: BTreeSet<JobId>,
+    /// What was not sent yet.
+    collected: ClaimRequest,
     requests: Sender<ClaimRequest>,
 }
 
@@ -55,13 +63,24 @@ impl Claims {
         let earlier = log.claimed().clone();
         let (requests, receiver) = channel();
         Builder::new().name("claims".to_owned()).spawn(move || serve(log, &receiver, report))?;
-        Ok(Self { earlier, requests })
+        Ok(Self { earlier, collected: ClaimRequest::default(), requests })
     }
 
-    /// Requests the claim of a job; [`Claimed`] reports the result. The error is for the user.
-    pub(super) fn claim(&self, id: JobId) -> Result<(), String> {
-        let sent = self.requests.send(ClaimRequest::Claim(id));
-        sent.map_err(|_| "cannot claim the job: the shepherd's claims have failed".to_owned())
+    /// Claims a job with the next [`send`](Self::send); [`Claimed`] reports the result.
+    pub(super) fn claim(&mut self, id: JobId) {
+        self.collected.claim.push(id);
+    }
+
+    /// Requests the claims of the jobs that were collected. Returns them if that fails.
+    pub(super) fn send(&mut self) -> Option<Claimed> {
+        let ClaimRequest { claim, forget } = &self.collected;
+        // What is only to be forgotten doesn't wake the thread, since nothing waits for it.
+        if claim.is_empty() && forget.len() < MOST_FORGOTTEN {
+            return None;
+        }
+        let SendError(unsent) = self.requests.send(std::mem::take(&mut self.collected)).err()?;
+        let note = "cannot claim the job: the shepherd's claims have failed".to_owned();
+        Some(Claimed { ids: unsent.claim, outcome: Err(note) })
     }
 
     /// Whether an earlier shepherd has claimed the job.
@@ -74,41 +93,32 @@ impl Claims {
         self.earlier.iter().copied()
     }
 
-    /// Drops the claim of a job whose end is durable: no manager will request its start again.
+    /// Drops the claim of a job whose end is durable: no manager will request its start again. The thread is told
+    /// with the next [`send`](Self::send), or later.
     pub(super) fn forget(&mut self, id: JobId) {
         self.earlier.remove(&id);
-        // Fails only if the thread has ended. Then no job is claimed or started any more, and the claim
-        // that stays does no harm.
-        let _ = self.requests.send(ClaimRequest::Forget(id));
+        self.collected.forget.push(id);
     }
 }
 
 fn serve(mut log: ClaimLog, requests: &Receiver<ClaimRequest>, report: impl Fn(Claimed)) {
-    let mut group = Vec::new();
-    while let Ok(first) = requests.recv() {
-        let mut next = Some(first);
-        while let Some(request) = next {
-            match request {
-                ClaimRequest::Claim(id) => group.push(id),
-                ClaimRequest::Forget(id) => {
-                    // In order: the claim must not be written after it was dropped.
-                    if group.contains(&id) {
-                        write(&mut log, &mut group, &report);
-                    }
-                    log.forget(id);
-                }
-            }
-            next = if group.len() < GROUP { requests.try_recv().ok() } else { None };
+    while let Ok(mut together) = requests.recv() {
+        while together.claim.len() < GROUP
+            && let Ok(ClaimRequest { claim, forget }) = requests.try_recv()
+        {
+            together.claim.extend(claim);
+            together.forget.extend(forget);
         }
-        write(&mut log, &mut group, &report);
+        for group in together.claim.chunks(GROUP) {
+            write(&mut log, group, &report);
+        }
+        // Afterwards: a claim must not be written after it was dropped.
+        together.forget.into_iter().for_each(|id| log.forget(id));
     }
 }
 
-fn write(log: &mut ClaimLog, group: &mut Vec<JobId>, report: &impl Fn(Claimed)) {
-    if group.is_empty() {
-        return;
-    }
-    let ids = std::mem::take(group);
+fn write(log: &mut ClaimLog, group: &[JobId], report: &impl Fn(Claimed)) {
+    let ids = group.to_vec();
     let outcome = log.claim(&ids).map_err(|error| {
         let path = log.path().display();
         format!("nothing was started: cannot note in {path} that the job starts: {}", plain(&error))
@@ -133,8 +143,9 @@ mod tests {
         let report = move |claimed| drop(sender.send(claimed));
         let mut claims = Claims::start(dir.path(), report.clone()).unwrap();
         let mut left = BTreeSet::from_iter((1..=9).map(JobId::new));
-        left.iter().for_each(|id| claims.claim(*id).unwrap());
+        left.iter().for_each(|id| claims.claim(*id));
         claims.forget(JobId::new(5));
+        assert!(claims.send().is_none());
         while !left.is_empty() {
             let Claimed { ids, outcome } = next(&results);
             outcome.unwrap();
@@ -147,7 +158,8 @@ mod tests {
             "the file lags behind, safely"
         );
         // The next group shows that the one before is done.
-        claims.claim(JobId::new(10)).unwrap();
+        claims.claim(JobId::new(10));
+        assert!(claims.send().is_none());
         assert_eq!(next(&results).ids, [JobId::new(10)]);
     }
 
@@ -156,8 +168,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("shepherd.claims.next")).unwrap();
         let (sender, results) = channel();
-        let claims = Claims::start(dir.path(), move |claimed| drop(sender.send(claimed))).unwrap();
-        claims.claim(JobId::new(3)).unwrap();
+        let report = move |claimed| drop(sender.send(claimed));
+        let mut claims = Claims::start(dir.path(), report).unwrap();
+        claims.claim(JobId::new(3));
+        assert!(claims.send().is_none());
         let Claimed { ids, outcome } = next(&results);
         let note = outcome.unwrap_err();
         assert_eq!(ids, [JobId::new(3)]);

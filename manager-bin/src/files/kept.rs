@@ -1,0 +1,76 @@
+//! A directory that is used again and again, and so is kept open.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::Dir;
+
+/// A directory in another one, which is made and opened when it is used for the first time.
+#[derive(Debug)]
+pub(crate) struct KeptDir {
+    name: &'static str,
+    open: Mutex<Option<Arc<Dir>>>,
+}
+
+impl KeptDir {
+    /// The directory of this name.
+    pub(crate) fn new(name: &'static str) -> Self {
+        Self { name, open: Mutex::default() }
+    }
+
+    /// Does something in the directory, which lies in `parent`. If the directory was removed since it was opened,
+    /// `work` has failed for that reason and is called once more, with a new one.
+    pub(crate) fn with<T>(
+        &self,
+        parent: &Dir,
+        mut work: impl FnMut(&Dir) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let kept = self.lock().clone();
+        if let Some(dir) = kept {
+            match work(&dir) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                other => return other,
+            }
+        }
+        let dir = Arc::new(parent.make(self.name)?);
+        *self.lock() = Some(Arc::clone(&dir));
+        work(&dir)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Dir>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_directory_that_was_removed_is_made_again() {
+        let base = tempfile::tempdir().unwrap();
+        let parent = Dir::open(base.path()).unwrap();
+        let kept = KeptDir::new("sub");
+        let add = |name: &str| kept.with(&parent, |dir| dir.new_file(name, 0o600).map(drop));
+        add("a").unwrap();
+        add("b").unwrap();
+        fs::remove_dir_all(base.path().join("sub")).unwrap();
+        add("c").unwrap();
+        let names: Vec<_> = fs::read_dir(base.path().join("sub")).unwrap().flatten().collect();
+        assert_eq!(names.len(), 1);
+        assert_eq!(names[0].file_name(), "c");
+        assert_eq!(add("c").unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+    }
+
+    #[test]
+    fn a_link_in_its_place_is_refused() {
+        let base = tempfile::tempdir().unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        symlink(elsewhere.path(), base.path().join("sub")).unwrap();
+        let parent = Dir::open(base.path()).unwrap();
+        assert!(KeptDir::new("sub").with(&parent, |_| Ok(())).is_err());
+    }
+}
