@@ -178,3 +178,16 @@ fn limits(limits: Limits) -> Value {
         "max": size(limits.max),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_are_told_limits_that_are_in_force_and_no_others() {
+        let max = JobSize { nnodes: Some(-1), ncores: Some(2), ngpus: Some(0) };
+        let told = limits(Limits { max, ..Limits::default() });
+        assert_eq!(told["max"], json!({ "nnodes": null, "ncores": 2, "ngpus": 0 }));
+        assert_eq!((&told["timelimit"], &told["min"]["ncores"]), (&Value::Null, &Value::Null));
+    }
+}
