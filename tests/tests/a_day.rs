@@ -56,7 +56,9 @@ fn parts(page: &str) -> Vec<Part> {
                 if line.starts_with("$ ") {
                     steps.push(Step::default());
                 }
-                let step = steps.last_mut().expect("a session begins with a command");
+                let Some(step) = steps.last_mut() else {
+                    panic!("a session begins with a command, and not with {line:?}")
+                };
                 match line.strip_prefix("$ ").or_else(|| line.strip_prefix("> ")) {
                     Some(words) if step.output.is_empty() => {
                         writeln!(step.shown, "{line}").unwrap();

@@ -66,7 +66,7 @@ fn jobs_that_have_ended_are_offered_only_where_they_can_be_meant() {
     let shell = Shell::start();
     let ended = shell.manager.submit("--queue=debug --job-name=short true");
     shell.manager.wait(&ended, "clean");
-    assert_eq!(shell.bash("jobtap cancel f"), [shell.job.clone()]);
+    assert_eq!(shell.bash("jobtap cancel f"), std::slice::from_ref(&shell.job));
     assert_eq!(shell.bash("jobtap job info f"), [shell.job.clone(), ended]);
 }
 
