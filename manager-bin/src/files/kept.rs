@@ -3,13 +3,26 @@
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use rustix::fs::Stat;
+
 use super::Dir;
 
 /// A directory in another one, which is made and opened when it is used for the first time.
 #[derive(Debug)]
 pub(crate) struct KeptDir {
     name: &'static str,
-    open: Mutex<Option<Arc<Dir>>>,
+    open: Mutex<Option<Open>>,
+}
+
+/// The directory, and its device and inode.
+#[derive(Clone, Debug)]
+struct Open {
+    dir: Arc<Dir>,
+    identity: (u64, u64),
+}
+
+fn identity(stat: &Stat) -> (u64, u64) {
+    (stat.st_dev, stat.st_ino)
 }
 
 impl KeptDir {
@@ -18,26 +31,30 @@ impl KeptDir {
         Self { name, open: Mutex::default() }
     }
 
-    /// Does something in the directory, which lies in `parent`. If the directory was removed since it was opened,
-    /// `work` has failed for that reason and is called once more, with a new one.
+    /// Does something in the directory, which lies in `parent`. If something else has its name now, that is opened in its
+    /// place, and a link is refused: what is written into a directory that was moved would not be found.
+    ///
+    /// If the directory is removed meanwhile, `work` has failed for that reason and is called once more, with a new one.
     pub(crate) fn with<T>(
         &self,
         parent: &Dir,
         mut work: impl FnMut(&Dir) -> io::Result<T>,
     ) -> io::Result<T> {
         let kept = self.lock().clone();
-        if let Some(dir) = kept {
+        if let Some(Open { dir, identity: known }) = kept
+            && parent.entry(self.name)?.is_some_and(|stat| identity(&stat) == known)
+        {
             match work(&dir) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 other => return other,
             }
         }
         let dir = Arc::new(parent.make(self.name)?);
-        *self.lock() = Some(Arc::clone(&dir));
+        *self.lock() = Some(Open { identity: identity(&dir.stat()?), dir: Arc::clone(&dir) });
         work(&dir)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<Dir>>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Open>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -63,6 +80,17 @@ mod tests {
         assert_eq!(names.len(), 1);
         assert_eq!(names[0].file_name(), "c");
         assert_eq!(add("c").unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+    }
+
+    #[test]
+    fn a_link_that_replaces_it_is_refused() {
+        let base = tempfile::tempdir().unwrap();
+        let parent = Dir::open(base.path()).unwrap();
+        let kept = KeptDir::new("sub");
+        kept.with(&parent, |_| Ok(())).unwrap();
+        fs::rename(base.path().join("sub"), base.path().join("moved")).unwrap();
+        symlink(base.path().join("moved"), base.path().join("sub")).unwrap();
+        assert!(kept.with(&parent, |_| Ok(())).is_err());
     }
 
     #[test]
