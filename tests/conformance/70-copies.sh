@@ -1,6 +1,8 @@
 # submit: copies with fields in options, messages about waiting, and log files.
 # start: -s 1
 n() { sed -E 's/\bf[1-9A-HJ-NP-Za-km-z]{6,}\b/ID/g;s/[0-9]+\.[0-9]+s/Ts/g;s/"userid":[0-9]+/"userid":UID/' | sort; }
+# Ids of the first milliseconds of a manager are shorter than those that n replaces.
+sleep 0.1
 x $JT submit $S --cc=1-2 --job-name='j{cc:03d}.{{cc}}' true | n
 x $JT submit $S --bcc=3 --job-name='k{cc}' true | n
 x $JT submit $S --cc= true | n

@@ -92,7 +92,7 @@ fn listings_and_times_tell_of_a_nested_manager() {
     let fields = "{instance.stats.total} {instance.progress!P} {instance.utilization!P} \
                   {instance.resources.free.ncores}|{instance.gpu_utilization}";
     let listed = m.jobtap_args(&["jobs", "-no", fields, &id]).ok();
-    assert_eq!(listed, "2 0.00% 100.0% 0|");
+    assert_eq!(listed, "2 0% 100% 0|");
     // Neither the job nor the instance lasts for ever.
     for left in [inner("job timeleft"), inner(&format!("job timeleft {job}"))] {
         let left: u32 = left.ok().parse().unwrap();
