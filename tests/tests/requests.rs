@@ -17,12 +17,12 @@ fn memos_are_listed_and_only_volatile_ones_are_lost() {
     m.wait(&id, "priority");
     m.jobtap(&format!("job memo {id} a.b=1 text=two")).ok();
     m.jobtap(&format!("job memo --volatile {id} a.c=3")).ok();
-    assert_eq!(m.field(&id, "user"), "{'a': {'b': 1, 'c': 3}, 'text': 'two'}");
+    assert_eq!(m.field(&id, "user"), r#"{"a": {"b": 1, "c": 3}, "text": "two"}"#);
     assert_eq!(m.field(&id, "user.text"), "two");
     assert_eq!(m.events(&id), "submit validate depend priority memo");
     m.stop();
     m.start_again();
-    assert_eq!(m.field(&id, "user"), "{'a': {'b': 1}, 'text': 'two'}");
+    assert_eq!(m.field(&id, "user"), r#"{"a": {"b": 1}, "text": "two"}"#);
     m.jobtap(&format!("job memo {id} a")).says(1, "jobtap-job: memo: no value for key=a");
     let text = "jobtap-job: memo: guests can only add a memo to their own jobs";
     m.as_guest(&format!("job memo {id} a=1")).says(1, text);
