@@ -141,7 +141,8 @@ impl Outcome {
     ///
     /// let one = TraceJob { time_limit: Some(100.0), ..TraceJob::new(1, 20.0) };
     /// let jobs = [one.clone(), TraceJob { number: 2, cores: 4, ..one }];
-    /// let results = Simulation::new().run(&Trace::from_jobs(jobs, &Rules::default())).unwrap();
+    /// let trace = Trace::from_jobs(jobs, &Rules::default());
+    /// let results = Simulation::new().nodes(1, 4).run(&trace).unwrap();
     /// assert_eq!(results.jobs[1].slowdown(), Some(2.0));
     /// ```
     pub fn slowdown(&self) -> Option<f64> {

@@ -5,6 +5,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
 use super::number;
+use super::value::quoted;
 use super::{FieldValue, FormatError};
 
 /// A conversion, which is applied to a value before the format specification.
@@ -150,24 +151,6 @@ fn percent(fraction: f64) -> String {
         true => number::fixed(percent, 2) + "%",
         false => number::general(percent, 3) + "%",
     }
-}
-
-/// A text as Python writes it: in single quotes, or in double quotes if it contains single ones.
-fn quoted(text: &str) -> String {
-    let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
-    let mut quoted = String::from(quote);
-    for c in text.chars() {
-        match c {
-            '\n' => quoted.push_str("\\n"),
-            '\r' => quoted.push_str("\\r"),
-            '\t' => quoted.push_str("\\t"),
-            '\\' => quoted.push_str("\\\\"),
-            c if c == quote => quoted.extend(['\\', c]),
-            c => quoted.push(c),
-        }
-    }
-    quoted.push(quote);
-    quoted
 }
 
 #[cfg(test)]

@@ -78,26 +78,29 @@ impl FieldValue {
     }
 }
 
+/// A text as Python writes it: in single quotes, or in double quotes if it contains single ones.
+pub(super) fn quoted(text: &str) -> String {
+    let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
+    let mut quoted = String::from(quote);
+    for c in text.chars() {
+        match c {
+            '\n' => quoted.push_str("\\n"),
+            '\r' => quoted.push_str("\\r"),
+            '\t' => quoted.push_str("\\t"),
+            '\\' => quoted.push_str("\\\\"),
+            c if c == quote => quoted.extend(['\\', c]),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push(quote);
+    quoted
+}
+
 /// The text of a JSON value in Python: `{'a': [1, True, None]}`.
 fn python(value: &Value) -> String {
     match value {
         Value::Null => "None".to_owned(),
-        Value::String(text) => {
-            let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
-            let mut quoted = String::from(quote);
-            for c in text.chars() {
-                match c {
-                    '\n' => quoted.push_str("\\n"),
-                    '\r' => quoted.push_str("\\r"),
-                    '\t' => quoted.push_str("\\t"),
-                    '\\' => quoted.push_str("\\\\"),
-                    c if c == quote => quoted.extend(['\\', c]),
-                    c => quoted.push(c),
-                }
-            }
-            quoted.push(quote);
-            quoted
-        }
+        Value::String(text) => quoted(text),
         Value::Array(values) => {
             let values: Vec<String> = values.iter().map(python).collect();
             format!("[{}]", values.join(", "))
