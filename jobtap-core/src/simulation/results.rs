@@ -59,7 +59,7 @@ pub struct RefusedJobs {
 }
 
 /// What became of one job.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Outcome {
     /// Its number in the trace.
     pub number: u64,
@@ -137,13 +137,10 @@ impl Outcome {
     /// least 1.
     ///
     /// ```
-    /// use jobtap_core::simulation::{Rules, Simulation, Trace, TraceJob};
+    /// use jobtap_core::simulation::Outcome;
     ///
-    /// let one = TraceJob { time_limit: Some(100.0), ..TraceJob::new(1, 20.0) };
-    /// let jobs = [one.clone(), TraceJob { number: 2, cores: 4, ..one }];
-    /// let trace = Trace::from_jobs(jobs, &Rules::default());
-    /// let results = Simulation::new().nodes(1, 4).run(&trace).unwrap();
-    /// assert_eq!(results.jobs[1].slowdown(), Some(2.0));
+    /// let waited = Outcome { start: Some(20.0), end: Some(40.0), ..Outcome::default() };
+    /// assert_eq!(waited.slowdown(), Some(2.0));
     /// ```
     pub fn slowdown(&self) -> Option<f64> {
         Some((self.turnaround()? / self.run_time()?.max(SLOWDOWN_BOUND)).max(1.0))
