@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use jobtap_tests::site::{Site, cache};
-use jobtap_tests::{Manager, clean, run};
+use jobtap_tests::{Manager, clean, run, workspace};
 use serde_json::Value;
 
 /// A plugin by its path, a plugin and a scheduler from a directory of crates, and two builtins left out.
@@ -198,8 +198,9 @@ fn the_same_manifest_and_lock_give_the_same_bytes() {
     let other = Site::with_plugins();
     other.write("jobtap-build.toml", CUSTOM);
     other.write("jobtap-build.lock", &site.read("jobtap-build.lock"));
-    // Not offline: a vendor directory has the crates of all targets, and this test was built with those of one.
-    other.build("--locked --vendor vendor --print-crate ejected").ok();
+    // A vendor directory has the crates of all targets, and this test was built with those of one.
+    run(Command::new(env!("CARGO")).args(["fetch", "--locked"]).current_dir(workspace())).ok();
+    other.build("--offline --locked --vendor vendor --print-crate ejected").ok();
     // Another directory, an empty cache, and no crates but the vendored ones.
     let mut command = other.command();
     command.args(["build", "--locked", "--vendor", "vendor", "--cache", "cache"]);
