@@ -241,7 +241,7 @@ struct Bars {
 }
 
 impl Bars {
-    /// Those of the jobs whose cores are known; `None` if there are none.
+    /// The bars of the jobs whose cores are known; `None` if no job has known cores.
     fn of(outcome: &Outcome) -> Option<Self> {
         let results = &outcome.results;
         let cores = outcome.resources.iter().filter_map(|node| node.children().cores().last());

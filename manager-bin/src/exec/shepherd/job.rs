@@ -419,8 +419,8 @@ impl Job {
         format!("{}: task rank {rank} on host {host} {what}", self.program)
     }
 
-    /// Raises a fatal exception, with which the manager ends the tasks that still run. Returns false if there
-    /// are none, or if the job ends already.
+    /// Raises a fatal exception, with which the manager ends the tasks that still run. Returns false if no
+    /// task runs, or if the job ends already.
     fn fail_others(&mut self, note: String) -> bool {
         if self.ended || self.failed || self.cancel.is_some() || self.running.is_empty() {
             return false;
