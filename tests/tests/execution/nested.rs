@@ -138,6 +138,22 @@ fn a_nested_manager_shuts_down_at_its_time_limit() {
 }
 
 #[test]
+fn a_canceled_nested_manager_ends_before_it_is_killed() {
+    let m = Manager::start(jobtap());
+    // SIGTERM reaches the inner manager and its command in either order.
+    for _ in 0..8 {
+        let command = "jobtap submit --wait-event=start sleep 600; exec sleep 600";
+        let id = m.submit_args(&[jobtap().to_str().unwrap(), "start", "sh", "-c", command]);
+        m.wait(&id, "memo");
+        let inner = inside(&m, &id);
+        until("the inner job runs", || inner("jobs -no {name} -f running").stdout == "sleep\n");
+        m.jobtap(&format!("cancel {id}")).ok();
+        m.wait(&id, "clean");
+        assert_eq!(m.field(&id, "returncode"), "143");
+    }
+}
+
+#[test]
 fn leftovers_of_a_nested_manager_end_with_its_job() {
     let m = Manager::start_with(jobtap(), "[exec]\nkill-timeout = 0.001\n");
     let directory = temporary();

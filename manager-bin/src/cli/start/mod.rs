@@ -13,12 +13,14 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
 use std::sync::Arc;
+use std::time::Duration;
 
 use jobtap_core::engine::Level;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use self::broker::{TestOptions, broker_attributes};
 use self::enclosing::{Enclosing, Expiration};
@@ -49,6 +51,10 @@ const SYSTEM_CONFIG: &str = "/etc/jobtap";
 
 /// The environment variable of Flux that keeps jobs running after the command has exited.
 const DISABLE_JOB_CLEANUP: &str = "FLUX_DISABLE_JOB_CLEANUP";
+
+/// For how long after the end of the command a signal may be the one that ended it: the signal of a terminal, or of the
+/// job as which this manager runs, goes to both, and the manager may receive it last.
+const SAME_SIGNAL: Duration = Duration::from_millis(500);
 
 /// Options and arguments of `start`.
 #[derive(Debug, clap::Args)]
@@ -483,9 +489,6 @@ async fn supervise(
 ) -> Result<Stop, CliError> {
     loop {
         tokio::select! {
-            // Signals first: a signal to the process group may terminate the command at the same time. If it
-            // were received only in `finish_jobs`, it would end the wait for the jobs.
-            biased;
             _ = signals.terminate.recv() => send(child, Signal::TERM),
             _ = signals.alarm.recv() => send(child, Signal::ALARM),
             _ = signals.hangup.recv() => send(child, Signal::HUP),
@@ -505,14 +508,22 @@ async fn supervise(
     }
 }
 
-/// Cancels running jobs after the command has exited, and waits for them. A signal ends the wait.
+/// Cancels running jobs after the command has exited, and waits for them. A signal ends the wait, unless it comes
+/// [at once](SAME_SIGNAL).
 async fn finish_jobs(daemon: &Daemon, signals: &mut Signals) {
+    let signal = async {
+        let received = async {
+            loop {
+                signals.end().await;
+            }
+        };
+        let _ = timeout(SAME_SIGNAL, received).await;
+        signals.end().await;
+    };
     tokio::select! {
         () = daemon.finish_jobs() => {}
         _ = daemon.failure() => {}
-        _ = signals.terminate.recv() => {}
-        _ = signals.alarm.recv() => {}
-        _ = signals.interrupt.recv() => {}
+        () = signal => {}
     }
 }
 

@@ -30,4 +30,13 @@ impl Signals {
             hangup: signal(SignalKind::hangup())?,
         })
     }
+
+    /// Waits for a signal that ends the manager.
+    pub(super) async fn end(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.alarm.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
 }

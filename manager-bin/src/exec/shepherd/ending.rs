@@ -17,7 +17,8 @@
 //! in a durable state directory the shepherd writes the ends that were not acknowledged to a file
 //! ([`unacknowledged`](super::unacknowledged)), which the next shepherd reads. A job that hangs in the
 //! kernel is left running and is in no such file: the next manager reports it as lost and drains its
-//! nodes.
+//! nodes. The manager of a temporary instance acknowledges nothing once it has requested the shutdown, since nothing
+//! of the instance remains.
 //!
 //! SIGTERM applies to the jobs that the shepherd holds at that moment. A manager that starts another job
 //! still needs a shepherd, so the shepherd continues for it. To end an instance, end its manager first.
@@ -70,8 +71,11 @@ impl Shepherd {
         if !ends || !self.jobs.values().all(|job| job.ended() || job.is_given_up()) {
             return false;
         }
+        if self.manager.is_none() || self.shutdown && self.manager_process.is_some() {
+            return true;
+        }
         let now = Instant::now();
-        self.manager.is_none() || *self.ending.deadline.get_or_insert(now + ACKNOWLEDGEMENT) <= now
+        *self.ending.deadline.get_or_insert(now + ACKNOWLEDGEMENT) <= now
     }
 
     pub(super) fn is_idle(&self) -> bool {

@@ -310,3 +310,14 @@ fn a_signal_reaches_what_a_task_left_in_its_group() {
     manager.executor.ack(JobId::new(1));
     manager.end();
 }
+
+#[test]
+fn the_last_manager_of_a_temporary_instance_acknowledges_nothing() {
+    let site = Site::new();
+    let manager = site.manager();
+    let ready = site.fifo("ready");
+    manager.executor.start(site.job(1, 1, "echo >ready; exec sleep 600"));
+    fs::read(ready).unwrap();
+    // Shorter than its wait for acknowledgements.
+    assert!(manager.executor.shut_down(Duration::from_secs(3)), "the shepherd hasn't ended");
+}
