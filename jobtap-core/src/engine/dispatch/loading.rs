@@ -149,7 +149,7 @@ pub(crate) fn load_newly_configured(
     Ok(keys)
 }
 
-/// Warns when no loaded plugin decides priorities. A handler of `job.state.priority` may only look on.
+/// Warns when no loaded plugin decides priorities. A handler of `job.state.priority` may decide nothing.
 pub(crate) fn warn_without_priority(core: &mut Core) {
     let handlers = core.plugins.stack.handlers(TopicId::JobStatePriority);
     if !handlers.is_some_and(|list| list.iter().any(|bound| bound.entry().returns_value)) {
