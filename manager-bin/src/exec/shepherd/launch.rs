@@ -13,20 +13,20 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::actor::Actor;
 use super::affinity::Affinity;
-use super::capture;
 use super::claims::Claimed;
-use super::input::JobInput;
 use super::job::{Executing, Job, Launch, Stage};
 use super::message::{Execution, Message};
-use super::options::{ExitOptions, Input, IoOptions, files_per_task};
 use super::placement::task_map;
 use super::pmi::{self, Pmi};
-use super::reap::send;
+use super::processes::reap::send;
 use super::rlimits::TaskLimits;
 use super::spawn::{Launcher, SpawnError, Spawned, program_of};
 use super::state::Shepherd;
+use super::streams::capture;
+use super::streams::input::JobInput;
+use super::streams::options::{ExitOptions, Input, IoOptions, files_per_task};
+use super::streams::taskio::JobIo;
 use super::system_error::plain;
-use super::taskio::JobIo;
 use crate::exec::protocol::{ShepherdMessage, decode_data};
 use crate::exec::{SHEPHERD_LOST, StartJob};
 

@@ -24,12 +24,12 @@ use super::before_exec::{BeforeExec, Program};
 use super::message::Execution;
 use super::placement::place;
 use super::pmi::{self, Pmi};
-use super::pty::Terminal;
+use super::processes::token;
 use super::rlimits::TaskLimits;
+use super::streams::pty::Terminal;
+use super::streams::taskio::{Capture, JobIo, TaskFiles, TaskIo};
 use super::system_error::plain;
-use super::taskio::{Capture, JobIo, TaskFiles, TaskIo};
 use super::template::{f58_for, render};
-use super::token;
 use crate::exec::StartJob;
 use crate::open_files::OpenFiles;
 
