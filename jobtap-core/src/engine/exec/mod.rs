@@ -65,7 +65,7 @@ pub(super) fn end_restored(core: &mut Core, id: JobId) {
         return core.post(id, events::release(core.clock.now));
     }
     let userid = record.job.userid;
-    let signum = record.job.end_event().map(|end| first_signal(core.exec, end));
+    let signum = record.job.end_event().map(|end| first_signal(core.exec, record, end));
     let signum = signum.unwrap_or(core.exec.term_signal.number());
     begin_reattach(core, id);
     let start = ExecCommand::Start { id, userid, reattach: true };
@@ -269,25 +269,32 @@ fn finish(core: &mut Core, id: JobId, status: i32) {
 /// ended outside too.
 pub(super) fn follow_event(core: &mut Core, id: JobId, entry: &EventEntry, fatal: bool) {
     if fatal {
-        end(core, id, first_signal(core.exec, entry));
+        end(core, id, entry);
     } else if entry.name == "start" {
         time_limit::arm(core, id, entry.timestamp);
     }
 }
 
-/// The first signal to a job that this event has ended.
-fn first_signal(config: ExecConfig, exception: &EventEntry) -> i32 {
-    let timeout = text_field(exception, "type") == "timeout";
-    if timeout { SIGALRM } else { config.term_signal.number() }
+/// The first signal to a job that this event has ended. A client that raises `timeout` before the job's time is up
+/// ends it as any other exception does, as in Flux.
+fn first_signal(config: ExecConfig, record: &Record, exception: &EventEntry) -> i32 {
+    let is_up = || time_limit::is_up(record, config, exception.timestamp);
+    if text_field(exception, "type") == "timeout" && is_up() {
+        SIGALRM
+    } else {
+        config.term_signal.number()
+    }
 }
 
-fn end(core: &mut Core, id: JobId, signum: i32) {
+fn end(core: &mut Core, id: JobId, exception: &EventEntry) {
+    let config = core.exec;
     let Some(record) = core.jobs.get_mut(id) else {
         return;
     };
     if record.execution.phase != Phase::Started {
         return;
     }
+    let signum = first_signal(config, record, exception);
     record.execution.phase = Phase::Ending;
     if record.execution.simulation.running().is_some() {
         simulated::cancel(core, id, signum);
