@@ -272,6 +272,22 @@ pub(super) fn follow_event(core: &mut Core, id: JobId, entry: &EventEntry, fatal
         end(core, id, entry);
     } else if entry.name == "start" {
         time_limit::arm(core, id, entry.timestamp);
+    } else if entry.name == "exception" && severity(entry) == Some(0) {
+        press(core, id);
+    }
+}
+
+fn severity(exception: &EventEntry) -> Option<i64> {
+    exception.context.as_ref()?.get("severity")?.as_i64()
+}
+
+/// Follows a further fatal exception: tasks that hold out against the first signal, such as that of a time limit, end by
+/// a cancellation, without waiting for the kill timeout.
+fn press(core: &mut Core, id: JobId) {
+    let ends = |record: &Record| record.execution.phase == Phase::Ending;
+    if core.jobs.get(id).is_some_and(ends) {
+        let signum = core.exec.term_signal.number();
+        signal(&core.jobs, &mut core.effects, id, signum);
     }
 }
 
