@@ -101,7 +101,7 @@ mod tests {
         let execution =
             json!({"R_lite": [entry], "nodelist": ["n"], "starttime": 0, "expiration": 0});
         job.resources = json!({"version": 1, "execution": execution});
-        job.nodes = vec![NodeTasks { rank: 1, ntasks: 2, ..NodeTasks::default() }];
+        job.nodes = vec![NodeTasks { rank: 1, ntasks: 2 }];
         job.ntasks = 2;
         job
     }
