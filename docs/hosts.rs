@@ -83,9 +83,28 @@ pub fn chapter() -> String {
          Reads, timers, processes, messages to the log, and calls of authors' own topics are served everywhere.\n\n\
          {calls}\n\
          ## Differences and reasons\n\n\
-         {list}"
+         {list}\n\
+         {EQUAL}"
     )
 }
+
+/// What a test of the real hosts prints; it fails when the chapter shows another table.
+const EQUAL: &str = "\
+## The same jobs in each host
+
+`deadline`, `ceiling` and `scratch` of `examples/` are built for each host, as they are. `ceiling` allows 4 tasks and 10
+minutes; `scratch` runs a program before a job, which fails for the last one. The test
+`the_same_jobs_get_the_same_verdicts_in_every_host` submits these jobs to jobtap's manager, to a real Flux and to a real
+Slurm:
+
+| job | what became of it | in |
+|---|---|---|
+| small (`-n1 -t1`) | ran after its prolog, with the priority of a deadline in 24 h | jobtap, Flux, Slurm |
+| at the limits (`-n4 -t10`) | ran after its prolog, with the priority of a deadline in 24 h | jobtap, Flux, Slurm |
+| too many tasks (`-n5 -t1`) | refused: `ceiling: 5 tasks, at most 4 are allowed` | jobtap, Flux, Slurm |
+| too long (`-n1 -t11`) | refused: `ceiling: a time limit of 660 s, at most 600 s are allowed` | jobtap, Flux, Slurm |
+| without its directory (`-n2 -t1`) | its prolog failed, and it was not started | jobtap, Flux, Slurm |
+";
 
 #[cfg(test)]
 mod tests {

@@ -219,6 +219,39 @@ fn submitted_to(slurm: &Slurm, place: &Place, case: &Case) -> Became {
     Became::Ran { due_in_hours: due_in_hours(priority.unwrap().parse().unwrap()) }
 }
 
+impl std::fmt::Display for Became {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Refused(text) => write!(f, "refused: `{text}`"),
+            Self::Ran { due_in_hours } => {
+                write!(
+                    f,
+                    "ran after its prolog, with the priority of a deadline in {due_in_hours} h"
+                )
+            }
+            Self::NotStarted => f.write_str("its prolog failed, and it was not started"),
+        }
+    }
+}
+
+/// The lines of the guide's table: each job, what became of it, and the hosts where it did.
+fn table(hosts: &[(&str, Vec<Became>)]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (index, Case { name, tasks, minutes, .. }) in CASES.iter().enumerate() {
+        let mut verdicts: Vec<(&Became, Vec<&str>)> = Vec::new();
+        for (host, found) in hosts {
+            match verdicts.iter_mut().find(|(verdict, _)| **verdict == found[index]) {
+                Some((_, hosts)) => hosts.push(host),
+                None => verdicts.push((&found[index], vec![host])),
+            }
+        }
+        lines.extend(verdicts.into_iter().map(|(verdict, hosts)| {
+            format!("| {name} (`-n{tasks} -t{minutes}`) | {verdict} | {} |", hosts.join(", "))
+        }));
+    }
+    lines
+}
+
 #[test]
 fn the_same_jobs_get_the_same_verdicts_in_every_host() {
     let place = Place::new();
@@ -237,9 +270,16 @@ fn the_same_jobs_get_the_same_verdicts_in_every_host() {
     for (host, found) in &hosts {
         for (index, case) in CASES.iter().enumerate() {
             let Some(found) = found.as_ref().and_then(|found| found.get(index)) else { continue };
-            println!("{host}: {}: {found:?}", case.name);
             assert_eq!(Some(found), expected.get(index), "{host}: {}", case.name);
         }
+    }
+    let all: Vec<_> = hosts.into_iter().filter_map(|(host, found)| Some((host, found?))).collect();
+    let lines = table(&all);
+    println!("{}", lines.join("\n"));
+    if all.len() == 3 {
+        let chapter = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/src/hosts.md");
+        let chapter = fs::read_to_string(chapter).unwrap();
+        assert!(chapter.contains(&lines.join("\n")), "hosts.md shows another table");
     }
 }
 

@@ -254,15 +254,26 @@ fn a_job_that_was_never_started_is_not_lost_by_a_restart() {
 #[test]
 fn a_job_whose_time_is_up_hears_so_after_a_restart_too() {
     let mut m = manager().start();
-    let timed_out = m.submit(TestJob::new()).unwrap();
+    let timed_out = m.submit(TestJob::new().duration(60.0)).unwrap();
     let canceled = m.submit(TestJob::new()).unwrap();
-    for (id, kind, signal) in [(timed_out, "timeout", 14), (canceled, "cancel", 15)] {
+    let mut ended_by = |id, signal, end: &dyn Fn(&mut TestManager)| {
         // The exception is on record, and the manager dies before anything follows from it.
         m.crash_in(1);
-        let _ = m.raise(id, kind, 0, "");
+        end(&mut m);
         m.crash_and_restart();
         assert_eq!(status(&m, id), Some(signal));
-    }
+    };
+    ended_by(canceled, 15, &|m| drop(m.raise(canceled, "cancel", 0, "")));
+    ended_by(timed_out, 14, &|m| m.advance(61.0));
+}
+
+#[test]
+fn a_timeout_before_its_time_ends_a_job_as_other_exceptions_do() {
+    let mut m = manager().start();
+    let id = m.submit(TestJob::new().duration(60.0)).unwrap();
+    m.raise(id, "timeout", 0, "").unwrap();
+    assert_eq!(status(&m, id), Some(15));
+    assert_eq!(m.job(id).result(), Some(JobResult::Timeout));
 }
 
 #[test]

@@ -176,6 +176,17 @@ impl Token {
 }
 
 #[test]
+fn cores_of_whole_nodes_are_listed_once_they_are_known() {
+    let mut m = TestManager::new().plugin::<ByUrgency>().hosts(3).cores(4).start();
+    let id = m.submit(TestJob::new().nodes(2).exclusive().urgency(0)).unwrap();
+    assert_eq!(m.listed(id).get("ncores"), None);
+    m.urgency(id, 16).unwrap();
+    let listed = m.listed(id);
+    // As Flux writes several ranks.
+    assert_eq!((&listed["ncores"], &listed["ranks"]), (&json!(8), &json!("[0-1]")));
+}
+
+#[test]
 fn a_job_is_listed_with_what_it_has_and_nothing_else() {
     let m = &mut TestManager::new().plugin::<ByUrgency>().plugin::<Token>().hosts(2).start();
     let keys = |m: &TestManager, id: JobId| {

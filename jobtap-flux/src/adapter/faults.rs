@@ -125,7 +125,6 @@ impl<F: Flux> Adapter<F> {
                 self.log(Level::Error, &format!("{name}: drop: panicked: {text}"));
             }
         }
-        self.inbox.close();
     }
 
     fn call_unload(&self, plugin: &Rc<LoadedPlugin>) {

@@ -153,6 +153,13 @@ impl<F: Flux> Drop for Nested<'_, F> {
     }
 }
 
+impl<F: Flux> Drop for Adapter<F> {
+    /// Work that nothing takes out any more holds the inbox that it is in, so that neither would be freed.
+    fn drop(&mut self) {
+        self.inbox.close();
+    }
+}
+
 impl<F: Flux> fmt::Debug for Adapter<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Adapter").field("stack", &self.stack).finish_non_exhaustive()

@@ -269,4 +269,14 @@ impl Kit {
             let _ = self.inbox.event();
         }
     }
+
+    /// Drops the adapter once work waits in its inbox. Returns the inbox.
+    pub(super) fn drop_with_work(self) -> Arc<Inbox> {
+        let end = Instant::now() + Duration::from_secs(20);
+        while self.inbox.is_empty() {
+            assert!(Instant::now() < end, "no work has come");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Arc::clone(&self.inbox)
+    }
 }

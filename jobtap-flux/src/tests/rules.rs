@@ -1,5 +1,8 @@
 //! What plugins ask for, and what Flux is asked for then.
 
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
 use jobtap_core::host::ReplyTo;
 use jobtap_core::prelude::*;
 use serde_json::Value;
@@ -466,6 +469,21 @@ fn work_that_a_job_no_longer_waits_for_is_aborted_and_its_prolog_finished() {
     let cancel = json!({"type": "cancel", "severity": 0, "note": "", "userid": 5});
     kit.event(1, "exception", State::Cleanup, cancel);
     assert_eq!(kit.take(), ["prolog_finish 1 again.rerun 1"]);
+}
+
+#[test]
+fn work_that_is_never_taken_out_is_freed_with_the_adapter() {
+    let kit = Kit::new(&[of::<Again>()]);
+    kit.allocate(1);
+    // Sends the timer that it waits for, whose work holds the inbox that it is in.
+    kit.call("job.state.run", 1, State::Run, json!({}));
+    let inbox = kit.drop_with_work();
+    let end = Instant::now() + Duration::from_secs(20);
+    // The thread of the handler ends a moment later than the adapter.
+    while Arc::strong_count(&inbox) > 1 {
+        assert!(Instant::now() < end, "something still holds the inbox");
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 #[derive(Default)]

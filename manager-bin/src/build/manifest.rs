@@ -335,6 +335,26 @@ mod tests {
     }
 
     #[test]
+    fn a_manifest_can_be_of_a_file_for_another_host() {
+        let host = |name: &str| format!("[manager]\nname = \"site\"\nhost = \"{name}\"\n");
+        for (name, host_of) in [
+            ("flux", Host::Flux),
+            ("slurm-job-submit", Host::SlurmJobSubmit),
+            ("slurm-prep", Host::SlurmPrep),
+        ] {
+            let manifest = Manifest::parse("m", &host(name)).unwrap();
+            assert_eq!(manifest.manager.host, Some(host_of), "{name}");
+        }
+        let text = refusal(&host("slurm"));
+        assert!(text.starts_with("m.toml:3: unknown variant `slurm`"), "{text}");
+        let text = refusal(&(host("flux") + "static = true\n"));
+        assert!(text.contains("can't be linked statically: leave `static` out"), "{text}");
+        let config = "[[plugin]]\nname = \"a\"\npath = \".\"\nconfig = { x = 1 }\n";
+        let text = refusal(&(host("slurm-prep") + config));
+        assert!(text.contains("plugins are configured in jobtap.toml beside slurm.conf"), "{text}");
+    }
+
+    #[test]
     fn a_crate_comes_from_one_place_once() {
         let text = refusal("[[plugin]]\nname = \"a\"");
         assert!(text.starts_with("plugin \"a\": where does it come from?"), "{text}");

@@ -11,6 +11,9 @@ use super::log::Log;
 /// The attribute for the severity of log lines on standard error, from 0 (only errors) to 7 (all).
 pub(crate) const STDERR_LEVEL: &str = "log-stderr-level";
 
+/// The attribute for the ids of the jobs that enclose the manager, from the outermost: `/` where none does.
+pub(crate) const JOBID_PATH: &str = "jobid-path";
+
 /// Why an attribute was not set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AttributeError {

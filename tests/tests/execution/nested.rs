@@ -93,6 +93,7 @@ fn listings_and_times_tell_of_a_nested_manager() {
                   {instance.resources.free.ncores}|{instance.gpu_utilization}";
     let listed = m.jobtap_args(&["jobs", "-no", fields, &id]).ok();
     assert_eq!(listed, "2 0% 100% 0|");
+    assert_eq!(m.jobtap_args(&["jobs", "-no", "{instance.stats}", &id]).ok(), "PD:1 R:1 CD:0 F:0");
     // Neither the job nor the instance lasts for ever.
     for left in [inner("job timeleft"), inner(&format!("job timeleft {job}"))] {
         let left: u32 = left.ok().parse().unwrap();
@@ -106,6 +107,35 @@ fn listings_and_times_tell_of_a_nested_manager() {
     m.jobtap(&format!("cancel {held}")).ok();
     m.wait(&held, "clean");
     assert_eq!(m.jobtap(&format!("job timeleft {held}")).ok(), "0");
+}
+
+/// A script finds its place in the hierarchy by these variables and attributes, as in Flux.
+#[test]
+fn jobs_of_a_nested_manager_know_which_jobs_enclose_them() {
+    let m = Manager::start(jobtap());
+    let directory = temporary();
+    assert_eq!(m.jobtap("getattr jobid-path").ok(), "/");
+    let shown = "echo $FLUX_JOB_ID $FLUX_JOB_ID_PATH $FLUX_KVS_NAMESPACE $FLUX_ENCLOSING_ID";
+    let number = |id: &str| m.jobtap(&format!("job id --to=dec {id}")).ok();
+    let first = m.jobtap_args(&["run", "sh", "-c", shown]).ok();
+    let id = m.jobtap("job last").ok();
+    assert_eq!(first, format!("{id} /{id} job-{}", number(&id)));
+    let id = submit_manager(&m, &[], &directory.path().join("inner"));
+    let inner = inside(&m, &id);
+    assert_eq!(inner("getattr jobid-path").ok(), format!("/{id}"));
+    assert_eq!(inner("getattr parent-kvs-namespace").ok(), format!("job-{}", number(&id)));
+    let script = directory.path().join("script");
+    std::fs::write(&script, shown).unwrap();
+    // What the submitter inherited is that of another job.
+    let words =
+        format!("run --env=FLUX_JOB_ID_PATH=/x --env=FLUX_KVS_NAMESPACE=x sh {}", script.display());
+    let below = inner(&words).ok();
+    let job = inner("job last").ok();
+    assert_eq!(below, format!("{job} /{id}/{job} job-{}", number(&job)));
+    let program = [jobtap().to_str().unwrap(), "start", "sh", "-c", shown];
+    let told = m.jobtap_args(&[&["run"], &program[..]].concat()).ok();
+    let id = m.jobtap("job last").ok();
+    assert_eq!(told, id, "only of the job as which its manager runs");
 }
 
 #[test]

@@ -161,6 +161,30 @@ fn tasks_are_bound_to_cpus_on_request() {
 }
 
 #[test]
+fn jobs_see_the_gpus_that_they_have() {
+    let m = Manager::start_with(jobtap(), "gpus = \"0-3\"\n");
+    let shown = "echo ${CUDA_VISIBLE_DEVICES-all} ${CUDA_DEVICE_ORDER-none}";
+    let of = |options: &[&str]| {
+        let words = [&["run"], options, &["sh", "-c", shown]].concat();
+        sorted(&m.jobtap_args(&words).ok()).join("; ")
+    };
+    // The first job holds GPU 0.
+    let first = m.submit("-g1 sleep 600");
+    m.wait(&first, "start");
+    assert_eq!(of(&["-g1"]), "1 PCI_BUS_ID");
+    let two = ["-n2", "-g1", "--env=CUDA_VISIBLE_DEVICES=9", "--env=CUDA_DEVICE_ORDER=MINE"];
+    assert_eq!(of(&two), "1,2 MINE; 1,2 MINE");
+    assert_eq!(of(&["-n2", "-g1", "-o", "gpu-affinity=per-task"]), "1 PCI_BUS_ID; 2 PCI_BUS_ID");
+    assert_eq!(of(&["-g1", "-o", "gpu-affinity=off"]), "all none");
+    assert_eq!(
+        of(&["-n1"]),
+        "all none",
+        "the hosts of this manager may have GPUs that it isn't told"
+    );
+    assert_eq!(of(&["-n1", "-o", "gpu-affinity"]), "-1 PCI_BUS_ID");
+}
+
+#[test]
 fn a_job_gets_a_signal_before_its_time_is_over() {
     let m = Manager::start(jobtap());
     let script = "trap 'echo caught; exit 3' USR1; while :; do sleep 0.1; done";
@@ -195,4 +219,16 @@ fn tasks_have_the_resource_limits_that_are_asked_for() {
     let show = "ulimit -Sn; ulimit -Sc";
     let words = ["run", "--rlimit=nofile=77", "--rlimit=core=0", "sh", "-c", show];
     assert_eq!(m.jobtap_args(&words).ok(), "77\n0");
+}
+
+#[test]
+fn a_cancellation_ends_tasks_that_hold_out_against_their_time_limit() {
+    let m = Manager::start(jobtap());
+    let script = "trap '' ALRM; exec sleep 600";
+    let id = m.submit_args(&["-t2s", "sh", "-c", script]);
+    m.wait(&id, "exception");
+    m.jobtap(&format!("cancel {id}")).ok();
+    m.wait(&id, "clean");
+    // Not 137, by SIGKILL: it was not left to the kill timeout.
+    assert_eq!(m.field(&id, "returncode"), "143");
 }

@@ -157,6 +157,22 @@ fn a_stage_that_takes_too_long_has_failed() {
 }
 
 #[test]
+fn a_prolog_that_is_open_when_slurmctld_ends_runs_again() {
+    needs_slurm!();
+    // Longer than the test: what goes on is not the time limit's doing.
+    let patient = CONFIGURATION.replace("Timeout=3", "Timeout=300");
+    let mut site = Site::configured(&["stages"], &patient);
+    let job = site.submit("slow-once-prepare");
+    let begun = site.directory("slow-once-prepare").join("begun");
+    until("the prolog has begun", || begun.exists());
+    site.slurm.restart_controller();
+    site.waits_for(&job, "JobState=COMPLETED");
+    let prologs = site.trace(&job).iter().filter(|line| *line == "prepare - 1").count();
+    assert_eq!(prologs, 2, "{:?}", site.trace(&job));
+    assert!(!site.job(&job).contains("Restarts=1"), "{}", site.job(&job));
+}
+
+#[test]
 fn a_cancelled_job_does_not_wait_for_its_prolog() {
     needs_slurm!();
     // Longer than the test: its end isn't the time limit's.

@@ -65,7 +65,7 @@ pub(super) fn end_restored(core: &mut Core, id: JobId) {
         return core.post(id, events::release(core.clock.now));
     }
     let userid = record.job.userid;
-    let signum = record.job.end_event().map(|end| first_signal(core.exec, end));
+    let signum = record.job.end_event().map(|end| first_signal(core.exec, record, end));
     let signum = signum.unwrap_or(core.exec.term_signal.number());
     begin_reattach(core, id);
     let start = ExecCommand::Start { id, userid, reattach: true };
@@ -269,25 +269,48 @@ fn finish(core: &mut Core, id: JobId, status: i32) {
 /// ended outside too.
 pub(super) fn follow_event(core: &mut Core, id: JobId, entry: &EventEntry, fatal: bool) {
     if fatal {
-        end(core, id, first_signal(core.exec, entry));
+        end(core, id, entry);
     } else if entry.name == "start" {
         time_limit::arm(core, id, entry.timestamp);
+    } else if entry.name == "exception" && severity(entry) == Some(0) {
+        press(core, id);
     }
 }
 
-/// The first signal to a job that this event has ended.
-fn first_signal(config: ExecConfig, exception: &EventEntry) -> i32 {
-    let timeout = text_field(exception, "type") == "timeout";
-    if timeout { SIGALRM } else { config.term_signal.number() }
+fn severity(exception: &EventEntry) -> Option<i64> {
+    exception.context.as_ref()?.get("severity")?.as_i64()
 }
 
-fn end(core: &mut Core, id: JobId, signum: i32) {
+/// Follows a further fatal exception: tasks that hold out against the first signal, such as that of a time limit, end by
+/// a cancellation, without waiting for the kill timeout.
+fn press(core: &mut Core, id: JobId) {
+    let ends = |record: &Record| record.execution.phase == Phase::Ending;
+    if core.jobs.get(id).is_some_and(ends) {
+        let signum = core.exec.term_signal.number();
+        signal(&core.jobs, &mut core.effects, id, signum);
+    }
+}
+
+/// The first signal to a job that this event has ended. A client that raises `timeout` before the job's time is up
+/// ends it as any other exception does, as in Flux.
+fn first_signal(config: ExecConfig, record: &Record, exception: &EventEntry) -> i32 {
+    let is_up = || time_limit::is_up(record, config, exception.timestamp);
+    if text_field(exception, "type") == "timeout" && is_up() {
+        SIGALRM
+    } else {
+        config.term_signal.number()
+    }
+}
+
+fn end(core: &mut Core, id: JobId, exception: &EventEntry) {
+    let config = core.exec;
     let Some(record) = core.jobs.get_mut(id) else {
         return;
     };
     if record.execution.phase != Phase::Started {
         return;
     }
+    let signum = first_signal(config, record, exception);
     record.execution.phase = Phase::Ending;
     if record.execution.simulation.running().is_some() {
         simulated::cancel(core, id, signum);

@@ -71,6 +71,12 @@ pub(crate) fn rearm(core: &mut Core, id: JobId) {
     }
 }
 
+/// Whether the job's time is up.
+pub(super) fn is_up(record: &Record, config: ExecConfig, now: Timestamp) -> bool {
+    let end = record.job.times.start().and_then(|started| end_of(record, config, started));
+    end.is_some_and(|end| end <= now)
+}
+
 /// When the job's time is up, if it has an end.
 fn end_of(record: &Record, config: ExecConfig, started: Timestamp) -> Option<Timestamp> {
     let resources = record.job.resources.as_ref()?;

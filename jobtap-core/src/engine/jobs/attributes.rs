@@ -41,7 +41,9 @@ impl Record {
             }
         }
         set("ntasks", counts.ntasks.into());
-        set("ncores", counts.ncores().into());
+        if !counts.exclusive {
+            set("ncores", counts.ncores().into());
+        }
         set("duration", spec.duration().into());
         if counts.nnodes > 0 {
             set("nnodes", counts.nnodes.into());
@@ -80,7 +82,7 @@ impl Record {
         if let Some(r) = &*self.job.resources {
             set("nnodes", r.nnodes().into());
             set("ncores", r.ncores().into());
-            set("ranks", r.ranks().to_string().into());
+            set("ranks", r.ranks().brackets().into());
             set("nodelist", r.nodelist().to_string().into());
             // 0 without one, as in Flux.
             set("expiration", r.expiration().unwrap_or(0.0).into());

@@ -13,6 +13,7 @@ mod kill;
 mod last;
 mod list;
 mod memo;
+mod outcome;
 mod output;
 mod purge;
 mod raise;

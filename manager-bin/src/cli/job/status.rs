@@ -3,9 +3,9 @@
 
 use jobtap_core::eventlog::EventEntry;
 use jobtap_core::job::WaitStatus;
-use serde_json::json;
 
 use super::event_stream::{EventStream, integer, text};
+use super::outcome::Outcome;
 use super::print_message;
 use crate::cli::common::ids::Target;
 use crate::cli::common::message::CliError;
@@ -75,22 +75,25 @@ pub(super) async fn run(client: &Client, args: &StatusArgs) -> Result<u8, CliErr
     }
     let mut finished = Vec::with_capacity(targets.len());
     for target in &targets {
-        finished.push((target, wait(client, target).await?));
+        finished.push(wait(client, target).await?);
     }
     if tells {
         print_message("all done.");
     }
     let mut highest = 0;
-    for (target, finish) in &finished {
-        describe(target, finish, args)?;
+    for (target, (finish, outcome)) in targets.iter().zip(&finished) {
+        if args.json {
+            session::print(&format!("{}\n", outcome.to_json()))?;
+        }
+        describe(target, finish, args);
         highest = highest.max(exit_code_of(finish, args.exception_exit_code));
     }
     Ok(highest)
 }
 
 /// Waits until the job is inactive and returns how it finished.
-async fn wait(client: &Client, target: &Target) -> Result<Finish, CliError> {
-    let mut finish = Finish::default();
+async fn wait(client: &Client, target: &Target) -> Result<(Finish, Outcome), CliError> {
+    let (mut finish, mut outcome) = (Finish::default(), Outcome::new(target.id));
     let mut events = EventStream::open(client, target.id, "eventlog", false).await?;
     while let Some(event) = events.next().await {
         let event = event.map_err(|error| match error.errno {
@@ -98,24 +101,18 @@ async fn wait(client: &Client, target: &Target) -> Result<Finish, CliError> {
             _ => CliError::failure(format!("{}: {error}", target.typed)),
         })?;
         finish.update(&event);
+        outcome.update(&event);
     }
-    Ok(finish)
+    Ok((finish, outcome))
 }
 
-fn describe(target: &Target, finish: &Finish, args: &StatusArgs) -> Result<(), CliError> {
-    if args.json {
-        let line = json!({
-            "id": target.id, "waitstatus": finish.status, "exception_type": finish.fatal,
-            "exit_code": exit_code_of(finish, args.exception_exit_code),
-        });
-        session::print(&format!("{line}\n"))?;
-    }
+fn describe(target: &Target, finish: &Finish, args: &StatusArgs) {
     let Some(status) = finish.status else {
         // As in Flux, one -v doesn't report these jobs.
         if let Some(kind) = finish.fatal.as_ref().filter(|_| args.verbose > 1) {
             print_message(format!("{}: exception type={kind}", target.typed));
         }
-        return Ok(());
+        return;
     };
     if args.verbose > 1 || (args.verbose == 1 && !status.is_success()) {
         print_message(match (status.signaled(), &finish.fatal, status.exited()) {
@@ -126,7 +123,6 @@ fn describe(target: &Target, finish: &Finish, args: &StatusArgs) -> Result<(), C
             (None, None, None) => format!("{}: {}", target.typed, status.text()),
         });
     }
-    Ok(())
 }
 
 #[cfg(test)]

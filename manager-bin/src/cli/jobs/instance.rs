@@ -49,7 +49,12 @@ fn values(jobs: &Tally, sched: &SchedStatus) -> Option<Value> {
     let allocated = set("allocated", &sched.allocated)?;
     let up = all.difference(&down);
     let free = up.difference(&allocated);
-    let counts = |set: &ResourceSet| json!({"nnodes": set.nnodes(), "ncores": set.ncores(), "ngpus": set.ngpus()});
+    let counts = |set: &ResourceSet| {
+        json!({
+            "nnodes": set.nnodes(), "ncores": set.ncores(), "ngpus": set.ngpus(),
+            "ranks": set.ranks().to_string(), "nodelist": set.nodelist().to_string(),
+        })
+    };
     // Null, so that the field is empty, if there is nothing to be used.
     let part = |part: u64, whole: u64| match whole {
         0 => Value::Null,
@@ -59,7 +64,7 @@ fn values(jobs: &Tally, sched: &SchedStatus) -> Option<Value> {
         |count: fn(&ResourceSet) -> usize| part(count(&allocated) as u64, count(&all) as u64);
     let states = jobs.job_states;
     Some(json!({
-        "stats": {"total": states.total},
+        "stats": stats(jobs),
         "progress": part(states.inactive, states.total),
         "utilization": used(ResourceSet::ncores),
         "gpu_utilization": used(ResourceSet::ngpus),
@@ -73,8 +78,59 @@ fn values(jobs: &Tally, sched: &SchedStatus) -> Option<Value> {
     }))
 }
 
+/// The counts that [`STATS`] names.
+fn stats(jobs: &Tally) -> Value {
+    let states = jobs.job_states;
+    json!({
+        "total": states.total,
+        "active": states.total.saturating_sub(states.inactive),
+        "pending": states.depend + states.priority + states.sched,
+        "running": states.run + states.cleanup,
+        "depend": states.depend,
+        "priority": states.priority,
+        "sched": states.sched,
+        "run": states.run,
+        "cleanup": states.cleanup,
+        "inactive": states.inactive,
+        "successful": jobs.successful,
+        // All that didn't succeed, as in Flux.
+        "failed": jobs.failed + jobs.canceled + jobs.timeout,
+        "canceled": jobs.canceled,
+        "timeout": jobs.timeout,
+        "inactive_purged": jobs.inactive_purged,
+    })
+}
+
+/// The names of the fields below `instance.stats`.
+pub(super) const STATS: &[&str] = &[
+    "total",
+    "active",
+    "pending",
+    "running",
+    "depend",
+    "priority",
+    "sched",
+    "run",
+    "cleanup",
+    "inactive",
+    "successful",
+    "failed",
+    "canceled",
+    "timeout",
+    "inactive_purged",
+];
+
+/// The field `instance.stats` itself: a short text of the most important counts.
+pub(super) fn summary(stats: &Value) -> String {
+    let [pending, running, successful, failed] = ["pending", "running", "successful", "failed"]
+        .map(|name| stats.get(name).and_then(Value::as_u64).unwrap_or(0));
+    format!("PD:{pending} R:{running} CD:{successful} F:{failed}")
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use jobtap_core::resource::{Children, Hostlist, Idset};
 
     use super::*;
@@ -90,14 +146,23 @@ mod tests {
             down: r("3").unwrap(),
             allocated: r("0-1").unwrap(),
         };
-        let mut jobs = Tally::default();
+        let mut jobs = Tally { failed: 1, timeout: 1, ..Tally::default() };
         jobs.job_states.total = 8;
         jobs.job_states.inactive = 2;
+        jobs.job_states.sched = 4;
+        jobs.job_states.cleanup = 2;
         let values = values(&jobs, &sched).unwrap();
         let at = |pointer: &str| values.pointer(pointer).unwrap().clone();
         assert_eq!((at("/stats/total"), at("/progress")), (json!(8), json!(0.25)));
         assert_eq!((at("/utilization"), at("/gpu_utilization")), (json!(0.5), Value::Null));
-        assert_eq!(at("/resources/up"), json!({"nnodes": 3, "ncores": 6, "ngpus": 0}));
+        assert_eq!(summary(&at("/stats")), "PD:4 R:2 CD:0 F:2");
+        let names = at("/stats");
+        let names: BTreeSet<_> = names.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(names, STATS.iter().copied().collect());
+        let up = json!({
+            "nnodes": 3, "ncores": 6, "ngpus": 0, "ranks": "0-2", "nodelist": "n[0-2]",
+        });
+        assert_eq!(at("/resources/up"), up);
         assert_eq!(
             (at("/resources/free/nnodes"), at("/resources/down/ncores")),
             (json!(1), json!(2))

@@ -11,7 +11,7 @@ use super::selection::{NodeArgs, Queues};
 use super::unavailable::{Maintenance, Unavailable, all_ranks, drained};
 use super::{COMMAND, refused};
 use crate::cli::common::format::{FieldValue, Row};
-use crate::cli::common::message::CliError;
+use crate::cli::common::message::{CliError, Prog};
 use crate::cli::common::when::now;
 use crate::client::Client;
 use crate::rpc::services::resource::GetStatus;
@@ -258,8 +258,11 @@ impl Chosen {
         let words: Option<Vec<String>> = words;
         let unknown = words.iter().flatten().find(|word| !CHOICES.contains(&word.as_str()));
         if let Some(word) = unknown {
+            // As in Flux, the known ones are told too, below the error.
             let text = format!("Invalid resource state {word} specified");
-            return Err(CliError::failure(text));
+            let known =
+                Prog::current().info(COMMAND, format!("valid states: {}", CHOICES.join(",")));
+            return Err(CliError::failure(format!("{text}\n{known}")));
         }
         Ok(Self { words, empty })
     }

@@ -16,6 +16,7 @@ use crate::cli::common::ids::show_id;
 use crate::cli::common::message::CliError;
 use crate::cli::job::EventStream;
 use crate::client::{Client, ClientError, RpcError};
+use crate::daemon::attributes::JOBID_PATH;
 use crate::rpc::services::attr::Get as Attribute;
 use crate::rpc::services::config::Get;
 use crate::rpc::services::job_info::Lookup;
@@ -41,8 +42,16 @@ const UPDATE: &str = "resource-update";
 
 /// The variables that describe a job to its tasks. They are removed from the environment of this manager's
 /// jobs, which aren't tasks of the enclosing job.
-const TASK_VARIABLES: [&str; 6] =
-    ["JOB_ID", "JOB_SIZE", "JOB_NNODES", "JOB_TMPDIR", "TASK_RANK", "TASK_LOCAL_ID"];
+const TASK_VARIABLES: [&str; 8] = [
+    "JOB_ID",
+    "JOB_ID_PATH",
+    "JOB_SIZE",
+    "JOB_NNODES",
+    "JOB_TMPDIR",
+    "KVS_NAMESPACE",
+    "TASK_RANK",
+    "TASK_LOCAL_ID",
+];
 
 /// The names of [`TASK_VARIABLES`] in the environment.
 pub(super) fn variables() -> impl Iterator<Item = String> {
@@ -56,6 +65,8 @@ pub(super) struct Enclosing {
     id: JobId,
     /// The rank of this process among the tasks of the job.
     rank: u32,
+    /// The ids of the jobs that enclose this process, from the outermost.
+    path: String,
     manager: Result<PathBuf, ClientError>,
 }
 
@@ -66,10 +77,16 @@ impl Enclosing {
         let variable = |name| std::env::var(name).ok();
         let id = variable("JOBTAP_JOB_ID")?.parse().ok()?;
         let rank = variable("JOBTAP_TASK_RANK").map_or(Some(0), |rank| rank.parse().ok())?;
+        let path = variable("JOBTAP_JOB_ID_PATH").unwrap_or_else(|| format!("/{}", show_id(id)));
         match Client::socket() {
             Err(ClientError::NoUri) => None,
-            manager => Some(Self { id, rank, manager }),
+            manager => Some(Self { id, rank, path, manager }),
         }
+    }
+
+    /// The job's id.
+    pub(super) const fn id(&self) -> JobId {
+        self.id
     }
 
     /// Returns true if this process is the first task of the job. It runs the instance, with all resources of
@@ -118,7 +135,12 @@ impl Enclosing {
         };
         let level = tokio::time::timeout(MEMO_TIMEOUT, level).await.ok().flatten();
         let level = level.unwrap_or(0).saturating_add(1).to_string();
-        let mut attributes = vec![("instance-level", level), ("jobid", show_id(self.id))];
+        let mut attributes = vec![
+            ("instance-level", level),
+            ("jobid", show_id(self.id)),
+            (JOBID_PATH, self.path.clone()),
+            ("parent-kvs-namespace", format!("job-{}", self.id.as_u64())),
+        ];
         attributes
             .extend(self.manager.as_ref().ok().map(|path| ("parent-uri", uri::of_path(path))));
         attributes
@@ -267,7 +289,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let refusal = |name: &str| {
             let manager = Ok(directory.path().join(name));
-            let job = Enclosing { id: "f3".parse().unwrap(), rank: 0, manager };
+            let id = "f3".parse().unwrap();
+            let job = Enclosing { id, rank: 0, path: "/f3".to_owned(), manager };
             runtime.block_on(job.resources_within(Duration::from_millis(1))).unwrap_err().text
         };
         let dead = refusal("dead");

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jobtap_core::engine::Level;
+use jobtap_core::job::JobId;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::process::{Child, Command};
@@ -26,12 +27,13 @@ use self::broker::{TestOptions, broker_attributes};
 use self::enclosing::{Enclosing, Expiration};
 use self::service::ServiceManager;
 use self::signals::Signals;
+use crate::cli::common::ids::show_id;
 use crate::cli::common::message::{CliError, Prog, system_text};
 use crate::cli::common::session;
 use crate::cli::common::usage::Family;
 use crate::cli::instance::version;
 use crate::cli::kvs::restore_into;
-use crate::daemon::attributes::{Attributes, STDERR_LEVEL, stderr_level};
+use crate::daemon::attributes::{Attributes, JOBID_PATH, STDERR_LEVEL, stderr_level};
 use crate::daemon::config::Source;
 use crate::daemon::resources::{TestSize, takes_given};
 use crate::daemon::statedir::{self, StateDir};
@@ -51,6 +53,9 @@ const SYSTEM_CONFIG: &str = "/etc/jobtap";
 
 /// The environment variable of Flux that keeps jobs running after the command has exited.
 const DISABLE_JOB_CLEANUP: &str = "FLUX_DISABLE_JOB_CLEANUP";
+
+/// The variable that tells the initial program as which job its manager runs.
+const ENCLOSING: &str = "FLUX_ENCLOSING_ID";
 
 /// For how long after the end of the command a signal may be the one that ended it: the signal of a terminal, or of the
 /// job as which this manager runs, goes to both, and the manager may receive it last.
@@ -205,7 +210,9 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
     ];
     match &enclosing {
         Some(job) => attributes.extend(job.attributes().await),
-        None => attributes.push(("instance-level", "0".to_owned())),
+        None => {
+            attributes.extend([("instance-level", "0".to_owned()), (JOBID_PATH, "/".to_owned())])
+        }
     }
     let attributes = Arc::new(Attributes::new(attributes));
     let options = Options {
@@ -225,11 +232,12 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
     if let Some(job) = &enclosing {
         job.announce(daemon.uri()).await;
     }
+    let inside = enclosing.as_ref().map(Enclosing::id);
     let mut expiration =
         enclosing.zip(known).map_or(Expiration::fixed(), |(job, known)| Expiration::of(job, known));
     let mut child = match foreground {
         true => None,
-        false => Some(spawn(&daemon, &rundir, &command)?),
+        false => Some(spawn(&daemon, &rundir, &command, inside)?),
     };
     let mut service = ServiceManager::of_environment();
     let result = loop {
@@ -527,7 +535,13 @@ async fn finish_jobs(daemon: &Daemon, signals: &mut Signals) {
     }
 }
 
-fn spawn(daemon: &Daemon, rundir: &RunDir, command: &[OsString]) -> Result<Child, CliError> {
+/// Runs the initial program. `inside` is the job as which the manager runs.
+fn spawn(
+    daemon: &Daemon,
+    rundir: &RunDir,
+    command: &[OsString],
+    inside: Option<JobId>,
+) -> Result<Child, CliError> {
     let words = words(command);
     let Some((program, arguments)) = words.split_first() else {
         return Err(CliError::failure("no command"));
@@ -542,6 +556,7 @@ fn spawn(daemon: &Daemon, rundir: &RunDir, command: &[OsString]) -> Result<Child
     enclosing::variables().for_each(|name| {
         command.env_remove(name);
     });
+    command.env_remove(ENCLOSING).envs(inside.map(|id| (ENCLOSING, show_id(id))));
     command.env(uri::VARIABLE, daemon.uri()).env(uri::FLUX_VARIABLE, daemon.uri());
     // The manager has raised its own limit of open files, which the command must not inherit.
     let child = OpenFiles::of_this_process().lowered(|| command.spawn());

@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use jobtap_core::engine::{self, ENVIRONMENT, ExecCommand, Input, JobLog};
-use jobtap_core::job::{JobId, TaskMap, Uid};
+use jobtap_core::job::{Encoding, JobId, TaskMap, Uid};
 use jobtap_core::jobspec::Jobspec;
 use jobtap_core::resource::{Idset, ResourceSet};
 use serde::Deserialize;
@@ -81,6 +81,8 @@ pub(super) struct ExecutionContext {
     pub accounts: Accounts,
     /// The manager's address, for the tasks' environment.
     pub uri: String,
+    /// The ids of the jobs that enclose the manager, from the outermost: `/`, or as in `/f3/f5`.
+    pub jobid_path: String,
     /// How many bytes of a job's output streams are kept if they have no file.
     pub output_limit: u64,
 }
@@ -362,17 +364,35 @@ fn served(resources: &ResourceSet, local: &Idset) -> Result<(), RpcError> {
     Err(RpcError::new(EHOSTUNREACH, format!("no executor on {hosts} ({word} {ranks})")))
 }
 
-/// The environment as it was submitted, which only `J` has, or as a plugin has changed it, with this manager's
-/// address.
+/// The environment as it was submitted, which only `J` has, or as a plugin has changed it, with what tells where
+/// the job is.
 fn environment(context: &ExecutionContext, id: JobId) -> Result<Vec<(String, String)>, RpcError> {
     let variables = environment_of(&context.records, id)?;
-    let own = [uri::VARIABLE, uri::FLUX_VARIABLE];
-    let kept = variables.into_iter().filter(|(name, _)| !own.contains(&name.as_str()));
-    let kept = kept.filter_map(|(name, value)| match value {
-        Value::String(value) => Some((name, value)),
-        _ => None,
-    });
-    Ok(kept.chain(own.map(|name| (name.to_owned(), context.uri.clone()))).collect())
+    let own = place(context, id, variables.contains_key("FLUX_F58_FORCE_ASCII"));
+    let is_own = |name: &str| own.iter().any(|(other, _)| *other == name);
+    let kept = variables.into_iter().filter(|(name, _)| !is_own(name));
+    let mut all: Vec<(String, String)> = kept
+        .filter_map(|(name, value)| match value {
+            Value::String(value) => Some((name, value)),
+            _ => None,
+        })
+        .collect();
+    all.extend(own.into_iter().map(|(name, value)| (name.to_owned(), value)));
+    Ok(all)
+}
+
+/// The variables that tell a job's tasks which manager is theirs, and which job of it they are.
+fn place(context: &ExecutionContext, id: JobId, ascii: bool) -> [(&'static str, String); 5] {
+    let encoding = if ascii { Encoding::F58Plain } else { Encoding::F58 };
+    let path = format!("{}/{}", context.jobid_path.trim_end_matches('/'), id.encode(encoding));
+    [
+        (uri::VARIABLE, context.uri.clone()),
+        (uri::FLUX_VARIABLE, context.uri.clone()),
+        ("JOBTAP_JOB_ID_PATH", path.clone()),
+        ("FLUX_JOB_ID_PATH", path),
+        // By its id, the guest directory of a job is a namespace of Flux.
+        ("FLUX_KVS_NAMESPACE", format!("job-{}", id.as_u64())),
+    ]
 }
 
 /// The environment as it was submitted, or as a plugin has changed it.

@@ -13,6 +13,7 @@ use tokio::sync::{Notify, oneshot};
 
 use super::restore;
 use super::{Options, ShutdownRequest, StartError};
+use crate::daemon::attributes::JOBID_PATH;
 use crate::daemon::blocking::BlockingThreads;
 use crate::daemon::config::current::{Configuration, warn_of_strangers};
 use crate::daemon::config::settings::Settings;
@@ -316,6 +317,7 @@ fn start_execution(
         engine: engine.clone(),
         accounts: execution::Accounts::default(),
         uri: uri.to_owned(),
+        jobid_path: options.attributes.get(JOBID_PATH).unwrap_or_default(),
         output_limit: settings.output_limit,
     };
     std::thread::Builder::new()

@@ -1,4 +1,5 @@
-//! The shell option `cpu-affinity`: on which CPUs the tasks of a job may run.
+//! The shell option `cpu-affinity`: on which CPUs the tasks of a job may run. Its values are those of `gpu-affinity`
+//! too (`gpus`).
 //!
 //! Unlike Flux's job shell the shepherd binds tasks only on request, since the cores of R may be those of simulated
 //! nodes. A core of R is the CPU of the same number.
@@ -10,15 +11,56 @@ use serde_json::Value;
 use super::placement::place;
 use crate::exec::StartJob;
 
+/// The name of the option.
+const OPTION: &str = "cpu-affinity";
+
 /// How tasks are bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Mode {
-    /// All tasks of a node to all of its cores.
+pub(super) enum Mode {
+    /// They are not bound.
+    Off,
+    /// All tasks of a node to all that the job has there.
     On,
-    /// Each task to its share of the cores of its node.
+    /// Each task to its share of what the job has on its node.
     PerTask,
-    /// The tasks of a node in turn to these CPUs.
+    /// The tasks of a node in turn to these.
     Map(Vec<Idset>),
+}
+
+impl Mode {
+    /// Reads the option of this name; `None` if it is missing. The error is for the user.
+    pub(super) fn of(options: &Value, name: &str) -> Result<Option<Self>, String> {
+        let Some(option) = options.get(name) else { return Ok(None) };
+        let text = match option {
+            Value::String(text) => text.as_str(),
+            // The option without a value has the value 1.
+            Value::Number(number) if number.as_i64() == Some(1) => "on",
+            other => return Err(format!("{name}: {other} is no text")),
+        };
+        if let Some(list) = text.strip_prefix("map:") {
+            let read = |set: &str| {
+                let parsed: Idset =
+                    set.parse().map_err(|error| format!("{name}: '{set}': {error}"))?;
+                match parsed.is_empty() {
+                    true => Err(format!("{name}: '{text}': a list of ids is empty")),
+                    false => Ok(parsed),
+                }
+            };
+            return list.split(';').map(read).collect::<Result<_, _>>().map(Self::Map).map(Some);
+        }
+        match text {
+            "on" => Ok(Some(Self::On)),
+            "off" => Ok(Some(Self::Off)),
+            "per-task" => Ok(Some(Self::PerTask)),
+            _ => Err(format!("{name}: unknown value '{text}': use on, per-task, map:LIST or off")),
+        }
+    }
+
+    /// The ids in a map that the task with this number on its node has.
+    pub(super) fn in_turn(sets: &[Idset], local: usize) -> Vec<u32> {
+        let turn = local.checked_rem(sets.len()).and_then(|turn| sets.get(turn));
+        turn.map(|set| set.iter().collect()).unwrap_or_default()
+    }
 }
 
 /// The CPUs of the tasks of one job.
@@ -32,7 +74,10 @@ pub(super) struct Affinity {
 impl Affinity {
     /// What the job asks for; `None` if its tasks may run everywhere. The error is for the user.
     pub(super) fn of(job: &StartJob) -> Result<Option<Self>, String> {
-        let Some(mode) = mode(&job.shell_options)? else { return Ok(None) };
+        let mode = match Mode::of(&job.shell_options, OPTION)? {
+            None | Some(Mode::Off) => return Ok(None),
+            Some(mode) => mode,
+        };
         let resources: ResourceSet = job
             .resources
             .to_string()
@@ -64,11 +109,9 @@ impl Affinity {
         let Some((cores, ntasks)) = self.nodes.get(node) else { return Vec::new() };
         let (local, ntasks) = (local as usize, (*ntasks).max(1) as usize);
         match &self.mode {
+            Mode::Off => Vec::new(),
             Mode::On => cores.clone(),
-            Mode::Map(sets) => sets
-                .get(local.checked_rem(sets.len()).unwrap_or_default())
-                .map(|set| set.iter().collect())
-                .unwrap_or_default(),
+            Mode::Map(sets) => Mode::in_turn(sets, local),
             // Neighbours, so that a task has cores that share caches.
             Mode::PerTask if cores.len() >= ntasks => {
                 let bound = |task: usize| task * cores.len() / ntasks;
@@ -91,40 +134,6 @@ impl Affinity {
     }
 }
 
-/// Reads the option; `None` for `off` and if it is missing.
-fn mode(options: &Value) -> Result<Option<Mode>, String> {
-    let Some(option) = options.get("cpu-affinity") else { return Ok(None) };
-    let text = match option {
-        Value::String(text) => text.as_str(),
-        // `-o cpu-affinity` has the value 1.
-        Value::Number(number) if number.as_i64() == Some(1) => "on",
-        other => return Err(format!("cpu-affinity: {other} is no text")),
-    };
-    if let Some(list) = text.strip_prefix("map:") {
-        let sets: Result<Vec<Idset>, String> = list
-            .split(';')
-            .map(|set| {
-                let parsed = set
-                    .parse::<Idset>()
-                    .map_err(|error| format!("cpu-affinity: '{set}': {error}"))?;
-                if parsed.is_empty() {
-                    return Err(format!("cpu-affinity: '{text}': a list of CPUs is empty"));
-                }
-                Ok(parsed)
-            })
-            .collect();
-        return Ok(Some(Mode::Map(sets?)));
-    }
-    match text {
-        "on" => Ok(Some(Mode::On)),
-        "off" => Ok(None),
-        "per-task" => Ok(Some(Mode::PerTask)),
-        _ => {
-            Err(format!("cpu-affinity: unknown value '{text}': use on, per-task, map:LIST or off"))
-        }
-    }
-}
-
 /// The CPUs that the shepherd, and so its jobs, may use.
 fn own_cpus() -> Result<Vec<u32>, String> {
     let set = sched_getaffinity(None).map_err(|errno| format!("cpu-affinity: {errno}"))?;
@@ -139,7 +148,7 @@ mod tests {
     use super::*;
 
     fn of(option: &str, nodes: &[(&[u32], u32)]) -> Affinity {
-        let mode = mode(&json!({ "cpu-affinity": option })).unwrap().unwrap();
+        let mode = Mode::of(&json!({ "cpu-affinity": option }), OPTION).unwrap().unwrap();
         let nodes = nodes.iter().map(|(cores, ntasks)| (cores.to_vec(), *ntasks)).collect();
         Affinity { mode, nodes }
     }
@@ -160,12 +169,13 @@ mod tests {
 
     #[test]
     fn the_option_is_read_and_refused_in_words() {
-        let read = |option: Value| mode(&json!({ "cpu-affinity": option }));
-        assert_eq!(mode(&json!({})), Ok(None));
-        assert_eq!((read(json!("off")), read(json!(1))), (Ok(None), Ok(Some(Mode::On))));
+        let read = |option: Value| Mode::of(&json!({ "cpu-affinity": option }), OPTION);
+        assert_eq!(Mode::of(&json!({}), OPTION), Ok(None));
+        assert_eq!(read(json!("off")), Ok(Some(Mode::Off)));
+        assert_eq!(read(json!(1)), Ok(Some(Mode::On)));
         for (option, text) in [
             (json!("foo"), "cpu-affinity: unknown value 'foo': use on, per-task, map:LIST or off"),
-            (json!("map:1;"), "cpu-affinity: 'map:1;': a list of CPUs is empty"),
+            (json!("map:1;"), "cpu-affinity: 'map:1;': a list of ids is empty"),
             (json!([1]), "cpu-affinity: [1] is no text"),
         ] {
             assert_eq!(read(option), Err(text.to_owned()));

@@ -16,7 +16,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::AbortHandle;
 
 use super::actor::Actor;
-use super::affinity::Affinity;
+use super::devices::Devices;
 use super::files::jobdir::JobDir;
 use super::placement::place;
 use super::pmi::Pmi;
@@ -72,8 +72,8 @@ pub(super) struct Launch {
     pub(super) actor: Actor,
     /// What its tasks share to find each other, if they do.
     pub(super) pmi: Option<Pmi>,
-    /// The CPUs of its tasks, if they are bound.
-    pub(super) affinity: Option<Affinity>,
+    /// The CPUs and GPUs of its tasks.
+    pub(super) devices: Devices,
     /// The program of the tasks, once it was looked for.
     pub(super) program: Option<Result<PathBuf, Errno>>,
     /// The task whose process was started and may not execute the program yet. The launch goes on when it does.

@@ -12,8 +12,8 @@ use rustix::process::{Pid, Signal};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::actor::Actor;
-use super::affinity::Affinity;
 use super::claims::Claimed;
+use super::devices::Devices;
 use super::job::{Executing, Job, Launch, Stage};
 use super::message::{Execution, Message};
 use super::placement::task_map;
@@ -68,14 +68,14 @@ impl Shepherd {
         job.log("starting", None);
         let begun = mapped.and_then(|actor| Ok((self.begin(&start, &mut job)?, actor)));
         match begun {
-            Ok(((limits, pmi, affinity), actor)) => {
+            Ok(((limits, pmi, devices), actor)) => {
                 let pmi = pmi.then(|| Pmi::new(&start, &self.inbox, &self.pmi_memory));
                 let launch = Launch {
                     start,
                     limits,
                     actor,
                     pmi,
-                    affinity,
+                    devices,
                     program: None,
                     executing: None,
                     stage: None,
@@ -106,12 +106,12 @@ impl Shepherd {
     }
 
     /// Requests the job's claim, and accepts input for the job from now on. Returns the limits of its tasks, whether
-    /// they have PMI, and their CPUs. The error is for the user.
+    /// they have PMI, and their CPUs and GPUs. The error is for the user.
     fn begin(
         &mut self,
         start: &StartJob,
         job: &mut Job,
-    ) -> Result<(TaskLimits, bool, Option<Affinity>), String> {
+    ) -> Result<(TaskLimits, bool, Devices), String> {
         if IoOptions::parse(&start.shell_options)?.input == Input::Service {
             job.input = Some(self.make_input(start)?);
         }
@@ -123,9 +123,9 @@ impl Shepherd {
             let files = files_per_task(&start.shell_options).unwrap_or_default();
             pmi::is_wanted(requested, start.ntasks, files, self.open_files.own())
         };
-        let affinity = Affinity::of(start)?;
+        let devices = Devices::of(start)?;
         self.claims.claim(start.id);
-        Ok((limits, pmi, affinity))
+        Ok((limits, pmi, devices))
     }
 
     fn make_input(&self, start: &StartJob) -> Result<JobInput, String> {
@@ -194,7 +194,7 @@ impl Shepherd {
     /// Prepares files and starts tasks until the slice is over. The error is for the user.
     fn launch_slice(&mut self, launch: Launch, job: &mut Job) -> Result<Slice, String> {
         let until = Instant::now() + SLICE;
-        let Launch { mut start, limits, actor, pmi, affinity, program, stage, .. } = launch;
+        let Launch { mut start, limits, actor, pmi, devices, program, stage, .. } = launch;
         if stage.is_none() {
             job.dir = self.job_dirs.make(&start, &actor)?;
             start.tmpdir = job.dir.as_ref().map(|dir| dir.path().to_owned());
@@ -204,7 +204,7 @@ impl Shepherd {
             (&start, &program),
             &limits,
             &actor,
-            (pmi.as_ref(), affinity.as_ref()),
+            (pmi.as_ref(), &devices),
             (&self.nonce, self.open_files),
         );
         let mut stage = match stage {
@@ -260,7 +260,7 @@ impl Shepherd {
                                 limits,
                                 actor,
                                 pmi,
-                                affinity,
+                                devices,
                                 program,
                                 executing,
                                 stage,
@@ -288,7 +288,7 @@ impl Shepherd {
                     limits,
                     actor,
                     pmi,
-                    affinity,
+                    devices,
                     program,
                     executing: None,
                     stage,

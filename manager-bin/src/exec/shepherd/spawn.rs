@@ -19,8 +19,9 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use super::actor::Actor;
-use super::affinity::Affinity;
 use super::before_exec::{BeforeExec, Program};
+use super::devices::Devices;
+use super::gpus;
 use super::message::Execution;
 use super::placement::place;
 use super::pmi::{self, Pmi};
@@ -80,7 +81,7 @@ pub(super) struct Launcher<'a> {
     limits: &'a TaskLimits,
     actor: &'a Actor,
     pmi: Option<&'a Pmi>,
-    affinity: Option<&'a Affinity>,
+    devices: &'a Devices,
     program: &'a Result<PathBuf, Errno>,
     env: Vec<(String, String)>,
     open_files: &'a OpenFiles,
@@ -92,7 +93,7 @@ impl<'a> Launcher<'a> {
         (job, program): (&'a StartJob, &'a Result<PathBuf, Errno>),
         limits: &'a TaskLimits,
         actor: &'a Actor,
-        (pmi, affinity): (Option<&'a Pmi>, Option<&'a Affinity>),
+        (pmi, devices): (Option<&'a Pmi>, &'a Devices),
         (nonce, open_files): (&str, &'a OpenFiles),
     ) -> Self {
         let id = f58_for(job);
@@ -106,7 +107,7 @@ impl<'a> Launcher<'a> {
                 env.push((format!("{prefix}_JOB_TMPDIR"), dir.display().to_string()));
             }
         }
-        Self { job, limits, actor, pmi, affinity, program, env, open_files }
+        Self { job, limits, actor, pmi, devices, program, env, open_files }
     }
 
     /// Checks the working directory, since the error of a failed start would not name it.
@@ -156,7 +157,7 @@ impl<'a> Launcher<'a> {
         let (controlling, terminal) = terminal.unzip();
         let mut before = BeforeExec {
             terminal: controlling,
-            cpus: self.affinity.map(|affinity| affinity.cpus(job, rank)),
+            cpus: self.devices.cpus.as_ref().map(|cpus| cpus.cpus(job, rank)),
             limits: self.limits.changed().to_vec(),
             user: self.actor.other().map(Arc::clone),
         };
@@ -223,10 +224,15 @@ impl<'a> Launcher<'a> {
             let (rank, size) = (rank.to_string(), job.ntasks.to_string());
             [("PMI_FD", socket), ("PMI_RANK", rank), ("PMI_SIZE", size)]
         });
+        let gpus = self.devices.gpus.as_ref();
+        // The first, so that the job's own counts.
+        let order =
+            gpus.map(|_| gpus::ORDER).map(|(name, value)| (Cow::from(name), Cow::from(value)));
+        let visible = gpus.map(|gpus| gpus.variable(job, rank));
         let of_task = of_task.map(|(name, number)| (name, number.to_string())).into_iter();
-        let set = of_task.chain(of_pmi.into_iter().flatten());
+        let set = of_task.chain(of_pmi.into_iter().flatten()).chain(visible);
         let set = set.map(|(name, value)| (Cow::from(name), Cow::from(value)));
-        own.chain(expanded).chain(set)
+        order.into_iter().chain(own).chain(expanded).chain(set)
     }
 }
 

@@ -208,6 +208,14 @@ async fn run(stage: &str, job: JobInfo, host: &str, remote: Remote<Stages>) -> R
     if asked == format!("slow-{stage}") {
         remote.sleep(60.0).await.map_err(|error| error.to_string())?;
     }
+    if asked == format!("slow-once-{stage}") {
+        // It fails for a stage that runs again.
+        let first =
+            remote.run_process(Process::new("/bin/mkdir").arg(format!("{directory}/begun")));
+        if first.await.map_err(|error| error.to_string())?.success().is_ok() {
+            remote.sleep(60.0).await.map_err(|error| error.to_string())?;
+        }
+    }
     assert!(asked != format!("panic-{stage}"), "{stage} was asked to panic");
     Ok(())
 }

@@ -75,7 +75,7 @@ struct LoadArgs {
 /// Options and arguments of `config set`.
 #[derive(Debug, clap::Args)]
 struct SetArgs {
-    /// Type of VALUE, as for get; without it, VALUE is JSON or a string
+    /// Type of VALUE, as for get; without it, that of the present value, or JSON or a string for a new key
     #[arg(short = 't', long = "type", value_name = "TYPE")]
     kind: Option<String>,
     /// Dotted name
@@ -119,25 +119,25 @@ async fn change(subcommand: &str, request: impl Service) -> Result<u8, CliError>
 }
 
 async fn set(args: &SetArgs) -> Result<u8, CliError> {
-    let kind: Kind = args.kind.as_deref().unwrap_or("any").parse()?;
-    let value = kind.read(&args.value).ok_or_else(|| {
-        CliError::failure(format!("{} does not have the requested type", args.key))
-    })?;
-    let nested = config::nest(&args.key, value)
-        .ok_or_else(|| CliError::failure(format!("set: {} is not a dotted name", args.key)))?;
+    let kind: Option<Kind> = args.kind.as_deref().map(str::parse).transpose()?;
     // The configuration is read, changed and loaded as a whole: a change by another client in between is
     // lost.
     let mut config = Client::connect().await?.call(Get {}).await?;
+    let kind = kind.or_else(|| find(&config, &args.key).map(Kind::of)).unwrap_or(Kind::Any);
+    let value = kind.read(&args.value).map_err(CliError::failure)?;
+    let nested = config::nest(&args.key, value)
+        .ok_or_else(|| CliError::failure(format!("set: {} is not a dotted name", args.key)))?;
     config::merge(&mut config, nested);
     change("set", Load(config)).await
 }
 
 async fn unset(args: &UnsetArgs) -> Result<u8, CliError> {
     let mut config = Client::connect().await?.call(Get {}).await?;
-    if !remove(&mut config, &args.key) {
-        return Err(CliError::failure(format!("{} is not set", args.key)));
+    match remove(&mut config, &args.key) {
+        true => change("unset", Load(config)).await,
+        // As in Flux: it is as it was asked for.
+        false => Ok(0),
     }
-    change("unset", Load(config)).await
 }
 
 /// Removes the value with a dotted name. Returns false if there was none.
@@ -223,15 +223,39 @@ impl std::str::FromStr for Kind {
 }
 
 impl Kind {
-    /// Parses a text as this type.
-    fn read(self, text: &str) -> Option<Value> {
-        let plain = || Value::String(text.to_owned());
-        let value = match self {
-            Kind::Text | Kind::Fsd | Kind::FsdInteger | Kind::FsdReal => plain(),
-            Kind::Any => serde_json::from_str(text).unwrap_or_else(|_| plain()),
-            _ => serde_json::from_str(text).ok()?,
+    /// The type of a value.
+    fn of(value: &Value) -> Self {
+        match value {
+            Value::Null => Kind::Any,
+            Value::Bool(_) => Kind::Boolean,
+            Value::Number(number) if number.is_f64() => Kind::Real,
+            Value::Number(_) => Kind::Integer,
+            Value::String(_) => Kind::Text,
+            Value::Array(_) => Kind::Array,
+            Value::Object(_) => Kind::Object,
+        }
+    }
+
+    /// Parses a text as this type. The error is Flux's text.
+    fn read(self, text: &str) -> Result<Value, String> {
+        let json = serde_json::from_str::<Value>(text).ok();
+        let quoted = json.clone().filter(Value::is_string);
+        let (value, what) = match self {
+            Kind::Any => (json.or_else(|| Some(text.into())), "value"),
+            Kind::Text => (quoted.or_else(|| Some(text.into())), "string"),
+            Kind::Fsd | Kind::FsdInteger | Kind::FsdReal => {
+                (quoted.or_else(|| Some(text.into())), "Flux Standard Duration")
+            }
+            // A whole number is one too.
+            Kind::Real => (text.parse::<f64>().ok().map(Value::from), "real value"),
+            Kind::Integer => (json, "integer value"),
+            Kind::Boolean => (json, "boolean value"),
+            Kind::Object => (json, "json object"),
+            Kind::Array => (json, "json array"),
         };
-        self.show(&value).map(|_| value)
+        value
+            .filter(|value| self.show(value).is_some())
+            .ok_or_else(|| format!("Error parsing {what}"))
     }
 
     /// The text of a value, which is a string without quotes or JSON. `None` if the value doesn't have this
@@ -286,12 +310,37 @@ mod tests {
     #[test]
     fn a_text_is_parsed_as_the_requested_type() {
         let read = |kind: &str, text: &str| kind.parse::<Kind>().unwrap().read(text);
-        assert_eq!(read("any", "5"), Some(json!(5)));
-        assert_eq!(read("any", "5m"), Some(json!("5m")));
-        assert_eq!(read("string", "5"), Some(json!("5")));
-        assert_eq!(read("integer", "5.5"), None);
-        assert_eq!(read("fsd", "soon"), None);
-        assert_eq!(read("array", "[1]"), Some(json!([1])));
+        for (kind, text, value) in [
+            ("any", "5", json!(5)),
+            ("any", "5m", json!("5m")),
+            ("string", "5", json!("5")),
+            ("string", "\"5\"", json!("5")),
+            ("real", "5", json!(5.0)),
+            ("fsd", "5m", json!("5m")),
+            ("array", "[1]", json!([1])),
+        ] {
+            assert_eq!(read(kind, text), Ok(value), "{kind}");
+        }
+        for (kind, text, what) in [
+            ("integer", "5.5", "integer value"),
+            ("real", "x", "real value"),
+            ("boolean", "1", "boolean value"),
+            ("object", "[]", "json object"),
+            ("array", "{}", "json array"),
+            ("fsd", "soon", "Flux Standard Duration"),
+        ] {
+            assert_eq!(read(kind, text), Err(format!("Error parsing {what}")), "{kind}");
+        }
+    }
+
+    #[test]
+    fn a_present_value_says_which_type_a_new_one_has() {
+        for value in [json!(true), json!(5), json!(1.5), json!("x"), json!([1]), json!({"a": 1})] {
+            let shown = Kind::of(&value).show(&value).unwrap();
+            assert_eq!(Kind::of(&value).read(&shown), Ok(value));
+        }
+        assert_eq!(Kind::of(&json!("10m")).read("5"), Ok(json!("5")));
+        assert!(Kind::of(&json!(5)).read("nosuch").is_err());
     }
 
     #[test]

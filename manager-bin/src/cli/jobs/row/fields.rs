@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::{JobRow, result_emoji, state_emoji};
 use crate::cli::common::format::{FieldValue, Row};
+use crate::cli::jobs::instance::{STATS, summary};
 
 /// Field names and headings. Annotations aren't listed, since plugins and users choose their names.
 const HEADINGS: &[(&str, &str)] = &[
@@ -76,6 +77,7 @@ const HEADINGS: &[(&str, &str)] = &[
 
 /// Fields of inner managers, below `instance.`. They are empty for jobs that aren't managers.
 const INSTANCE_HEADINGS: &[(&str, &str)] = &[
+    ("stats", "STATS"),
     ("stats.total", "NJOBS"),
     ("utilization", "CORE%"),
     ("gpu_utilization", "GPU%"),
@@ -86,19 +88,28 @@ const INSTANCE_HEADINGS: &[(&str, &str)] = &[
 ];
 
 /// The heading of `instance.NAME`.
-fn instance_heading(name: &str) -> Option<&'static str> {
+fn instance_heading(name: &str) -> Option<Cow<'static, str>> {
     if let Some((_, heading)) = INSTANCE_HEADINGS.iter().find(|(field, _)| *field == name) {
-        return Some(heading);
+        return Some(Cow::Borrowed(heading));
     }
-    let (which, what) = name.strip_prefix("resources.")?.split_once('.')?;
+    if let Some(count) = name.strip_prefix("stats.") {
+        return STATS.contains(&count).then(|| Cow::Owned(name.to_uppercase()));
+    }
+    let nodes = name.strip_prefix("resources.")?;
+    let (which, what) = nodes.split_once('.')?;
     let heading = match which {
+        "all" => "ALL",
         "up" => "UP",
         "down" => "DOWN",
         "allocated" => "USED",
         "free" => "FREE",
         _ => return None,
     };
-    matches!(what, "nnodes" | "ncores" | "ngpus").then_some(heading)
+    match what {
+        "nnodes" | "ncores" | "ngpus" => Some(Cow::Borrowed(heading)),
+        "ranks" | "nodelist" => Some(Cow::Owned(nodes.to_uppercase())),
+        _ => None,
+    }
 }
 
 impl Row for JobRow<'_> {
@@ -115,7 +126,7 @@ impl Row for JobRow<'_> {
             return Some(Cow::Borrowed(heading));
         }
         if let Some(rest) = name.strip_prefix("instance.") {
-            return instance_heading(rest).map(Cow::Borrowed);
+            return instance_heading(rest);
         }
         let of_plugin = annotation || plain.starts_with("sched.") || plain.starts_with("user.");
         let whole = plain.split('.').all(|key| !key.is_empty());
@@ -137,6 +148,9 @@ impl Row for JobRow<'_> {
             Some("instance") => {
                 let path = name.split('.').skip(1);
                 let instance = self.attributes.get("instance")?;
+                if name == "instance.stats" {
+                    return instance.get("stats").map(|stats| FieldValue::Text(summary(stats)));
+                }
                 path.into_iter()
                     .try_fold(instance, |value, key| value.get(key))
                     .map(FieldValue::from_json)

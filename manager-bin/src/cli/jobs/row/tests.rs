@@ -290,7 +290,10 @@ fn headings_follow_the_reference() {
         ("sched.resource_summary", "RESOURCES"),
         ("user.keep", "USER.KEEP"),
         ("annotations.name", "NAME"),
+        ("instance.stats", "STATS"),
         ("instance.stats.total", "NJOBS"),
+        ("instance.stats.running", "STATS.RUNNING"),
+        ("instance.resources.up.ranks", "UP.RANKS"),
         ("instance.resources.all.ncores", "CORES"),
         ("instance.resources.allocated.nnodes", "USED"),
     ] {
@@ -301,6 +304,7 @@ fn headings_follow_the_reference() {
         "nope",
         "id.nope",
         "instance.nope",
+        "instance.stats.nope",
         "instance.resources.up.x",
         "exception",
         "exception_type",
