@@ -199,11 +199,11 @@ pub fn on(_args: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// - No receiver; not `async`, not generic, not under `#[cfg(..)]`.
 /// - Any of these parameters: `Conf<C>`, the plugin's own configuration, once; `InstanceConf<C>`, named
-///   keys of the whole instance's configuration; `Remote<Self>`, the way back to the plugin from timers
+///   keys of the whole instance's configuration; `ConfDirectory`, where its files are; `Remote<Self>`, the way back to the plugin from timers
 ///   and other threads. `C` is `Deserialize`; if it is also `JsonSchema`, `jobtap plugin schema` shows
 ///   its settings.
-/// - It returns `Self`, or `Result<Self, ConfError>`. An error fails the load, with its text for whoever
-///   loads the plugin; on a reload the old plugin stays.
+/// - It returns `Self`, or `Result<Self, ConfError>`. An error fails the load, and its text is the
+///   message of that command; on a reload the old plugin stays.
 ///
 /// # Examples
 ///
@@ -259,7 +259,8 @@ pub fn init(_args: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// - `&self` or `&mut self`, or no receiver.
 /// - Any of these parameters: `Request<Q>`, the payload as any `Deserialize`; `Caller`, the user who
-///   asks; `Responder<R>`, to answer later or more than once; `Cx<'_, Service>`.
+///   asks; `Responder<R>`, to answer later or more than once; `Cx<'_, Service>`; the plugin's data, as
+///   `InstanceData<'_, D>` and `JobsData<'_, D>`; `Remote<Self>`.
 /// - It returns the answer, any `Serialize`, or a `Result` of it with `ServiceError`. With a `Responder`
 ///   it returns nothing, or `Result<(), ServiceError>`.
 /// - `async` like a [handler](macro@on): then it takes owned parameters and no receiver.

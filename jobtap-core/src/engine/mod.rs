@@ -7,28 +7,29 @@
 //!            Effects ◀── writes, responses, commands ◀───────────────────┘
 //! ```
 //!
-//! | folder or file | what it holds | lies above |
-//! |---|---|---|
-//! | `api` | inputs and effects | |
-//! | `events`, `clock` | contexts of events; the time | |
-//! | `agenda` | what is still to be done for the present input | `api` |
-//! | `jobs` | all jobs, and what events do to them (RFC 21) | `api`, `events`, `agenda` |
-//! | `timers` | timers of the engine and of plugins | `api` |
-//! | `core` | the parts side by side | the data of all parts |
-//! | `dispatch` | plugins: how their handlers are called, and what they ask for | `core` |
-//! | `shadow` | plugins that are called beside the live ones, and decide nothing | `core` |
-//! | `alloc` | queues, resources and nodes | `core` |
-//! | `exec` | starting and ending jobs outside, and simulated ones | `core` |
-//! | `life_cycle` | what follows from an event, and the manager's part in each state | `core` |
-//! | `requests` | what clients ask for | `core` |
-//! | `restart` | how a manager continues from the store | `core` |
-//! | `replay` | recorded jobs, shown to the plugins again | `dispatch`, `life_cycle` |
-//! | `mirror` | jobs of another job manager, for hosts that run plugins inside of it | `jobs`, `dispatch` |
+//! | folder or file | what it holds |
+//! |---|---|
+//! | `api` | inputs and effects |
+//! | `events`, `clock` | contexts of events; the time |
+//! | `agenda` | what is still to be done for the present input |
+//! | `jobs` | all jobs, and what events do to them (RFC 21) |
+//! | `timers` | timers of the engine and of plugins |
+//! | `core` | the parts side by side |
+//! | `alloc` | queues, resources and nodes |
+//! | `exec` | starting and ending jobs outside, and simulated ones |
+//! | `dispatch` | plugins: how their handlers are called, and what they ask for |
+//! | `shadow` | plugins that are called beside the live ones, and decide nothing |
+//! | `life_cycle` | what follows from an event, and the manager's part in each state |
+//! | `requests` | what clients ask for |
+//! | `restart` | how a manager continues from the store |
+//! | this file | `Engine`, which routes each piece of work to the function that it is for |
+//! | `replay` | recorded jobs, shown to the plugins of an `Engine` again |
+//! | `mirror` | jobs of another job manager, for hosts that run plugins inside of it |
 //!
-//! A part owns its data and changes it by its own methods. The column names what is below a part at
-//! least; `core` lies above the data of all parts. What concerns several parts is done by functions
-//! that name the parts, or take the whole `Core`; here, each piece of work is routed to the
-//! function that it is for.
+//! Imports point up this table. A part owns its data and changes it by its own methods; the files with the data
+//! of `alloc`, `exec`, `dispatch`, `shadow` and `requests` lie below `core`, which holds it. What concerns several
+//! parts is done by functions that name the parts, or take the whole `Core`. Shadows alone point down: a dispatch
+//! carries them and calls them at their turn.
 
 mod agenda;
 mod alloc;

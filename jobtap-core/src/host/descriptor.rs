@@ -186,7 +186,7 @@ impl fmt::Debug for HandlerEntry {
 /// When both names are the same: at compile time, in the code that `#[jobtap_plugin]` generates.
 #[doc(hidden)]
 #[track_caller]
-pub const fn differ(one: &str, other: &str) {
+pub const fn must_differ(one: &str, other: &str) {
     assert!(
         !same(one, other),
         "two handlers of this plugin have the same topic: do both in one function"

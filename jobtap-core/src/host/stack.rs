@@ -224,7 +224,7 @@ impl BoundHandler {
     /// clock. The caller catches panics, once for a whole dispatch, and reports them to
     /// [`panicked`](Self::panicked).
     // Always: it is the body of the loop over all handlers of a topic, and a call of its own costs a tenth
-    // of a handler that only looks on.
+    // of a handler that only reads.
     #[inline(always)]
     pub fn call_uncaught(&self, args: &Args<'_>, ticks: &Ticks) -> (CallResult, u64) {
         // Fails for a plugin that calls an author's own topic which it handles itself, directly or through

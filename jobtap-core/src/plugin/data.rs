@@ -1,5 +1,7 @@
 //! A plugin's own data, on jobs and on the instance, which survives a restart of the manager.
 
+use std::fmt;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -14,7 +16,7 @@ use crate::job::JobId;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` stores no data of type `{D}`",
     label = "not this plugin's data",
-    note = "declare it: `#[jobtap_plugin(name = \"..\", data = {D})]`"
+    note = "declare it: `#[jobtap_plugin(name = \"..\", data = {D})]`; data of the instance is taken as `InstanceData<'_, {D}>`"
 )]
 pub trait PluginData<D>: 'static {
     /// How the data is read and written.
@@ -27,7 +29,7 @@ pub trait PluginData<D>: 'static {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` stores no data of type `{D}` on the instance",
     label = "not this plugin's data",
-    note = "declare it: `#[jobtap_plugin(name = \"..\", instance_data = {D})]`"
+    note = "declare it: `#[jobtap_plugin(name = \"..\", instance_data = {D})]`; data of a job is taken as `Data<'_, {D}>`"
 )]
 pub trait PluginInstanceData<D>: 'static {
     /// How the data is read and written.
@@ -298,13 +300,13 @@ pub struct InstanceData<'a, D> {
 
 /// Stored data that can't be read as the plugin's type, or data that can't be written as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("data of {} can't be read as `{type_name}`: {reason}", owner(*.job))]
+#[error("data of {}, of type `{type_name}`, {reason}", owner(*.job))]
 pub struct DataError {
     /// The job that the data belongs to; `None` for data of the instance.
     pub job: Option<JobId>,
     /// The type that the plugin expects.
     pub type_name: &'static str,
-    /// The error of serde, or the version that is stored.
+    /// Whether it can't be read or written, and the error of serde or the version that is stored.
     pub reason: String,
 }
 
@@ -392,13 +394,23 @@ fn owner(job: Option<JobId>) -> String {
     job.map_or_else(|| "the instance".to_owned(), |id| format!("job {id}"))
 }
 
-fn error<D>(job: Option<JobId>, reason: impl Into<String>) -> DataError {
-    DataError { job, type_name: std::any::type_name::<D>(), reason: reason.into() }
+fn error<D>(job: Option<JobId>, reason: String) -> DataError {
+    DataError { job, type_name: std::any::type_name::<D>(), reason }
+}
+
+fn unreadable<D>(job: Option<JobId>, why: impl fmt::Display) -> DataError {
+    error::<D>(job, format!("can't be read: {why}"))
 }
 
 /// The stored JSON. It contains the version, so that a later version of the plugin can upgrade it.
 fn written<D>(data: &D, form: &DataForm<D>, job: Option<JobId>) -> Result<Value, DataError> {
-    let data = (form.write)(data).map_err(|e| error::<D>(job, e.to_string()))?;
+    let data = (form.write)(data).map_err(|e| {
+        // Nearly always a map whose keys are tuples or structs.
+        error::<D>(
+            job,
+            format!("can't be written as JSON, whose maps have strings or numbers as keys: {e}"),
+        )
+    })?;
     Ok(json!({ "version": form.spec.version, "data": data }))
 }
 
@@ -408,34 +420,36 @@ fn read<D>(stored: Option<Value>, form: &DataForm<D>, job: Option<JobId>) -> Res
     };
     let version = stored.get("version").and_then(Value::as_u64);
     let (Some(version), Some(data)) = (version, stored.get_mut("data").map(Value::take)) else {
-        return Err(error::<D>(job, "it has no version and data as this manager stores them"));
+        return Err(unreadable::<D>(job, "it has no version and data as this manager stores them"));
     };
     // A version that doesn't fit is newer than any that this plugin can know.
     let version = u32::try_from(version).unwrap_or(u32::MAX);
     let wanted = form.spec.version;
     match form.spec.upgrade {
-        _ if version == wanted => (form.read)(data).map_err(|e| error::<D>(job, e.to_string())),
+        _ if version == wanted => (form.read)(data).map_err(|e| unreadable::<D>(job, e)),
         _ if version > wanted => {
             let reason = format!(
                 "version {version} was stored by a newer plugin, this one knows up to {wanted}"
             );
-            Err(error::<D>(job, reason))
+            Err(unreadable::<D>(job, reason))
         }
         Some(upgrade) => upgrade(version, data).map_err(|e| {
-            error::<D>(job, format!("upgrade from version {version} to {wanted}: {}", e.0))
+            unreadable::<D>(job, format!("upgrade from version {version} to {wanted}: {}", e.0))
         }),
         None => {
             let reason = format!(
                 "version {version} is stored and {wanted} is expected: give \
                  `#[data(version = {wanted}, upgrade = ..)]`"
             );
-            Err(error::<D>(job, reason))
+            Err(unreadable::<D>(job, reason))
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn form(version: u32, upgrade: Option<Upgrade<u64>>) -> DataForm<u64> {
@@ -467,6 +481,19 @@ mod tests {
         let error = read::<u64>(Some(stored), &form(1, None), None).unwrap_err();
         assert!(error.to_string().contains("stored by a newer plugin"), "{error}");
         let error = read::<u64>(Some(json!(5)), &form(1, None), None).unwrap_err();
-        assert!(error.to_string().starts_with("data of the instance can't be read"), "{error}");
+        assert!(
+            error.to_string().starts_with("data of the instance, of type `u64`, can't be read"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_map_with_tuples_as_keys_is_refused_with_the_reason() {
+        type Pairs = BTreeMap<(u32, u32), f64>;
+        let form = DataForm::<Pairs>::new(DataSpec { version: 1, volatile: false, upgrade: None });
+        let error =
+            written(&BTreeMap::from([((1, 2), 0.5)]), &form, Some(JobId::new(3))).unwrap_err();
+        let says = "can't be written as JSON, whose maps have strings or numbers as keys: key must be a string";
+        assert!(error.to_string().ends_with(says), "{error}");
     }
 }

@@ -45,7 +45,7 @@ pub trait Topic: TopicSet + Sized {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a topic",
     label = "a topic is expected here",
-    note = "name one topic type, or a tuple of them in the order of `#[on]`: `Cx<'_, (JobNew, JobValidate)>`"
+    note = "name one topic type, or a tuple of them in the order of `#[on]`: `Cx<'_, (JobNew, JobValidate)>`; a function for handlers of several topics is generic: `fn f<T: TopicSet>(cx: &Cx<'_, T>)`"
 )]
 pub trait TopicSet: 'static {}
 

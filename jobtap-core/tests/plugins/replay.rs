@@ -131,6 +131,10 @@ impl Other {
         if job.userid().0 == 5 {
             cx.dependency_add("other")?;
         }
+        if job.userid().0 == 6 {
+            cx.urgency(job, Urgency::new(20)?);
+            cx.urgency(job, Urgency::new(20)?);
+        }
         Ok(())
     }
 }
@@ -239,6 +243,14 @@ fn the_topics_are_named_that_eventlogs_never_lead_to() {
     );
     let none = run("other", vec![job(1, 1.0, &log)], false);
     assert_eq!(none.not_called, [""; 0]);
+}
+
+#[test]
+fn what_a_plugin_asks_for_twice_is_recorded_once() {
+    let urgency = ("urgency", json!({"userid": 0, "urgency": 20}));
+    let log = [submit(6), bare("validate"), urgency];
+    let report = run("other", vec![job(1, 1.0, &log)], false);
+    assert_eq!(rows(&report), ["= job.state.depend 20 | 20"]);
 }
 
 #[test]

@@ -538,6 +538,33 @@ fn a_shadow_removes_the_dependencies_that_it_has_added() {
     assert_eq!((report.different, texts(&report)), (0, vec![]));
 }
 
+/// Adds a dependency, removes it, and adds it again, which is refused.
+#[derive(Default)]
+struct Again;
+
+#[jobtap_plugin(name = "again")]
+impl Again {
+    #[on("job.dependency.again")]
+    fn hold(&self, job: &Job, cx: Cx<'_, JobDependency>) -> Result<(), Reject> {
+        cx.dependency_add("again")?;
+        if let Some(added) = job.dependency("again") {
+            cx.dependency_remove(added);
+        }
+        cx.dependency_add("again")?;
+        Ok(())
+    }
+}
+
+#[test]
+fn a_shadow_can_not_add_a_dependency_again_that_it_has_removed() {
+    let mut m = TestManager::new().plugin::<ByUrgency>().plugin::<Again>().start();
+    m.load_shadow("again", json!({})).unwrap();
+    let refusal = m.submit(TestJob::new().dependency("again:x")).unwrap_err();
+    assert!(refusal.to_string().contains("again"), "{refusal}");
+    let report = m.shadow("again").unwrap();
+    assert_eq!((report.refuses, report.different, texts(&report)), (0, 0, vec![]));
+}
+
 /// Supports a scheme of dependencies that no other plugin does.
 #[derive(Default)]
 struct Scheme;

@@ -20,9 +20,10 @@ pub(crate) fn expand(plugin: &Plugin) -> TokenStream {
     let krate = plugin.args.krate();
     let p = quote!(#krate::__private);
     let self_ty = &plugin.self_ty;
-    let data = plugin.args.data.as_ref().map(|data| keeps(data, "PluginData", self_ty, &p));
+    let data = plugin.args.data.as_ref().map(|data| data_impl(data, "PluginData", self_ty, &p));
     let instance_data = plugin.args.instance_data.as_ref();
-    let instance_data = instance_data.map(|data| keeps(data, "PluginInstanceData", self_ty, &p));
+    let instance_data =
+        instance_data.map(|data| data_impl(data, "PluginInstanceData", self_ty, &p));
     let own = own_topics(&plugin.methods.handlers);
     let descriptor = descriptor(plugin, &own, &krate, &p);
     let registered = (!plugin.broken)
@@ -47,8 +48,8 @@ pub(crate) fn expand(plugin: &Plugin) -> TokenStream {
                 type #alias = <#path as #krate::topic::NamedByPath>::Topic;
             }
         });
-        let differ = differ(plugin, &own, &krate, &p);
-        quote!(#quiet const _: () = { #(#aliases)* #differ #implementation };)
+        let checks = check_distinct(plugin, &own, &krate, &p);
+        quote!(#quiet const _: () = { #(#aliases)* #checks #implementation };)
     };
     let clashes = plugin.methods.clashes.iter().map(|Clash { conditions, error }| {
         let error = error.to_compile_error();
@@ -82,7 +83,12 @@ fn alias(index: usize, path: &Path) -> Ident {
 }
 
 /// Returns checks that the paths of two handlers lead to different topics, which only the compiler knows.
-fn differ(plugin: &Plugin, own: &[&Path], krate: &TokenStream, p: &TokenStream) -> TokenStream {
+fn check_distinct(
+    plugin: &Plugin,
+    own: &[&Path],
+    krate: &TokenStream,
+    p: &TokenStream,
+) -> TokenStream {
     let paths = |handler: &Handler| -> Vec<Path> {
         let paths = handler.topics.iter().filter_map(|topic| match &topic.kind {
             OnKind::Own(path) => Some(path.clone()),
@@ -105,7 +111,7 @@ fn differ(plugin: &Plugin, own: &[&Path], krate: &TokenStream, p: &TokenStream) 
             for (first, path) in earlier.iter().filter(|(_, path)| *path != later) {
                 let (conditions, one, other) = (both(first, handler), name(path), name(&later));
                 checks.extend(quote_spanned! {at=>
-                    #(#conditions)* const _: () = #p::differ(#one, #other);
+                    #(#conditions)* const _: () = #p::must_differ(#one, #other);
                 });
             }
             earlier.push((handler, later));
@@ -154,7 +160,7 @@ fn descriptor(plugin: &Plugin, own: &[&Path], krate: &TokenStream, p: &TokenStre
 }
 
 /// Declares the plugin's data, as `#[data(..)]` on its type says.
-fn keeps(data: &Type, kind: &str, self_ty: &Type, p: &TokenStream) -> TokenStream {
+fn data_impl(data: &Type, kind: &str, self_ty: &Type, p: &TokenStream) -> TokenStream {
     let kind = Ident::new(kind, Span::call_site());
     let form = quote_spanned!(data.span()=> #p::form::<#data>);
     quote! {

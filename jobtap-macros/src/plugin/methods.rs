@@ -53,7 +53,8 @@ fn add(
     }
     // Handlers take `Cx` and the like by value, and most only look into them.
     method.attrs.push(parse_quote!(#[allow(clippy::needless_pass_by_value)]));
-    // With two roles, the one that leads to the fewest further errors: `#[init]` is no handler as well.
+    // A method with two marks is taken for one thing, so that only the second mark is reported: as `#[init]` if
+    // that is among them, since it has no topic whose parameters could be wrong too.
     if marks.iter().any(|mark| is_named(mark, "init")) {
         if matches!(methods.init, Init::Default) {
             methods.init = take_init(method, first, errors);
@@ -73,9 +74,9 @@ fn add(
         for mark in marks {
             topics.extend(on::parse(mark, &mut policy, errors));
         }
-        let completed = topics.first().map(|topic| topic.written_type(krate));
+        let first_topic = topics.first().map(|topic| topic.written_type(krate));
         methods.handlers.extend(handler::take(method, topics, policy, errors));
-        if let Some(topic) = completed {
+        if let Some(topic) = first_topic {
             params::complete_contexts(method, &topic);
         }
     }

@@ -276,7 +276,7 @@ fn why_idle(key: &str, topic: &str) -> Option<&'static str> {
             Some("an epilog begins when the job has ended, and nothing drops it")
         }
         ("on_cancel", "job.dependency.*" | "job.state.depend" | "job.state.priority") => {
-            Some("nobody waits for the answer once the job has ended; only a prolog can run on")
+            Some("no job waits for the answer once it has ended; only a prolog can run on")
         }
         _ => None,
     }

@@ -198,8 +198,8 @@ fn check_context(param: &Type, topics: &[OnTopic], errors: &ErrorSink<'_>) {
     ));
 }
 
-/// Puts a topic into every context that is written without one, or with several, since the compiler would
-/// report that a second time.
+/// Writes the handler's first topic into each `Cx` that names no topic, or several without brackets. The macro has
+/// reported that; without a valid type the compiler would report it again.
 pub(crate) fn complete_contexts(method: &mut ImplItemFn, topic: &TokenStream) {
     for input in &mut method.sig.inputs {
         let FnArg::Typed(param) = input else { continue };

@@ -31,7 +31,7 @@ pub trait Service: Serialize + DeserializeOwned + JsonSchema + Send + 'static {
     /// (`access.private-mode`) may name their own ones only.
     fn job(&self) -> Option<JobId>;
 
-    /// What the manager's log of changes (`admin.eventlog`) records of this request when the owner
+    /// What the manager's audit log (`admin.eventlog`) records of this request when the owner
     /// sends it. `None` for a request that changes nothing, or whose change is in a job's eventlog.
     fn audited(&self) -> Option<Audited>;
 }
@@ -68,7 +68,7 @@ pub enum Responses {
     Plugin,
 }
 
-/// An event of the manager's log of changes.
+/// An event of the manager's audit log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Audited {
     /// The name of the event.

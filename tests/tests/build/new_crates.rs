@@ -24,16 +24,17 @@ fn a_new_plugin_passes_its_tests_and_builds_into_a_manager() {
     cargo(&site, &["clippy", "--offline", "--locked", "--all-targets", "--", "-D", "warnings"])
         .ok();
 
-    // A handler that sleeps would stop the manager for that time.
+    // Neither shows in a test, and the manager waits for both.
     let lib = site.read("fair-limits/src/lib.rs");
-    let sleeps = lib.replacen(
-        "let asked =",
-        "std::thread::sleep(Default::default());\n        let asked =",
-        1,
-    );
-    site.write("fair-limits/src/lib.rs", &sleeps);
-    let refused = cargo(&site, &["clippy", "--offline", "--", "-D", "warnings"]);
-    assert!(refused.stderr.contains("use remote.after(..)"), "{refused:?}");
+    for (mistake, advice) in [
+        ("std::thread::sleep(Default::default());", "use remote.after(..)"),
+        ("drop(std::process::Command::new(\"hostname\").output());", "use remote.run_process"),
+    ] {
+        let wrong = lib.replacen("let asked =", &format!("{mistake}\n        let asked ="), 1);
+        site.write("fair-limits/src/lib.rs", &wrong);
+        let refused = cargo(&site, &["clippy", "--offline", "--", "-D", "warnings"]);
+        assert!(refused.stderr.contains(advice), "{refused:?}");
+    }
     site.write("fair-limits/src/lib.rs", &lib);
 
     new(&["manager", "site-manager"]).ok();

@@ -13,8 +13,8 @@ use crate::topic::TopicId;
 
 /// A dispatch that has not begun, of a topic that tells of something that has happened to a job.
 ///
-/// This is the usual case, and it becomes a [`Frame`] only when a handler does more than look on and
-/// decide: a hundred thousand of these may be on the agenda, so they are small.
+/// This is the usual case, and it becomes a [`Frame`] only when a handler asks for something or
+/// fails: a hundred thousand of these may be on the agenda, so they are small.
 #[derive(Debug)]
 pub(crate) struct PendingDispatch {
     pub(crate) topic: TopicId,

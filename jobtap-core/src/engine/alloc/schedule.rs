@@ -141,7 +141,7 @@ fn enqueue(queues: &Queues, alloc_queues: &mut AllocQueues, record: &mut Record)
     }
 }
 
-/// Does the same for one job by its id.
+/// [Enqueues](enqueue) or dequeues one job by its id.
 pub(crate) fn enqueue_job(core: &mut Core, id: JobId) {
     let alloc = &mut core.alloc;
     let Some(record) = core.jobs.get_mut(id) else {
@@ -152,7 +152,7 @@ pub(crate) fn enqueue_job(core: &mut Core, id: JobId) {
     }
 }
 
-/// Does the same for all jobs in SCHED, after a change of the queues.
+/// [Enqueues](enqueue) or dequeues each job in SCHED, after a change of the queues.
 pub(crate) fn enqueue_all(core: &mut Core) {
     for id in core.jobs.active_where(|record| record.job.state == State::Sched) {
         enqueue_job(core, id);

@@ -1,6 +1,6 @@
 //! The one place where the engine calls handlers.
 //!
-//! Nearly every callback only looks on, or decides a priority. So [`call_handlers`] runs through a list of
+//! Nearly every callback only reads, or decides a priority. So [`call_handlers`] runs through a list of
 //! handlers in one loop, with one `catch_unwind` around all of it, and stops at the first handler that
 //! does more: only then the caller has to carry out commands, or to handle a failure. A single handler
 //! (a service, `conf.update`, an author's own topic) is a list of one.
@@ -37,7 +37,7 @@ pub(crate) enum Interrupt {
     OverBudget(u64),
 }
 
-/// Calls handlers from `progress.next` on, until one does more than look on and decide, or is out of
+/// Calls handlers from `progress.next` on, until one asks for something, fails or defers, or is out of
 /// service by `is_out_of_service`.
 #[inline]
 pub(crate) fn call_handlers<'e>(
@@ -51,7 +51,7 @@ pub(crate) fn call_handlers<'e>(
     let buffer = host.buffer;
     let reached = &mut *progress;
     // Around the whole loop and not around each call: to enter a `catch_unwind` costs about as much as a
-    // handler that only looks on. It is safe to go on after a panic: the plugin that panicked is counted and
+    // handler that only reads. It is safe to go on after a panic: the plugin that panicked is counted and
     // faulted, `progress` only says how far the loop came, and the buffer is discarded by the caller.
     let called = catch_unwind(AssertUnwindSafe(move || {
         while let Some(bound) = handlers.get(reached.next) {
@@ -59,7 +59,7 @@ pub(crate) fn call_handlers<'e>(
             if is_out_of_service(bound) {
                 return Interrupt::OutOfService;
             }
-            host.instance.set(bound.instance());
+            host.plugin.set(bound.instance());
             reached.deciders += usize::from(!bound.only_observes());
             let (result, milliseconds) = bound.call_uncaught(args, ticks);
             match result {
@@ -106,8 +106,8 @@ pub(crate) fn host_of<'e>(
     current: Option<JobId>,
     buffer: &'e CommandBuffer,
 ) -> Option<CallbackHost<'e>> {
-    let instance = Cell::new(&**handlers.first()?.instance());
-    Some(CallbackHost { core, instance, current, buffer })
+    let plugin = Cell::new(&**handlers.first()?.instance());
+    Some(CallbackHost { core, plugin, current, buffer })
 }
 
 /// How the call of one handler went.
@@ -127,12 +127,8 @@ pub(crate) fn call_one(
     detail: Detail<'_>,
 ) -> Called {
     let buffer = CommandBuffer::default();
-    let host = CallbackHost {
-        core,
-        instance: Cell::new(bound.instance()),
-        current: None,
-        buffer: &buffer,
-    };
+    let host =
+        CallbackHost { core, plugin: Cell::new(bound.instance()), current: None, buffer: &buffer };
     let args = Args { host: &host, topic, job: None, detail };
     let mut progress = Progress::default();
     // The caller has decided that this handler is called, such as `unload` of a plugin that is off the
@@ -168,7 +164,7 @@ pub(crate) fn call_nested(
 ) -> Result<Outcome, Fault> {
     let host = CallbackHost {
         core: outer.core,
-        instance: Cell::new(bound.instance()),
+        plugin: Cell::new(bound.instance()),
         current: job.map(Job::id),
         buffer: outer.buffer,
     };
@@ -188,7 +184,7 @@ pub(crate) fn call_back(
     call: impl for<'a> FnOnce(&mut dyn Any, &'a Args<'a>),
 ) -> Option<Called> {
     let buffer = CommandBuffer::default();
-    let host = CallbackHost { core, instance: Cell::new(instance), current: None, buffer: &buffer };
+    let host = CallbackHost { core, plugin: Cell::new(instance), current: None, buffer: &buffer };
     let args = Args::new(&host, TopicId::Own);
     let ticks = &core.plugins.ticks;
     let (result, milliseconds) = instance.call_later(ticks, |plugin| call(plugin, &args))?;

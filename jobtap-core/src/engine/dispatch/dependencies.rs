@@ -35,7 +35,7 @@ pub(crate) fn push(
     let handlers = Some(handlers);
     let mut frame = Frame { subject, handlers, progress, ..Frame::new(topic, id, purpose) };
     if only.is_none() {
-        frames::watch(core, &mut frame);
+        frames::add_shadows(core, &mut frame);
     }
     core.agenda.push(Work::Frame(Box::new(frame)));
 }

@@ -28,22 +28,22 @@ pub(crate) fn push(core: &mut Core, frame: Frame) {
     if !only_tells || core.plugins.stack.handles(topic) || core.plugins.shadows.handle(topic) {
         let handlers = core.plugins.stack.handlers(topic).map(Rc::clone);
         let mut frame = Frame { handlers, ..frame };
-        watch(core, &mut frame);
+        add_shadows(core, &mut frame);
         core.agenda.push(Work::Frame(Box::new(frame)));
     }
 }
 
-/// Has the shadows called beside the handlers of this frame, if there are any.
-pub(crate) fn watch(core: &Core, frame: &mut Frame) {
+/// Adds the shadows to a frame that are called beside its handlers, if there are any.
+pub(crate) fn add_shadows(core: &Core, frame: &mut Frame) {
     if !core.plugins.shadows.is_empty() {
         frame.watch = watch::begin(core, frame, frame.handlers.as_deref().unwrap_or_default());
     }
 }
 
 /// Puts a dispatch to these handlers and to the shadows on the agenda, if there are any.
-pub(crate) fn push_watched(core: &mut Core, frame: Frame, handlers: Handlers) {
+pub(crate) fn push_with_shadows(core: &mut Core, frame: Frame, handlers: Handlers) {
     let mut frame = Frame { handlers: Some(handlers), ..frame };
-    watch(core, &mut frame);
+    add_shadows(core, &mut frame);
     if frame.watch.is_some() || frame.handlers.as_ref().is_some_and(|list| !list.is_empty()) {
         core.agenda.push(Work::Frame(Box::new(frame)));
     }
@@ -65,10 +65,10 @@ pub(crate) fn push_to_plugin(core: &mut Core, key: PluginKey, frame: Frame) {
     push_to(core, frame, handlers);
 }
 
-/// Runs a dispatch that has not begun, in one go as long as its handlers only look on and decide.
+/// Runs a dispatch that has not begun, in one go as long as its handlers only read and decide.
 pub(crate) fn notify(core: &mut Core, pending: PendingDispatch) {
     if !core.plugins.shadows.is_empty() {
-        return notify_watched(core, pending);
+        return notify_with_shadows(core, pending);
     }
     // It is not taken apart here: it is moved only when the loop is left early.
     let (topic, id) = (pending.topic, pending.job);
@@ -91,13 +91,13 @@ pub(crate) fn notify(core: &mut Core, pending: PendingDispatch) {
 
 /// Turns such a dispatch into a frame, since there are shadows.
 #[cold]
-fn notify_watched(core: &mut Core, pending: PendingDispatch) {
+fn notify_with_shadows(core: &mut Core, pending: PendingDispatch) {
     let PendingDispatch { topic, job, cause } = pending;
     let subject = Subject::Cause(cause);
     push(core, Frame { subject, ..Frame::new(topic, job, Purpose::Notify) });
 }
 
-/// Turns such a dispatch into a frame, since one of its handlers did more than look on and decide.
+/// Turns such a dispatch into a frame, since one of its handlers asked for something or failed.
 #[cold]
 #[inline(never)]
 fn continue_as_frame(

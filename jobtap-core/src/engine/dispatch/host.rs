@@ -23,7 +23,7 @@ use crate::resource::ResourceSet;
 pub(crate) struct CallbackHost<'e> {
     pub(crate) core: &'e Core,
     /// The plugin that is being called. One host serves all handlers of a list.
-    pub(crate) instance: Cell<&'e LoadedPlugin>,
+    pub(crate) plugin: Cell<&'e LoadedPlugin>,
     pub(crate) current: Option<JobId>,
     pub(crate) buffer: &'e CommandBuffer,
 }
@@ -58,30 +58,30 @@ impl Host for CallbackHost<'_> {
     }
 
     fn retainable(&self, id: JobId) -> Option<ResourceSet> {
-        retained::retainable(&self.core.alloc, &self.core.jobs, self.instance.get().key(), id)
+        retained::retainable(&self.core.alloc, &self.core.jobs, self.plugin.get().key(), id)
     }
 
     fn data(&self, id: JobId) -> Option<Value> {
-        let instance = self.instance.get();
-        let written = self.buffer.find_last(instance.key(), |command| match command {
+        let plugin = self.plugin.get();
+        let written = self.buffer.find_last(plugin.key(), |command| match command {
             Command::SetData { job, value, .. } if *job == id => Some(value.clone()),
             _ => None,
         });
         written.or_else(|| {
             let record = self.core.jobs.get(id)?;
             let volatile =
-                record.volatile_data.as_ref().and_then(|data| data.get(&**instance.name()));
-            volatile.or_else(|| record.data.get(&**instance.name())).cloned()
+                record.volatile_data.as_ref().and_then(|data| data.get(&**plugin.name()));
+            volatile.or_else(|| record.data.get(&**plugin.name())).cloned()
         })
     }
 
     fn instance_data(&self) -> Option<Value> {
-        let instance = self.instance.get();
-        let written = self.buffer.find_last(instance.key(), |command| match command {
+        let plugin = self.plugin.get();
+        let written = self.buffer.find_last(plugin.key(), |command| match command {
             Command::SetInstanceData { value, .. } => Some(value.clone()),
             _ => None,
         });
-        written.or_else(|| self.core.plugins.instance_data.get(&**instance.name()).cloned())
+        written.or_else(|| self.core.plugins.instance_data.get(&**plugin.name()).cloned())
     }
 
     fn queues(&self) -> &Queues {
@@ -121,7 +121,7 @@ impl Host for CallbackHost<'_> {
     fn call(&self, command: Command) -> Result<(), CallError> {
         check(&self.core.jobs, &command)?;
         if let Command::AddDependency { job, description } = &command {
-            let plugin = self.instance.get().key();
+            let plugin = self.plugin.get().key();
             check_first_use(&self.core.jobs, plugin, *job, description)?;
         }
         self.push(command);
@@ -132,10 +132,10 @@ impl Host for CallbackHost<'_> {
         if let Some(id) = asked::note(&self.core.jobs, self.buffer.mark(), &command) {
             self.buffer.add_noted(id);
         }
-        self.buffer.push(self.instance.get().key(), command);
+        self.buffer.push(self.plugin.get().key(), command);
     }
 
     fn remote(&self) -> RemoteHandle {
-        self.instance.get().remote().clone()
+        self.plugin.get().remote().clone()
     }
 }

@@ -1,11 +1,13 @@
-//! How plugins are loaded: by themselves, by the configuration, or on request.
+//! How plugins are loaded: by themselves, by the configuration, or on request; and built anew in their places.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
 use super::call::{Called, call_one};
+use super::introduction::introduce_jobs;
 use super::plugins::{DEFAULT_BUDGET, Plugins};
 use super::{patterns, removal};
 use crate::engine::api::{Level, RequestError, StartError};
@@ -149,7 +151,7 @@ pub(crate) fn load_newly_configured(
     Ok(keys)
 }
 
-/// Warns when no loaded plugin decides priorities. A handler of `job.state.priority` may only look on.
+/// Warns when no loaded plugin decides priorities. A handler of `job.state.priority` may decide nothing.
 pub(crate) fn warn_without_priority(core: &mut Core) {
     let handlers = core.plugins.stack.handlers(TopicId::JobStatePriority);
     if !handlers.is_some_and(|list| list.iter().any(|bound| bound.entry().returns_value)) {
@@ -219,6 +221,49 @@ pub(crate) fn load_named(
         return Err(RequestError::new(EEXIST, format!("{listed} already loaded")));
     }
     load(core, linked?, listed, conf).map_err(|text| RequestError::new(EINVAL, text))
+}
+
+/// The loaded plugin that a client means.
+pub(crate) fn find_loaded<'a>(
+    plugins: &'a Plugins,
+    name: &str,
+) -> Result<&'a Rc<LoadedPlugin>, RequestError> {
+    let name = name.strip_suffix(".so").unwrap_or(name);
+    if let Some(loaded) = plugins.stack.find(name) {
+        return Ok(loaded);
+    }
+    let text = match plugins.registry.find(name) {
+        // One that is loaded by default was removed on purpose.
+        Some(linked) if matches!(linked.load, Load::ByName | Load::Configured) => {
+            format!("{name}: plugin not found: it is linked and not loaded")
+        }
+        _ => format!("{name}: plugin not found"),
+    };
+    Err(RequestError::new(ENOENT, text))
+}
+
+/// Builds a plugin anew, in its place. When it refuses its configuration the old one stays.
+pub(crate) fn rebuild(
+    core: &mut Core,
+    name: &str,
+    conf: Option<Value>,
+) -> Result<(), RequestError> {
+    let old = Rc::clone(find_loaded(&core.plugins, name)?);
+    let new = build(core, old.descriptor(), old.listed_as(), conf)
+        .map_err(|text| RequestError::new(EINVAL, text))?;
+    let key = new.key();
+    let old = core.plugins.stack.replace(&old, new);
+    if let Err(text) = show_config(core, key) {
+        if let Some(refused) = old.and_then(|old| core.plugins.stack.put_back(key, old)) {
+            removal::drop_instance(core, refused);
+        }
+        return Err(RequestError::new(EINVAL, text));
+    }
+    if let Some(old) = old {
+        removal::remove_replaced(core, old);
+    }
+    introduce_jobs(core, key);
+    Ok(())
 }
 
 /// The name by which a plugin is listed, and the plugin's own. Flux names a plugin by its file. Here it is linked,

@@ -60,11 +60,11 @@ pub(super) struct Jobs {
     ids: IdGenerator,
     /// The greatest id that was ever given, also before the last restart.
     pub(super) newest_id: Option<JobId>,
-    /// Jobs that something has happened to since they were last cleaned up after.
+    /// Jobs that something has happened to since the last [`tidy`](Self::tidy).
     touched: Vec<JobId>,
-    /// Inactive jobs that were read since.
+    /// Inactive jobs whose summaries were read since then.
     read: RefCell<Vec<JobId>>,
-    /// Those of them that may have been changed.
+    /// Those of the inactive jobs read since then that may have been changed.
     changed: Vec<JobId>,
 }
 

@@ -124,7 +124,7 @@ fn show_subscribers(core: &mut Core, id: JobId, entry: &Arc<EventEntry>) {
     let handlers = core.plugins.stack.members(TopicId::JobEvent, &entry.name, subscribes);
     let subject = Subject::Cause(Cause::Event(Arc::clone(entry)));
     let frame = Frame { subject, ..Frame::new(TopicId::JobEvent, id, Purpose::Notify) };
-    frames::push_watched(core, frame, handlers);
+    frames::push_with_shadows(core, frame, handlers);
 }
 
 /// The topic that is called when a state is entered. NEW is entered before there is anything to call.

@@ -44,8 +44,8 @@ impl Driver {
         let buffer = CommandBuffer::default();
         let result = {
             let core = &self.core;
-            let instance = Cell::new(&**bound.instance());
-            let host = CallbackHost { core, instance, current: Some(call.job), buffer: &buffer };
+            let plugin = Cell::new(&**bound.instance());
+            let host = CallbackHost { core, plugin, current: Some(call.job), buffer: &buffer };
             let job = core.job(call.job);
             let args = Args { host: &host, topic: call.topic, job, detail: call.detail };
             bound.call(&args, &core.plugins.ticks).0

@@ -169,7 +169,7 @@ fn match_job(id: JobId, job: OfJob, ignore_missing: bool, rows: &mut Vec<Replaye
 enum Taken {
     /// It was recorded then or later.
     Recorded(String),
-    /// It was recorded before: asking for it again changes nothing.
+    /// It was recorded or asked for before: asking for it again changes nothing.
     WasThere,
     Nothing,
 }
@@ -179,7 +179,8 @@ fn take(recorded: &mut [Recorded], asked: &Asked) -> Taken {
     let mut found = recorded.iter_mut().filter(|it| it.said == asked.said);
     let mut was_there = false;
     let next = found.find(|it| {
-        was_there |= it.place < asked.place;
+        // Used: it was asked for before, and its event may be still to come.
+        was_there |= it.used || it.place < asked.place;
         !it.used && it.place >= asked.place
     });
     match next {

@@ -169,7 +169,7 @@ fn hosts_exist(all: &ResourceSet, jobspec: &Jobspec) -> Result<(), String> {
 
 /// Takes a jobspec through the frobnicator and the validator, and into its queue. Returns it with the
 /// defaults and constraints of the queue.
-pub(super) fn admit(
+pub(super) fn complete_and_check(
     ingest: &Ingest,
     queues: &Queues,
     pool: &Pool,

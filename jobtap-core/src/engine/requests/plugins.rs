@@ -19,7 +19,7 @@ use crate::engine::dispatch::{faulted, loading, removal};
 use crate::engine::exec::config::ExecConfig;
 use crate::engine::shadow;
 use crate::host::errno::{EINVAL, ENOENT};
-use crate::host::{BoundHandler, Detail, Fault, HandlerStats, Load, LoadedPlugin};
+use crate::host::{BoundHandler, Detail, Fault, HandlerStats, LoadedPlugin};
 use crate::queue::Queues;
 use crate::topic::TopicId;
 
@@ -40,7 +40,7 @@ pub(super) fn remove_and_load(
     if let Some(name) = load {
         // Flux loads a builtin over itself without a complaint. Here that is a reload, so that it is
         // not there twice.
-        if name.starts_with('.') && find(&core.plugins, name).is_ok() {
+        if name.starts_with('.') && loading::find_loaded(&core.plugins, name).is_ok() {
             return reload(core, name, conf);
         }
         let key = loading::load_named(core, name, conf)?;
@@ -54,58 +54,20 @@ fn names(plugins: &Plugins) -> Value {
     json!({ "plugins": names.collect::<Vec<_>>() })
 }
 
-fn find<'a>(plugins: &'a Plugins, name: &str) -> Result<&'a Rc<LoadedPlugin>, RequestError> {
-    let name = name.strip_suffix(".so").unwrap_or(name);
-    if let Some(loaded) = plugins.stack.find(name) {
-        return Ok(loaded);
-    }
-    let text = match plugins.registry.find(name) {
-        // One that is loaded by default was removed on purpose.
-        Some(linked) if matches!(linked.load, Load::ByName | Load::Configured) => {
-            format!("{name}: plugin not found: it is linked and not loaded")
-        }
-        _ => format!("{name}: plugin not found"),
-    };
-    Err(RequestError::new(ENOENT, text))
-}
-
 /// Builds a plugin anew, in its place, as an administrator requests.
 pub(super) fn reload(
     core: &mut Core,
     name: &str,
     conf: Option<Value>,
 ) -> Result<Value, RequestError> {
-    let names = rebuild(core, name, conf)?;
+    loading::rebuild(core, name, conf)?;
     core.plugins.shadows.forget_replaced(name.strip_suffix(".so").unwrap_or(name));
-    Ok(names)
-}
-
-/// Builds a plugin anew, in its place. When it refuses its configuration the old one stays.
-pub(crate) fn rebuild(
-    core: &mut Core,
-    name: &str,
-    conf: Option<Value>,
-) -> Result<Value, RequestError> {
-    let old = Rc::clone(find(&core.plugins, name)?);
-    let new = loading::build(core, old.descriptor(), old.listed_as(), conf).map_err(invalid)?;
-    let key = new.key();
-    let old = core.plugins.stack.replace(&old, new);
-    if let Err(text) = loading::show_config(core, key) {
-        if let Some(refused) = old.and_then(|old| core.plugins.stack.put_back(key, old)) {
-            removal::drop_instance(core, refused);
-        }
-        return Err(invalid(text));
-    }
-    if let Some(old) = old {
-        removal::remove_replaced(core, old);
-    }
-    introduce_jobs(core, key);
     Ok(names(&core.plugins))
 }
 
 /// `job-manager.jobtap-query`.
 pub(super) fn query(core: &mut Core, name: &str) -> Result<Value, RequestError> {
-    let plugin = Rc::clone(find(&core.plugins, name)?);
+    let plugin = Rc::clone(loading::find_loaded(&core.plugins, name)?);
     let mut response = Map::new();
     response.insert("name".to_owned(), json!(plugin.listed_as()));
     response.insert("path".to_owned(), json!(path(&plugin)));
@@ -200,7 +162,7 @@ pub(crate) fn stats(
 ) -> Result<Vec<(String, Vec<HandlerStats>)>, RequestError> {
     let stats = |plugin: &Rc<LoadedPlugin>| (plugin.name().to_string(), plugin.stats());
     match name {
-        Some(name) => Ok(vec![stats(find(plugins, name)?)]),
+        Some(name) => Ok(vec![stats(loading::find_loaded(plugins, name)?)]),
         None => Ok(plugins.stack.plugins().iter().map(stats).collect()),
     }
 }

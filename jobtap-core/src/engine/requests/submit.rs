@@ -35,6 +35,7 @@ pub(super) fn submit(core: &mut Core, reply: ReplyTo, cred: Cred, submission: Su
     match check_options(cred, &submission) {
         Err(error) => core.reply(reply, Err(error)),
         Ok(options)
+            // Where queues are restricted the user has to be looked up, for which a request waits there.
             if core.plugins.stack.handles(TopicId::SlurmJobSubmit)
                 || access::is_restricted(core, cred) =>
         {
@@ -42,7 +43,7 @@ pub(super) fn submit(core: &mut Core, reply: ReplyTo, cred: Cred, submission: Su
         }
         Ok((urgency, flags)) => {
             let checked = Checked::new(submission, (urgency, flags));
-            admit(core, Submitter { reply, messages: Vec::new() }, cred, checked);
+            take_to_gates(core, Submitter { reply, messages: Vec::new() }, cred, checked);
         }
     }
 }
@@ -55,7 +56,7 @@ pub(super) fn resubmit(core: &mut Core, reply: ReplyTo, cred: Cred, submission: 
         Ok((urgency, flags)) => {
             let checked = Checked::new(submission, (urgency, flags));
             let checked = Checked { admitted_before: true, ..checked };
-            admit(core, Submitter { reply, messages: Vec::new() }, cred, checked);
+            take_to_gates(core, Submitter { reply, messages: Vec::new() }, cred, checked);
         }
     }
 }
@@ -78,7 +79,7 @@ impl Checked {
 }
 
 /// Makes the job, and takes it to the gates of the plugins.
-pub(super) fn admit(core: &mut Core, submitter: Submitter, cred: Cred, checked: Checked) {
+pub(super) fn take_to_gates(core: &mut Core, submitter: Submitter, cred: Cred, checked: Checked) {
     let (urgency, flags) = (checked.urgency, checked.flags);
     match create(core, cred, checked) {
         Ok(id) => {
@@ -113,7 +114,7 @@ fn check_options(cred: Cred, submission: &Submission) -> Result<(Urgency, Flags)
 /// Makes the job, in state NEW. Nothing of it is stored before it is accepted.
 fn create(core: &mut Core, cred: Cred, checked: Checked) -> Result<JobId, RequestError> {
     let Checked { submission, flags, new_environment, admitted_before, .. } = checked;
-    let jobspec = ingest::admit(
+    let jobspec = ingest::complete_and_check(
         &core.submissions.ingest,
         &core.alloc.queues,
         &core.alloc.pool,

@@ -117,7 +117,7 @@ fn ask_next(core: &mut Core, mut update: Box<JobspecUpdate>) {
     let subject = Subject::UpdateRequest(UpdateRequest { cred: update.cred, key, value });
     let update = Some(update);
     let frame = Frame { subject, update, ..Frame::new(topic, id, Purpose::Update) };
-    frames::push_watched(core, frame, handlers);
+    frames::push_with_shadows(core, frame, handlers);
 }
 
 /// Handles the end of a dispatch: all handlers of a key, or of `job.validate`, were called.

@@ -83,7 +83,7 @@ fn why_priority(core: &Core, record: &Record) -> Vec<Value> {
         reasons.push(json!({ "kind": "plugin", "text": text, "plugin": &**name }));
     }
     if reasons.is_empty() {
-        // Other handlers only look on.
+        // Other handlers decide nothing.
         let deciders = handlers.iter().filter(|bound| bound.entry().returns_value);
         let names: Vec<&str> = deciders.map(|bound| &**bound.instance().name()).collect();
         let text = if names.is_empty() {

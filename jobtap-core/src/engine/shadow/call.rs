@@ -85,8 +85,8 @@ fn host_of<'e>(
     current: Option<JobId>,
     buffer: &'e CommandBuffer,
 ) -> ShadowHost<'e> {
-    let instance = Cell::new(&*shadow.plugin);
-    ShadowHost { live: CallbackHost { core, instance, current, buffer }, shadow }
+    let plugin = Cell::new(&*shadow.plugin);
+    ShadowHost { live: CallbackHost { core, plugin, current, buffer }, shadow }
 }
 
 /// Takes over what a callback has led to.

@@ -18,7 +18,6 @@ use crate::engine::dispatch::introduction::introduce_jobs;
 use crate::engine::dispatch::loading::{self, PluginStatus};
 use crate::engine::dispatch::plugins::Plugins;
 use crate::engine::dispatch::removal;
-use crate::engine::requests::plugins;
 use crate::host::errno::{EEXIST, EINVAL, ENOENT};
 use crate::host::{Detail, Failure, Fault, PluginDescriptor, PluginKey, Stack};
 use crate::topic::TopicId;
@@ -191,7 +190,7 @@ fn promote(core: &mut Core, name: &str) -> Result<Value, RequestError> {
     let (name, conf) = (plugin.name(), plugin.given().cloned());
     let replaced = core.plugins.stack.find(name).map(|live| live.given().cloned());
     match &replaced {
-        Some(_) => drop(plugins::rebuild(core, name, conf)?),
+        Some(_) => loading::rebuild(core, name, conf)?,
         None => {
             let key = loading::load_named(core, plugin.listed_as(), conf)?;
             introduce_jobs(core, key);
@@ -228,7 +227,7 @@ fn demote(core: &mut Core, name: &str) -> Result<Value, RequestError> {
     let restored = core.plugins.shadows.replaced(bare).cloned();
     drop(live);
     let done = match &restored {
-        Some(conf) => plugins::rebuild(core, bare, conf.clone()).map(drop),
+        Some(conf) => loading::rebuild(core, bare, conf.clone()),
         None => removal::remove(core, bare),
     };
     if let Err(error) = done {

@@ -84,7 +84,9 @@ pub(crate) fn error_line(command: &str, family: Family, text: &str) -> String {
 
 /// Prints a line to standard error. An error is ignored: there is nowhere to report it.
 pub(crate) fn print_message(line: &str) {
-    let _ = work::beside(|| writeln!(io::stderr(), "{}", shown::lines(line)));
+    // In one call, so that lines of commands that share a terminal are not mixed.
+    let line = shown::lines(line) + "\n";
+    let _ = work::beside(|| io::stderr().write_all(line.as_bytes()));
 }
 
 /// Prints what plugins say to the user beside a response: each line as `PROG-COMMAND: LINE` on standard error.

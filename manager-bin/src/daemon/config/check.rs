@@ -37,7 +37,25 @@ pub fn check(config: &Value, directory: Option<&Path>) -> Vec<Finding> {
     let warnings = warnings.map(|text| found(true, text, config)).collect::<Vec<_>>();
     let settings = Settings::problems(config).into_iter();
     let errors = settings.map(|error| found(false, error.to_string(), config));
-    errors.chain(of_engine(config.clone(), directory)).chain(warnings).collect()
+    let (of_engine, loaded) = of_engine(config.clone(), directory);
+    let unused = loaded.into_iter().flat_map(|loaded| unloaded(config, &linked, &loaded));
+    let unused = unused.map(|text| found(true, text, config));
+    errors.chain(of_engine).chain(warnings).chain(unused).collect()
+}
+
+/// The warnings about tables for linked plugins that no manager of this configuration loads at its start. A running
+/// manager doesn't write them, since its plugins may be loaded by hand.
+fn unloaded(config: &Value, linked: &[&str], loaded: &[String]) -> Vec<String> {
+    let tables = config.get("plugins").and_then(Value::as_object);
+    let tables = tables.into_iter().flatten().map(|(name, _)| name);
+    let idle = tables.filter(|name| linked.contains(&name.as_str()) && !loaded.contains(name));
+    idle.map(|name| {
+        format!(
+            "[plugins.{name}]: the plugin isn't loaded at the start, and its table means nothing until it is: add \
+             {{ load = \"{name}\" }} to job-manager.plugins"
+        )
+    })
+    .collect()
 }
 
 fn found(is_warning: bool, text: String, config: &Value) -> Finding {
@@ -46,28 +64,33 @@ fn found(is_warning: bool, text: String, config: &Value) -> Finding {
 }
 
 /// The mistakes in what the engine and the plugins read. An engine names its first one only, so the value that it
-/// names is left out and another engine is started, until one starts or names no other value.
-fn of_engine(mut config: Value, directory: Option<&Path>) -> Vec<Finding> {
+/// names is left out and another engine is started, until one starts or names no other value. With them, the plugins
+/// that the engine has loaded, if one starts.
+fn of_engine(mut config: Value, directory: Option<&Path>) -> (Vec<Finding>, Option<Vec<String>>) {
     let mut all: Vec<Finding> = Vec::new();
-    while let Err(text) = starts(&config, directory) {
+    loop {
+        let text = match plugins_of(&config, directory) {
+            Ok(loaded) => return (all, Some(loaded)),
+            Err(text) => text,
+        };
         let finding = found(false, text, &config);
         // A value that is required and was left out is no mistake of the configuration.
         let follows = all.iter().any(|earlier| earlier.place.starts_with(&finding.place));
         if follows {
-            break;
+            return (all, None);
         }
         let left_out = place::remove(&mut config, &finding.place);
         // Without an element, the messages about those behind it would have other numbers.
         let is_element = matches!(finding.place.last(), Some(Step::Index(_)));
         all.push(finding);
         if !left_out || is_element || all.len() == MOST {
-            break;
+            return (all, None);
         }
     }
-    all
 }
 
-fn starts(config: &Value, directory: Option<&Path>) -> Result<(), String> {
+/// Starts an engine, and returns the names of the plugins that it has loaded.
+fn plugins_of(config: &Value, directory: Option<&Path>) -> Result<Vec<String>, String> {
     let resources = resources::configured_set(config).map_err(|error| error.to_string())?;
     // Without resources in the configuration, a manager takes those of its host.
     let resources = resources.or_else(|| simulation::machine(1, 1, 0)).unwrap_or_default();
@@ -81,7 +104,10 @@ fn starts(config: &Value, directory: Option<&Path>) -> Result<(), String> {
         start: None,
         places: 0,
     };
-    Simulator::new(setup).map(drop).map_err(|error| error.to_string())
+    let simulator = Simulator::new(setup).map_err(|error| error.to_string())?;
+    let names = simulator.engine().plugins().into_iter().map(|plugin| plugin.name);
+    // As in Flux a plugin may be loaded by the name of a file.
+    Ok(names.map(|name| name.strip_suffix(".so").map(str::to_owned).unwrap_or(name)).collect())
 }
 
 #[cfg(test)]
@@ -129,6 +155,21 @@ mod tests {
             places(&json!({"job-manager": {"plugins": [{"load": "nosuch"}]}})),
             ["job-manager.plugins[0].load"]
         );
+    }
+
+    #[test]
+    fn a_table_for_a_plugin_that_is_not_loaded_is_found() {
+        let table = json!({"fairshare": {}});
+        let found = check(&json!({"plugins": table}), None);
+        assert_eq!(found.iter().map(|found| found.is_warning).collect::<Vec<_>>(), [true]);
+        assert_eq!(
+            found.iter().map(|found| place::show(&found.place)).collect::<Vec<_>>(),
+            ["plugins.fairshare"]
+        );
+        for name in ["fairshare", "fairshare.so"] {
+            let loaded = json!({"job-manager": {"plugins": [{"load": name}]}, "plugins": table});
+            assert_eq!(check(&loaded, None), []);
+        }
     }
 
     #[test]

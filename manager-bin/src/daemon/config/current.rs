@@ -142,7 +142,10 @@ pub(super) fn strangers(config: &Value, linked: &[&str]) -> Vec<String> {
     unknown
         .map(|(name, _)| {
             let meant = nearest(name, linked.iter().copied());
-            let hint = meant.map(|name| format!("; did you mean {name:?}?")).unwrap_or_default();
+            let hint = meant.map_or_else(
+                || "; `jobtap plugin available` lists those that are".to_owned(),
+                |name| format!("; did you mean {name:?}?"),
+            );
             format!("[plugins.{name}]: no plugin of this name is linked into this manager{hint}")
         })
         .collect()
@@ -167,6 +170,10 @@ mod tests {
         let found = strangers(&config, &["deadline", "fairshare"]);
         let text = "[plugins.deadlin]: no plugin of this name is linked into this manager; did you \
                     mean \"deadline\"?";
+        assert_eq!(found, [text]);
+        let found = strangers(&json!({"plugins": {"quota": {}}}), &["deadline"]);
+        let text = "[plugins.quota]: no plugin of this name is linked into this manager; `jobtap plugin \
+                    available` lists those that are";
         assert_eq!(found, [text]);
         assert!(strangers(&json!({}), &[]).is_empty());
         let found = strangers(&json!({"plugins": 3}), &[]);

@@ -18,7 +18,7 @@ pub enum SettingsError {
     /// The size of the log is not a number of lines.
     #[error(transparent)]
     Log(#[from] RingSizeError),
-    /// The number of events in the log of changes is not a number.
+    /// The number of events in the audit log is not a number.
     #[error(transparent)]
     Audit(#[from] AuditError),
     /// One of the settings of how jobs are killed.
@@ -46,7 +46,7 @@ pub enum SettingsError {
 pub(in crate::daemon) struct Settings {
     /// How many lines the log keeps.
     pub(in crate::daemon) ring_size: usize,
-    /// How many events the log of changes keeps.
+    /// How many events the audit log keeps.
     pub(in crate::daemon) audited: usize,
     pub(in crate::daemon) kill: KillPolicy,
     /// How many bytes of a job's output streams are kept if they have no file.

@@ -184,7 +184,7 @@ fn serve(inbox: &Inbox, context: &mut ExecutionContext) -> Option<Sender<()>> {
                 context.output_limit = output_limit;
             }
             Message::Settle => {
-                drop_strays(context, &started);
+                end_strays(context, &started);
                 started = Vec::new();
             }
             Message::Close { for_good, done } => {
@@ -257,7 +257,7 @@ fn continue_with(context: &mut ExecutionContext, waiting: &mut Waiting, user: Ui
 }
 
 /// Ends the jobs of the executor that the manager does not start again.
-fn drop_strays(context: &ExecutionContext, started: &[JobId]) {
+fn end_strays(context: &ExecutionContext, started: &[JobId]) {
     for job in context.executor.held() {
         if started.contains(&job.id) || will_be_started(&context.records, job.id) {
             continue;

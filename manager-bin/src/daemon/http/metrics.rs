@@ -317,6 +317,8 @@ fn histogram(buckets: Vec<Bucket>, count: u64, sum: f64) -> Histogram {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -338,5 +340,40 @@ mod tests {
         assert!((histogram.get_bucket()[0].upper_bound() - 1.024e-6).abs() < 1e-12);
         // 7 calls of about 52 seconds.
         assert!((histogram.get_sample_sum() - 360.8).abs() < 0.1, "{}", histogram.get_sample_sum());
+    }
+
+    #[test]
+    fn states_results_errors_panics_and_faults_are_told_apart() {
+        let topic = "job.new".to_owned();
+        let stats =
+            HandlerStats { topic, method: "seen", calls: 9, errors: 3, panics: 2, samples: vec![] };
+        let engine = OfEngine {
+            jobs: json!({"job_states": {"run": 5, "total": 6}, "successful": 1, "failed": 2,
+                         "canceled": 3, "timeout": 4}),
+            waiting: Value::Null,
+            plugins: vec![("quota".to_owned(), vec![stats])],
+            faulted: vec![("quota".to_owned(), true), ("limits".to_owned(), false)],
+        };
+        let families: Vec<_> =
+            engine.families().into_iter().filter(|it| !it.get_metric().is_empty()).collect();
+        let mut text = Vec::new();
+        TextEncoder::new().encode(&families, &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let of = r#"{handler="seen",plugin="quota",topic="job.new"}"#;
+        for line in [
+            format!("jobtap_callbacks_total{of} 9"),
+            format!("jobtap_callback_errors_total{of} 3"),
+            format!("jobtap_callback_panics_total{of} 2"),
+            r#"jobtap_jobs{state="run"} 5"#.to_owned(),
+            r#"jobtap_inactive_jobs{result="completed"} 1"#.to_owned(),
+            r#"jobtap_inactive_jobs{result="failed"} 2"#.to_owned(),
+            r#"jobtap_inactive_jobs{result="canceled"} 3"#.to_owned(),
+            r#"jobtap_inactive_jobs{result="timeout"} 4"#.to_owned(),
+            r#"jobtap_plugin_faulted{plugin="quota"} 1"#.to_owned(),
+            r#"jobtap_plugin_faulted{plugin="limits"} 0"#.to_owned(),
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} is missing in\n{text}");
+        }
+        assert!(!text.contains("total\"}"), "the sum of the states is no state: {text}");
     }
 }

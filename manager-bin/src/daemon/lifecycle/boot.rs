@@ -246,7 +246,7 @@ impl Boot {
             Err(error) => return drop(ready.send(Err(error.into()))),
         };
         let effector = Arc::new(effector);
-        let turns = |turn, idle| writes::submit(&committer, &effector, turn, idle);
+        let turns = |turn, idle| writes::queue_turn(&committer, &effector, turn, idle);
         turns(first, false);
         // Behind the first turn, whose effects start the restored jobs again: jobs that the executor has and
         // that were not started by then are strays.

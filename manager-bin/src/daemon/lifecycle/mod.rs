@@ -116,7 +116,7 @@ pub enum StartError {
     /// The engine refuses its configuration or a plugin its own.
     #[error(transparent)]
     Engine(#[from] jobtap_core::engine::StartError),
-    /// The log of changes cannot be opened.
+    /// The audit log cannot be opened.
     #[error(transparent)]
     Audit(#[from] AuditError),
     /// The executor cannot be started.

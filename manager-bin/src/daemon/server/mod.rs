@@ -58,18 +58,18 @@ type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub(super) async fn serve(listener: UnixListener, parts: Arc<Parts>, room: usize) {
     let mut connections = JoinSet::new();
     let shares = Shares::new(room);
-    let mut told = false;
+    let mut warned = false;
     loop {
         while connections.try_join_next().is_some() {}
         if connections.len() >= room {
-            if !told {
+            if !warned {
                 parts.log.write(Level::Warning, &full(room));
             }
-            told = true;
+            warned = true;
             connections.join_next().await;
             continue;
         }
-        told = told && connections.len() > room / 2;
+        warned = warned && connections.len() > room / 2;
         match listener.accept().await {
             Ok((socket, _)) => {
                 if let Some(connection) = Connection::new(&socket, &parts, &shares) {
@@ -177,7 +177,7 @@ impl Connection {
             let Some(place) = place.await else { return End::Left };
             let RequestLine { mut request, mut charge } = match lines.next(self.seat.share()).await
             {
-                Some(Ok(frame)) => frame,
+                Some(Ok(line)) => line,
                 Some(Err(refused)) => return End::Refused(refused),
                 None => return End::Left,
             };
@@ -193,6 +193,8 @@ impl Connection {
             }
             let mut admitted =
                 services::admit(&self.parts, self.cred, &request.topic, &request.payload);
+            // The rest of a line with a large payload is read by a quick scan. If the payload turns out not to be
+            // JSON, the whole line is read again, so that the refusal says what is wrong with it.
             if admitted.is_err()
                 && let Some(reread) = request.reread()
             {

@@ -1,4 +1,4 @@
-//! The log of changes: who changed the instance, when, and with what result. An eventlog (RFC 18) for what
+//! The audit log: who changed the instance, when, and with what result. An eventlog (RFC 18) for what
 //! belongs to no job. Flux records the starts and ends of an instance under the same key.
 
 use std::collections::VecDeque;
@@ -41,7 +41,7 @@ pub enum AuditError {
     Key(#[from] KeyError),
 }
 
-/// The log of changes of this instance.
+/// The audit log of this instance.
 pub(in crate::daemon) struct Audit {
     engine: EngineHandle,
     key: Key,

@@ -1,7 +1,7 @@
 //! The services: from a request to the handler of its row in [`rpc::services`](crate::rpc::services).
 //!
 //! [`admit`] decides by the row alone who may call a service, decodes the request, hides the jobs of
-//! others, and notes what the log of changes will record. What is left is an [`Admitted`] that knows its
+//! others, and notes what the audit log will record. What is left is an [`Admitted`] that knows its
 //! handler. A handler is an implementation of [`Handle`] for the type of a request; each file here has
 //! those of one family.
 
@@ -147,7 +147,7 @@ impl Context<'_> {
 pub(super) struct Admitted {
     /// How many responses it has, and when they come.
     pub responses: Responses,
-    /// What the log of changes records of it.
+    /// What the audit log records of it.
     pub change: Option<Change>,
     decoded: Box<dyn Decoded>,
 }
@@ -211,7 +211,7 @@ pub(super) fn received() -> Vec<(&'static str, u64)> {
 trait Decoded: Send {
     /// The job that it is about.
     fn job(&self) -> Option<JobId>;
-    /// What the log of changes records of it.
+    /// What the audit log records of it.
     fn change(&self) -> Option<Change>;
     /// See [`Handle::handle`].
     fn handle(self: Box<Self>, context: &Context<'_>) -> Result<PendingResponse, RpcError>;
@@ -293,8 +293,8 @@ impl Row {
         }
     }
 
-    /// Refuses clients that may not call this service. `hidden`: the jobs of others are hidden from
-    /// this one.
+    /// Refuses clients that may not call this service. `hidden` says that the client may not see the jobs
+    /// of other users.
     fn check(&self, cred: Cred, hidden: bool) -> Result<(), RpcError> {
         match self.access {
             Access::Reader | Access::Anyone => Ok(()),

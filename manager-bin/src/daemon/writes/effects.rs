@@ -49,12 +49,14 @@ impl Effector {
         for what in after {
             match what {
                 After::Deliver(deliver) => deliver(),
-                After::Effects(effects) => effects.into_iter().for_each(|effect| self.one(effect)),
+                After::Effects(effects) => {
+                    effects.into_iter().for_each(|effect| self.carry_out(effect))
+                }
             }
         }
     }
 
-    fn one(&self, effect: Effect) {
+    fn carry_out(&self, effect: Effect) {
         match effect {
             Effect::Reply { to, result } => self.engine.replies().finish(to, result),
             Effect::Respond { to, payload } => self.engine.replies().respond(to, payload),

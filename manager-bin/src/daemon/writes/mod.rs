@@ -17,30 +17,35 @@ use crate::store::{Batch, Committer, Key, KeyError, Op};
 /// Queues a turn. Its effects are carried out when its writes and all earlier ones are durable. `idle` says that the
 /// engine has nothing else to do: then the calling thread, which is the engine's, commits the turn if nothing else is
 /// being committed.
-pub(super) fn submit(committer: &Committer, effector: &Arc<Effector>, mut turn: Turn, idle: bool) {
+pub(super) fn queue_turn(
+    committer: &Committer,
+    effector: &Arc<Effector>,
+    mut turn: Turn,
+    idle: bool,
+) {
     if !effector.hub.is_watched() && !effector.journal.is_watched() {
         effector.journal.count(unwatched(&mut turn));
     }
     let purged: Vec<JobId> = turn.writes.iter().filter_map(purged).collect();
     let changes = !turn.writes.is_empty();
-    let carrier = Arc::clone(effector);
+    let to = Arc::clone(effector);
     let then = move |after| {
         if changes {
-            carrier.hub.committed();
+            to.hub.committed();
         }
-        purged.into_iter().for_each(|id| carrier.records.remove_files(id));
-        carrier.run(after);
+        purged.into_iter().for_each(|id| to.records.remove_files(id));
+        to.run(after);
     };
-    if let Err(error) = queue(committer, turn, idle, then) {
+    if let Err(error) = queue_writes(committer, turn, idle, then) {
         // A key that the store cannot hold can only come from a plugin's name. To go on without the
         // write would acknowledge what is not stored.
         effector.failure.report(format!("an event can't be stored: {error}"));
     }
 }
 
-/// Leaves out the events that a turn publishes, and returns how many watchers of all jobs would have seen. For turns that end while
-/// nothing is watched: the thread that has made these events frees them for less than the committing one, and a job has
-/// a dozen of them.
+/// Leaves out the events that a turn publishes, and counts those of them that watchers of all jobs would have seen.
+/// For turns that end while nothing is watched: the thread that has made these events frees them for less than the
+/// committing one, and a job has a dozen of them.
 ///
 /// A watcher that comes later misses none: it asks the engine for a turn of its own, and reads the store after all
 /// earlier ones are durable.
@@ -65,7 +70,7 @@ fn unwatched(turn: &mut Turn) -> u64 {
 
 /// Queues the writes of a turn, after which `then` is called. A turn without writes waits, too: what was
 /// read in it may show earlier writes that are not durable yet.
-fn queue(
+fn queue_writes(
     committer: &Committer,
     turn: Turn,
     idle: bool,
@@ -165,7 +170,7 @@ mod tests {
         let write = Write::PutInstance { key: "key".to_owned(), value: "value".to_owned() };
         let submit = |number, turn| {
             let tell = tell.clone();
-            queue(&committer, turn, false, move |_| tell.send(number).unwrap()).unwrap();
+            queue_writes(&committer, turn, false, move |_| tell.send(number).unwrap()).unwrap();
         };
         submit(0, Turn { writes: vec![write], ..Turn::default() });
         hold.wait_for_commit();

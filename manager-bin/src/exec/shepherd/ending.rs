@@ -56,8 +56,8 @@ impl Shepherd {
         self.cancel_all();
     }
 
-    /// Continues for a new job.
-    pub(super) fn stay(&mut self) {
+    /// Takes back a shutdown or an end that has begun, for a new job.
+    pub(super) fn keep_running(&mut self) {
         self.shutdown = false;
         self.ending = Ending::default();
     }

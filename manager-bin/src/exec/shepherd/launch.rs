@@ -12,21 +12,21 @@ use rustix::process::{Pid, Signal};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::actor::Actor;
-use super::capture;
 use super::claims::Claimed;
 use super::devices::Devices;
-use super::input::JobInput;
 use super::job::{Executing, Job, Launch, Stage};
 use super::message::{Execution, Message};
-use super::options::{ExitOptions, Input, IoOptions, files_per_task};
 use super::placement::task_map;
 use super::pmi::{self, Pmi};
-use super::reap::send;
+use super::processes::reap::send;
 use super::rlimits::TaskLimits;
 use super::spawn::{Launcher, SpawnError, Spawned, program_of};
 use super::state::Shepherd;
+use super::streams::capture;
+use super::streams::input::JobInput;
+use super::streams::options::{ExitOptions, Input, IoOptions, files_per_task};
+use super::streams::taskio::JobIo;
 use super::system_error::plain;
-use super::taskio::JobIo;
 use crate::exec::protocol::{ShepherdMessage, decode_data};
 use crate::exec::{SHEPHERD_LOST, StartJob};
 
@@ -37,7 +37,7 @@ const SLICE: Duration = Duration::from_millis(5);
 /// What a slice of a launch has come to.
 enum Slice {
     /// The rest is for another slice.
-    Over(Launch),
+    Paused(Launch),
     /// The launch goes on when a new process executes its program.
     Waits(Launch),
     /// All tasks run, or the job has failed.
@@ -56,7 +56,7 @@ impl Shepherd {
             self.report_lost(&start);
             return;
         }
-        self.stay();
+        self.keep_running();
         let id = start.id;
         // A map may be in a file of the user.
         let mapped = Actor::of(&start).and_then(|actor| {
@@ -170,7 +170,7 @@ impl Shepherd {
             return;
         };
         match self.launch_slice(*launch, &mut job) {
-            Ok(Slice::Over(rest)) => {
+            Ok(Slice::Paused(rest)) => {
                 job.launch = Some(Box::new(rest));
                 self.starting.push_back(id);
                 self.jobs.insert(id, job);
@@ -210,8 +210,8 @@ impl Shepherd {
         let mut stage = match stage {
             Some(stage) => stage,
             None => {
-                launcher.check()?;
-                let stage = self.open_files(&start, &limits, &actor, job)?;
+                launcher.check_directory()?;
+                let stage = self.open_shared_files(&start, &limits, &actor, job)?;
                 if pmi.is_none()
                     && start.ntasks > 1
                     && let (Stage::Files(io, _) | Stage::Tasks(io, _), Ok(None)) =
@@ -283,7 +283,7 @@ impl Shepherd {
                     io.flush_log().map_err(cannot_write)?;
                 }
                 let (stage, program) = (Some(stage), Some(program));
-                return Ok(Slice::Over(Launch {
+                return Ok(Slice::Paused(Launch {
                     start,
                     limits,
                     actor,
@@ -339,7 +339,7 @@ impl Shepherd {
     }
 
     /// Creates the output log and opens the files that all tasks share. The error is for the user.
-    fn open_files(
+    fn open_shared_files(
         &self,
         start: &StartJob,
         limits: &TaskLimits,

@@ -18,7 +18,7 @@ pub(super) enum Message {
     Closed { number: u64 },
     /// Jobs were claimed, or could not be claimed.
     Claimed(Claimed),
-    /// A new process of a job executes its program, or doesn't.
+    /// It is known now whether a new process of a job executes its program.
     Executed { id: JobId, pid: Pid, execution: Execution },
     /// A captured stream of a job ended.
     StreamEnded { id: JobId },

@@ -7,8 +7,8 @@ use jobtap_core::job::TaskMap;
 use jobtap_core::resource::{Hostlist, ResourceSet};
 use serde_json::Value;
 
+use super::files::user_file::{Purpose, open};
 use super::system_error::plain;
-use super::user_file::{Purpose, open};
 use crate::exec::StartJob;
 
 /// The place of a task within its job.

@@ -25,12 +25,12 @@ use super::gpus;
 use super::message::Execution;
 use super::placement::place;
 use super::pmi::{self, Pmi};
-use super::pty::Terminal;
+use super::processes::token;
 use super::rlimits::TaskLimits;
+use super::streams::pty::Terminal;
+use super::streams::taskio::{Capture, JobIo, TaskFiles, TaskIo};
 use super::system_error::plain;
-use super::taskio::{Capture, JobIo, TaskFiles, TaskIo};
 use super::template::{f58_for, render};
-use super::token;
 use crate::exec::StartJob;
 use crate::open_files::OpenFiles;
 
@@ -110,8 +110,8 @@ impl<'a> Launcher<'a> {
         Self { job, limits, actor, pmi, devices, program, env, open_files }
     }
 
-    /// Checks the working directory: the error of a failed start would not name it.
-    pub(super) fn check(&self) -> Result<(), String> {
+    /// Checks the working directory, since the error of a failed start would not name it.
+    pub(super) fn check_directory(&self) -> Result<(), String> {
         let cwd = &self.job.cwd;
         let usable = || {
             if std::fs::metadata(cwd)?.is_dir() {
@@ -154,31 +154,32 @@ impl<'a> Launcher<'a> {
     ) -> io::Result<Spawned> {
         let TaskIo { stdin, stdout, stderr, captures, input, terminal } = io.task(rank, files)?;
         let job = self.job;
-        let (terminal, joined) = terminal.unzip();
+        let (controlling, terminal) = terminal.unzip();
         let mut before = BeforeExec {
-            terminal,
+            terminal: controlling,
             cpus: self.devices.cpus.as_ref().map(|cpus| cpus.cpus(job, rank)),
             limits: self.limits.changed().to_vec(),
             user: self.actor.other().map(Arc::clone),
         };
-        let (theirs, pmi) = self.pmi.map(|pmi| pmi.connect(rank)).transpose()?.unzip();
-        let env = self.environment(rank, theirs.as_ref());
+        let (task_end, pmi) = self.pmi.map(|pmi| pmi.connect(rank)).transpose()?.unzip();
+        let env = self.environment(rank, task_end.as_ref());
         let arguments = job.command.iter().skip(1).map(|word| render(word, job, rank));
         let streams = [stdin, stdout, stderr];
         let (pid, outcome) = if before.is_needed() {
-            // The limit that `lowered` sets for the other way; the job may have one of its own.
+            // First, so that a limit of the job's own replaces it. The other way to start a process has it from
+            // `lowered`.
             before.limits.splice(0..0, self.open_files.of_started());
             let args = std::iter::once(program_name(job)).chain(arguments);
             let env: BTreeMap<_, _> = env.collect();
             let paths = (program, job.cwd.as_path());
-            let program = Program::new(paths, args, env, streams, theirs)?;
+            let program = Program::new(paths, args, env, streams, task_end)?;
             let (outcome, report) = io::pipe()?;
             let outcome = Outcome(Receiver::from_owned_fd(outcome.into())?);
             (before.fork(&program, report)?, Some(outcome))
         } else {
-            if let Some(theirs) = &theirs {
+            if let Some(task_end) = &task_end {
                 // This process is started before any other, so no other one inherits it.
-                fcntl_setfd(theirs, FdFlags::empty())?;
+                fcntl_setfd(task_end, FdFlags::empty())?;
             }
             let mut command = if shell {
                 let mut shell = Command::new("/bin/sh");
@@ -200,7 +201,7 @@ impl<'a> Launcher<'a> {
             let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
             (pid.ok_or_else(|| io::Error::from(Errno::SRCH))?, None)
         };
-        Ok(Spawned { pid, outcome, captures, input, pmi, terminal: joined })
+        Ok(Spawned { pid, outcome, captures, input, pmi, terminal })
     }
 
     /// The environment of the task with rank `rank`, which inherits its PMI socket. Of variables with the same name

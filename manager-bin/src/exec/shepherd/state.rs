@@ -11,11 +11,11 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
 use super::claims::Claims;
+use super::files::jobdir::JobDirs;
+use super::files::private_files::PrivateFiles;
 use super::job::Job;
-use super::jobdir::JobDirs;
 use super::message::Message;
 use super::pmi::Memory;
-use super::private_files::PrivateFiles;
 use crate::exec::protocol::ShepherdMessage;
 use crate::open_files::OpenFiles;
 

@@ -47,7 +47,7 @@ impl<'de> Deserialize<'de> for Done {
 ///
 /// A row is `TOPIC: REQUEST => RESPONSE, ACCESS, RESPONSES`, and where they apply, in this order, `+ large`
 /// (a payload may fill a message), `job = FIELD` (the job that a request is about) and
-/// `audit = FUNCTION` (what the log of changes records of a request).
+/// `audit = FUNCTION` (what the audit log records of a request).
 macro_rules! services {
     (@job $self:ident) => { None };
     (@job $self:ident $field:tt) => { $self.$field.into() };

@@ -27,7 +27,7 @@ pub(crate) fn finish(core: &mut Core, chain: Chain) {
             match rewrite_submission(changes, *submission, (urgency, flags), check) {
                 Ok(rewritten) => {
                     let submitter = Submitter { reply, messages };
-                    return submit::admit(core, submitter, cred, rewritten);
+                    return submit::take_to_gates(core, submitter, cred, rewritten);
                 }
                 Err(error) => error,
             }

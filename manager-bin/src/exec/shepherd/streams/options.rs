@@ -7,9 +7,9 @@ use jobtap_core::job::Fsd;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::pmi;
+use super::super::pmi;
+use super::super::template::is_per_task;
 use super::pty::PtyOptions;
-use super::template::is_per_task;
 use crate::exec::output_limit;
 
 /// The two streams that a task writes.
@@ -32,7 +32,7 @@ impl Stream {
 
 /// The target of one output stream of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct StreamOptions {
+pub(in crate::exec::shepherd) struct StreamOptions {
     /// The template of a file name; `None` for the job's output log.
     pub(super) path: Option<String>,
     /// Whether lines in the file begin with the task's rank.
@@ -43,7 +43,7 @@ pub(super) struct StreamOptions {
 
 /// The source of a job's standard input.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Input {
+pub(in crate::exec::shepherd) enum Input {
     /// Empty input.
     Null,
     /// A file that every task reads from its beginning.
@@ -54,19 +54,19 @@ pub(super) enum Input {
 
 /// The input and output options of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct IoOptions {
-    pub(super) stdout: StreamOptions,
-    pub(super) stderr: StreamOptions,
+pub(in crate::exec::shepherd) struct IoOptions {
+    pub(in crate::exec::shepherd) stdout: StreamOptions,
+    pub(in crate::exec::shepherd) stderr: StreamOptions,
     /// Whether output is appended to existing files instead of replacing their content.
     pub(super) append: bool,
     /// How many bytes of a stream without file are kept; `None` for as many as the manager says.
     pub(super) limit: Option<u64>,
-    pub(super) input: Input,
+    pub(in crate::exec::shepherd) input: Input,
 }
 
 impl IoOptions {
     /// Parses the options. The error is for the user.
-    pub(super) fn parse(options: &Value) -> Result<Self, String> {
+    pub(in crate::exec::shepherd) fn parse(options: &Value) -> Result<Self, String> {
         let stdout = stream(options, Stream::Stdout)?;
         let mut stderr = stream(options, Stream::Stderr)?;
         // As in Flux, standard error follows standard output unless it has options of its own.
@@ -97,16 +97,16 @@ impl IoOptions {
 
 /// What the end of one task means for the other tasks of the job (`exit-timeout`, `exit-on-error`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct ExitOptions {
+pub(in crate::exec::shepherd) struct ExitOptions {
     /// How long the other tasks may go on after the first has exited; `None` for as long as they like.
-    pub(super) timeout: Option<Duration>,
+    pub(in crate::exec::shepherd) timeout: Option<Duration>,
     /// Whether the job fails as soon as a task fails.
-    pub(super) on_error: bool,
+    pub(in crate::exec::shepherd) on_error: bool,
 }
 
 impl ExitOptions {
     /// Parses the options. The error is for the user.
-    pub(super) fn parse(options: &Value) -> Result<Self, String> {
+    pub(in crate::exec::shepherd) fn parse(options: &Value) -> Result<Self, String> {
         let timeout = match options.get("exit-timeout") {
             None => None,
             Some(value) if value == "none" => None,

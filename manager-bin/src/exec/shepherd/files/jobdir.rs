@@ -18,8 +18,8 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 use serde_json::Value;
 
-use super::actor::{Actor, Identity};
-use super::system_error::plain;
+use super::super::actor::{Actor, Identity};
+use super::super::system_error::plain;
 use crate::exec::StartJob;
 use crate::exec::protocol::decode_data;
 use crate::files::{self, Dir, Found, KeptDir, Kind};
@@ -49,7 +49,7 @@ const MODE: u32 = 0o700;
 
 /// The directories of all jobs.
 #[derive(Clone, Debug)]
-pub(super) struct JobDirs(Arc<Inner>);
+pub(in crate::exec::shepherd) struct JobDirs(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -66,7 +66,7 @@ struct Inner {
 
 /// The directory of one job. If it is not removed, the next shepherd removes it when it starts.
 #[derive(Debug)]
-pub(super) struct JobDir {
+pub(in crate::exec::shepherd) struct JobDir {
     dirs: JobDirs,
     name: OsString,
     path: PathBuf,
@@ -74,7 +74,7 @@ pub(super) struct JobDir {
 
 impl JobDirs {
     /// Opens the job directories of a state directory.
-    pub(super) fn open(state_dir: &Path) -> io::Result<Self> {
+    pub(in crate::exec::shepherd) fn open(state_dir: &Path) -> io::Result<Self> {
         Ok(Self(Arc::new(Inner {
             state: Dir::open(state_dir)?,
             all: KeptDir::new(ALL),
@@ -87,7 +87,11 @@ impl JobDirs {
     /// Makes a job's directory and writes the job's files there; both belong to the job's user. The error is for
     /// the user. Returns `None` if the directory can't be made, or is out of the user's reach, and the job has
     /// no visible use for it.
-    pub(super) fn make(&self, job: &StartJob, actor: &Actor) -> Result<Option<JobDir>, String> {
+    pub(in crate::exec::shepherd) fn make(
+        &self,
+        job: &StartJob,
+        actor: &Actor,
+    ) -> Result<Option<JobDir>, String> {
         let name = OsString::from(job.id.encode(Encoding::DotHex));
         let path = self.0.state.path().join(ALL).join(&name);
         let owner = actor.other().map(|identity| &**identity);
@@ -162,7 +166,7 @@ impl JobDirs {
     }
 
     /// Removes the directories that killed shepherds left. To be called before the first job.
-    pub(super) fn sweep(&self) {
+    pub(in crate::exec::shepherd) fn sweep(&self) {
         if !matches!(files::read_marker(&self.0.state), Ok(Found::Marker(_))) {
             return;
         }
@@ -216,13 +220,13 @@ impl JobDirs {
 }
 
 impl JobDir {
-    pub(super) fn path(&self) -> &Path {
+    pub(in crate::exec::shepherd) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Removes the directory with its content. Errors are ignored: the job has ended, and the next shepherd
     /// tries again.
-    pub(super) fn remove(self) {
+    pub(in crate::exec::shepherd) fn remove(self) {
         let Self { dirs, name, .. } = self;
         let _ = dirs.0.all.with(&dirs.0.state, |all| {
             if dirs.keep(all, &name).unwrap_or(false) {

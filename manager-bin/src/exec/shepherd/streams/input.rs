@@ -51,7 +51,7 @@ fn line(name: &'static str, context: impl Serialize) -> io::Result<Vec<u8>> {
 }
 
 /// The input of one job.
-pub(super) struct JobInput {
+pub(in crate::exec::shepherd) struct JobInput {
     file: File,
     redirected: bool,
     grown: watch::Sender<()>,
@@ -59,7 +59,7 @@ pub(super) struct JobInput {
 
 impl JobInput {
     /// The input of `ntasks` tasks, in a new file.
-    pub(super) fn new(mut file: File, ntasks: u32) -> io::Result<Self> {
+    pub(in crate::exec::shepherd) fn new(mut file: File, ntasks: u32) -> io::Result<Self> {
         let context = json!({
             "version": 1,
             "encoding": {"stdin": "base64"},
@@ -71,14 +71,19 @@ impl JobInput {
     }
 
     /// Records that all tasks read the file `path` themselves.
-    pub(super) fn redirect(&mut self, path: &str) -> io::Result<()> {
+    pub(in crate::exec::shepherd) fn redirect(&mut self, path: &str) -> io::Result<()> {
         self.redirected = true;
         let context = json!({"stream": "stdin", "rank": ALL, "path": path});
         self.file.write_all(&line("redirect", context)?)
     }
 
     /// Adds input for one task, or for all if `rank` is `None`. Ignored if the tasks read a file.
-    pub(super) fn add(&mut self, rank: Option<u32>, data: &[u8], eof: bool) -> io::Result<()> {
+    pub(in crate::exec::shepherd) fn add(
+        &mut self,
+        rank: Option<u32>,
+        data: &[u8],
+        eof: bool,
+    ) -> io::Result<()> {
         if self.redirected {
             return Ok(());
         }
@@ -95,7 +100,11 @@ impl JobInput {
     }
 
     /// Serves the task with rank `rank`, which reads from the other end of `pipe`.
-    pub(super) fn serve(&self, rank: u32, pipe: PipeWriter) -> io::Result<AbortHandle> {
+    pub(in crate::exec::shepherd) fn serve(
+        &self,
+        rank: u32,
+        pipe: PipeWriter,
+    ) -> io::Result<AbortHandle> {
         let mut pipe = Sender::from_owned_fd(OwnedFd::from(pipe))?;
         // Opened through the descriptor: the name may refer to another file by now. The new description
         // has its own offset.

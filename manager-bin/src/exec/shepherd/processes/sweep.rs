@@ -17,9 +17,9 @@ use jobtap_core::job::JobId;
 use rustix::process::{Pid, Signal, getpgid};
 use tokio::time::Instant;
 
-use super::job::Job;
+use super::super::job::Job;
+use super::super::state::Shepherd;
 use super::reap::send;
-use super::state::Shepherd;
 use super::token;
 
 /// How much of a process's environment is searched for the job's token: more than the system gives a process.
@@ -44,7 +44,7 @@ impl Shepherd {
     }
 
     /// Kills orphans that no job needs any more.
-    pub(super) fn kill_orphans(&mut self, orphans: Vec<Pid>) {
+    pub(in crate::exec::shepherd) fn kill_orphans(&mut self, orphans: Vec<Pid>) {
         for pid in &orphans {
             send(*pid, Signal::KILL);
         }
@@ -52,7 +52,7 @@ impl Shepherd {
     }
 
     /// Kills the orphans of jobs that have ended; all orphans, if no job runs.
-    pub(super) fn sweep(&mut self) {
+    pub(in crate::exec::shepherd) fn sweep(&mut self) {
         self.sweep_at = None;
         let orphans = self.orphans();
         if orphans.is_empty() {
@@ -109,7 +109,7 @@ impl Shepherd {
     }
 
     /// The shepherd's children that aren't tasks.
-    pub(super) fn orphans(&self) -> Vec<Pid> {
+    pub(in crate::exec::shepherd) fn orphans(&self) -> Vec<Pid> {
         let Ok(threads) = fs::read_dir("/proc/self/task") else {
             return Vec::new();
         };

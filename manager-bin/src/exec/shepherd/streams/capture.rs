@@ -13,9 +13,9 @@ use tokio::net::unix::pipe::Receiver;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::AbortHandle;
 
+use super::super::message::Message;
+use super::super::system_error::plain;
 use super::lines::LineBuffer;
-use super::message::Message;
-use super::system_error::plain;
 use super::taskio::{Capture, Target, lock};
 
 /// The number of bytes read at once: the size of a pipe.
@@ -28,7 +28,7 @@ thread_local! {
 }
 
 /// Captures a stream until its last writer has closed it; then sends [`Message::StreamEnded`].
-pub(super) fn start(
+pub(in crate::exec::shepherd) fn start(
     id: JobId,
     capture: Capture,
     inbox: &UnboundedSender<Message>,

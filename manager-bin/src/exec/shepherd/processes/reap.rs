@@ -5,14 +5,14 @@ use std::time::Duration;
 use jobtap_core::job::JobId;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpgid, kill_process, wait};
 
-use super::job::{Cancel, Job};
-use super::message::Message;
-use super::state::Shepherd;
+use super::super::job::{Cancel, Job};
+use super::super::message::Message;
+use super::super::state::Shepherd;
 use crate::exec::KillPolicy;
 
 impl Shepherd {
     /// Reaps the children that have exited: tasks, and orphans.
-    pub(super) fn reap(&mut self) {
+    pub(in crate::exec::shepherd) fn reap(&mut self) {
         loop {
             if !self.jobs_with_groups.is_empty() {
                 self.update_groups();
@@ -44,7 +44,7 @@ impl Shepherd {
     }
 
     /// Starts the time for which the other tasks of a job may go on, if its first task has exited just now.
-    pub(super) fn time_first_exit(&mut self, id: JobId) {
+    pub(in crate::exec::shepherd) fn time_first_exit(&mut self, id: JobId) {
         let due = self.jobs.get_mut(&id).and_then(Job::take_exit_timeout);
         if let Some(timeout) = due {
             let inbox = self.inbox.clone();
@@ -57,7 +57,7 @@ impl Shepherd {
     }
 
     /// Ends a job that has no tasks and streams left, and kills the processes that it left behind.
-    pub(super) fn end_if_done(&mut self, id: JobId) {
+    pub(in crate::exec::shepherd) fn end_if_done(&mut self, id: JobId) {
         let Some(job) = self.jobs.get_mut(&id) else {
             return;
         };
@@ -74,7 +74,7 @@ impl Shepherd {
     }
 
     /// Removes a job that has ended and whose end a manager has acknowledged.
-    pub(super) fn remove_if_acknowledged(&mut self, id: JobId) {
+    pub(in crate::exec::shepherd) fn remove_if_acknowledged(&mut self, id: JobId) {
         if self.jobs.get(&id).is_some_and(|job| job.ended() && job.acknowledged) {
             self.jobs.remove(&id);
             self.claims.forget(id);
@@ -82,7 +82,7 @@ impl Shepherd {
     }
 
     /// Sends a signal to all processes of a job.
-    pub(super) fn signal(&self, id: JobId, signal: Signal) {
+    pub(in crate::exec::shepherd) fn signal(&self, id: JobId, signal: Signal) {
         let Some(job) = self.jobs.get(&id).filter(|job| !job.ended()) else {
             return;
         };
@@ -90,7 +90,12 @@ impl Shepherd {
     }
 
     /// Begins to end a job.
-    pub(super) fn cancel(&mut self, id: JobId, first: Signal, policy: KillPolicy) {
+    pub(in crate::exec::shepherd) fn cancel(
+        &mut self,
+        id: JobId,
+        first: Signal,
+        policy: KillPolicy,
+    ) {
         let Some(job) = self.jobs.get_mut(&id) else {
             return;
         };
@@ -105,7 +110,7 @@ impl Shepherd {
     }
 
     /// Begins to end all jobs, each with the kill policy of the manager that requested it last.
-    pub(super) fn cancel_all(&mut self) {
+    pub(in crate::exec::shepherd) fn cancel_all(&mut self) {
         let jobs: Vec<_> = self.jobs.values().map(|job| (job.id, job.kill)).collect();
         for (id, kill) in jobs {
             let first = Signal::from_named_raw(kill.term_signal.number()).unwrap_or(Signal::TERM);
@@ -122,7 +127,7 @@ impl Shepherd {
     }
 
     /// Kills a job that hasn't ended since the last signal.
-    pub(super) fn kill_round(&mut self, id: JobId) {
+    pub(in crate::exec::shepherd) fn kill_round(&mut self, id: JobId) {
         let left = self.has_leftovers(id);
         let Some(job) = self.jobs.get_mut(&id).filter(|job| !job.ended()) else {
             return;
@@ -152,7 +157,7 @@ impl Shepherd {
     }
 
     /// Reports that a job can't be killed. Kill signals are still sent to it.
-    pub(super) fn give_up(&mut self, id: JobId) {
+    pub(in crate::exec::shepherd) fn give_up(&mut self, id: JobId) {
         let left = self.has_leftovers(id);
         if let Some(job) = self.jobs.get_mut(&id) {
             job.give_up(left);
@@ -183,7 +188,7 @@ fn is_alive(pid: Pid) -> bool {
 
 /// Sends a signal to a child that isn't reaped yet. The signal is refused if the child runs as another
 /// user by now (a set-user-ID program); the shepherd can't do more about such a process.
-pub(super) fn send(pid: Pid, signal: Signal) {
+pub(in crate::exec::shepherd) fn send(pid: Pid, signal: Signal) {
     let _ = kill_process(pid, signal);
 }
 

@@ -4,7 +4,7 @@ use rustix::process::{Pid, getpgid};
 
 /// A process group whose leader, a task, was reaped.
 #[derive(Debug)]
-pub(super) struct Group {
+pub(in crate::exec::shepherd) struct Group {
     pub(super) id: Pid,
     /// Children of the shepherd that were in the group when they were looked for, and aren't reaped yet.
     pub(super) members: Vec<Pid>,

@@ -11,14 +11,14 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::actor::Actor;
+use super::super::actor::Actor;
+use super::super::files::private_files::PrivateFiles;
+use super::super::files::user_file::{OutputFile, Purpose, for_task, open};
+use super::super::system_error::plain;
+use super::super::template::{is_per_task, render};
 use super::options::{Input, IoOptions, Stream};
 use super::output::OutputLog;
-use super::private_files::PrivateFiles;
 use super::pty::{Pty, PtyOptions, Terminal};
-use super::system_error::plain;
-use super::template::{is_per_task, render};
-use super::user_file::{OutputFile, Purpose, for_task, open};
 use crate::exec::StartJob;
 use crate::open_files::OpenFiles;
 
@@ -40,7 +40,7 @@ pub(super) enum Target {
 }
 
 /// A stream of a task that is captured through a pipe.
-pub(super) struct Capture {
+pub(in crate::exec::shepherd) struct Capture {
     pub(super) pipe: PipeReader,
     pub(super) target: Target,
     pub(super) stream: Stream,
@@ -49,18 +49,18 @@ pub(super) struct Capture {
 }
 
 /// The standard streams of one task, and the shepherd's ends of its pipes.
-pub(super) struct TaskIo {
-    pub(super) stdin: OwnedFd,
-    pub(super) stdout: OwnedFd,
-    pub(super) stderr: OwnedFd,
-    pub(super) captures: Vec<Capture>,
-    pub(super) input: Option<PipeWriter>,
+pub(in crate::exec::shepherd) struct TaskIo {
+    pub(in crate::exec::shepherd) stdin: OwnedFd,
+    pub(in crate::exec::shepherd) stdout: OwnedFd,
+    pub(in crate::exec::shepherd) stderr: OwnedFd,
+    pub(in crate::exec::shepherd) captures: Vec<Capture>,
+    pub(in crate::exec::shepherd) input: Option<PipeWriter>,
     /// The task's terminal, if it has one, and the work to copy between it and the pipes.
-    pub(super) terminal: Option<(OwnedFd, Terminal)>,
+    pub(in crate::exec::shepherd) terminal: Option<(OwnedFd, Terminal)>,
 }
 
 /// The files that one task writes to. A stream without a file goes to the job's output log.
-pub(super) struct TaskFiles {
+pub(in crate::exec::shepherd) struct TaskFiles {
     stdout: Option<Arc<OutputFile>>,
     stderr: Option<Arc<OutputFile>>,
 }
@@ -75,7 +75,7 @@ impl TaskFiles {
 }
 
 /// The input and output of one job.
-pub(super) struct JobIo {
+pub(in crate::exec::shepherd) struct JobIo {
     options: IoOptions,
     /// The user as whom files are opened.
     actor: Actor,
@@ -89,7 +89,7 @@ pub(super) struct JobIo {
 impl JobIo {
     /// Creates the output log among `logs` and opens, as `actor`, the files that all tasks share. The error
     /// is for the user.
-    pub(super) fn create(
+    pub(in crate::exec::shepherd) fn create(
         job: &StartJob,
         actor: &Actor,
         logs: &PrivateFiles,
@@ -117,13 +117,17 @@ impl JobIo {
     }
 
     /// Whether each task has files of its own, to be [prepared](Self::prepare).
-    pub(super) fn has_own_files(&self) -> bool {
+    pub(in crate::exec::shepherd) fn has_own_files(&self) -> bool {
         Stream::BOTH.into_iter().any(|stream| self.own_template(stream).is_some())
     }
 
     /// Prepares the task's own files: creates them, and truncates them unless output is appended. To be
     /// called for all tasks before any of them is started. The error is for the user.
-    pub(super) fn prepare(&self, job: &StartJob, rank: u32) -> Result<(), String> {
+    pub(in crate::exec::shepherd) fn prepare(
+        &self,
+        job: &StartJob,
+        rank: u32,
+    ) -> Result<(), String> {
         for stream in Stream::BOTH {
             let Some(template) = self.own_template(stream) else { continue };
             let name = render(template, job, rank);
@@ -141,7 +145,11 @@ impl JobIo {
     }
 
     /// Opens the files that the task with rank `rank` writes to. The error is for the user.
-    pub(super) fn files(&self, job: &StartJob, rank: u32) -> Result<TaskFiles, String> {
+    pub(in crate::exec::shepherd) fn files(
+        &self,
+        job: &StartJob,
+        rank: u32,
+    ) -> Result<TaskFiles, String> {
         let path = |stream| {
             let template = self.own_template(stream)?;
             Some(job.cwd.join(render(template, job, rank)))
@@ -171,7 +179,7 @@ impl JobIo {
 
     /// Warns the user: in the output log and, as in Flux, in the file that all tasks share for standard
     /// error.
-    pub(super) fn warn(&self, component: &str, message: &str) {
+    pub(in crate::exec::shepherd) fn warn(&self, component: &str, message: &str) {
         lock(&self.log).warn(component, message);
         if let Some(file) = self.shared.of(Stream::Stderr) {
             let line = format!("jobtap-shell[0]:  WARN: {component}: {message}\n");
@@ -186,12 +194,16 @@ impl JobIo {
     }
 
     /// The file that all tasks read.
-    pub(super) fn input_file(&self) -> Option<&Path> {
+    pub(in crate::exec::shepherd) fn input_file(&self) -> Option<&Path> {
         self.input.as_deref()
     }
 
     /// Makes the standard streams for the task with rank `rank`, which writes to `files`.
-    pub(super) fn task(&self, rank: u32, files: &TaskFiles) -> io::Result<TaskIo> {
+    pub(in crate::exec::shepherd) fn task(
+        &self,
+        rank: u32,
+        files: &TaskFiles,
+    ) -> io::Result<TaskIo> {
         if let Some(options) = &self.pty {
             return self.on_terminal(rank, files, options);
         }
@@ -261,7 +273,7 @@ impl JobIo {
     }
 
     /// Writes the first entries of the output log, for readers that start before any output.
-    pub(super) fn flush_log(&self) -> io::Result<()> {
+    pub(in crate::exec::shepherd) fn flush_log(&self) -> io::Result<()> {
         lock(&self.log).flush()
     }
 }

@@ -25,7 +25,7 @@ use tokio::sync::Mutex;
 use crate::open_files::OpenFiles;
 
 /// A file for the output of a job. Either the shepherd writes to it, or its tasks do.
-pub(super) struct OutputFile {
+pub(in crate::exec::shepherd) struct OutputFile {
     file: File,
     /// Held while a piece is written, so that pieces don't mix.
     turn: Mutex<()>,
@@ -33,23 +33,23 @@ pub(super) struct OutputFile {
 
 impl OutputFile {
     /// The file `file`, which was opened by [`open`].
-    pub(super) fn new(file: File) -> Self {
+    pub(in crate::exec::shepherd) fn new(file: File) -> Self {
         Self { file: OpenFiles::of_this_process().apart(file), turn: Mutex::new(()) }
     }
 
     /// The file as a standard stream of a task, which expects that a write waits. The shepherd must not write to it
     /// from then on: it would wait, too.
-    pub(super) fn for_task(&self) -> io::Result<OwnedFd> {
+    pub(in crate::exec::shepherd) fn for_task(&self) -> io::Result<OwnedFd> {
         for_task(self.file.try_clone()?)
     }
 
     /// Writes what can be written at once.
-    pub(super) fn write_now(&self, text: &[u8]) -> io::Result<()> {
+    pub(in crate::exec::shepherd) fn write_now(&self, text: &[u8]) -> io::Result<()> {
         (&self.file).write_all(text)
     }
 
     /// Writes all of `text`, as fast as the file takes it.
-    pub(super) async fn write(&self, mut text: &[u8]) -> io::Result<()> {
+    pub(in crate::exec::shepherd) async fn write(&self, mut text: &[u8]) -> io::Result<()> {
         let _turn = self.turn.lock().await;
         while !text.is_empty() {
             match (&self.file).write(text) {
@@ -71,7 +71,7 @@ impl OutputFile {
 
 /// How a user's file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub(in crate::exec::shepherd) enum Purpose {
     Read,
     /// At its end. It is created if it doesn't exist.
     Append,
@@ -79,7 +79,7 @@ pub(super) enum Purpose {
 
 /// Opens a user's file by its absolute path. It doesn't wait for the other end of a FIFO, and makes no terminal the
 /// controlling one.
-pub(super) fn open(path: &Path, purpose: Purpose) -> io::Result<File> {
+pub(in crate::exec::shepherd) fn open(path: &Path, purpose: Purpose) -> io::Result<File> {
     static BY_SYSTEM: OnceLock<bool> = OnceLock::new();
     let flags = match purpose {
         Purpose::Read => OFlags::RDONLY,
@@ -148,7 +148,7 @@ fn components(path: &Path) -> Vec<OsString> {
 }
 
 /// A file that [`open`] has opened, as a standard stream of a task.
-pub(super) fn for_task(file: File) -> io::Result<OwnedFd> {
+pub(in crate::exec::shepherd) fn for_task(file: File) -> io::Result<OwnedFd> {
     let flags = fcntl_getfl(&file)?;
     if flags.contains(OFlags::NONBLOCK) {
         fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;

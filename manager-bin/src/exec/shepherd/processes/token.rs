@@ -9,7 +9,7 @@ use jobtap_core::job::JobId;
 const NAME: &str = "JOBTAP_JOB_TOKEN";
 
 /// The variable with its value for the tasks of a job. `nonce` distinguishes this shepherd from all others.
-pub(super) fn of_job(nonce: &str, id: JobId) -> (String, String) {
+pub(in crate::exec::shepherd) fn of_job(nonce: &str, id: JobId) -> (String, String) {
     (NAME.to_owned(), joined(std::env::var(NAME).ok().as_deref(), nonce, id))
 }
 

@@ -9,10 +9,10 @@ use std::collections::HashSet;
 use jobtap_core::job::JobId;
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 
+use super::super::job::Job;
+use super::super::state::Shepherd;
 use super::group::{Group, is_in};
-use super::job::Job;
 use super::reap::send;
-use super::state::Shepherd;
 
 impl Job {
     /// The ids of the job's process groups. They are valid until a process is reaped.
@@ -22,7 +22,7 @@ impl Job {
     }
 
     /// Sends a signal to the tasks and to all processes in their groups. Returns the groups.
-    pub(super) fn signal_groups(&self, signal: Signal) -> HashSet<Pid> {
+    pub(in crate::exec::shepherd) fn signal_groups(&self, signal: Signal) -> HashSet<Pid> {
         // First those that have left their group or have not begun it yet, as they may begin it at any moment.
         for (pid, _) in self.running.iter().filter(|(pid, _)| !is_in(*pid, *pid)) {
             send(*pid, signal);

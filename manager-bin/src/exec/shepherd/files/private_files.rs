@@ -11,20 +11,20 @@ use crate::files::{Dir, KeptDir, Kind};
 use crate::open_files::OpenFiles;
 
 /// The files of one kind, one for each job.
-pub(super) struct PrivateFiles {
+pub(in crate::exec::shepherd) struct PrivateFiles {
     state: Dir,
     dir: KeptDir,
 }
 
 impl PrivateFiles {
     /// The files in the directory `STATE/KIND`.
-    pub(super) fn of(state_dir: &Path, kind: &'static str) -> io::Result<Self> {
+    pub(in crate::exec::shepherd) fn of(state_dir: &Path, kind: &'static str) -> io::Result<Self> {
         Ok(Self { state: Dir::open(state_dir)?, dir: KeptDir::new(kind) })
     }
 
     /// Creates the file of a job, which only the manager's user may read. A file from an earlier launch of the job
     /// is removed and not reused, since it may have other hard links.
-    pub(super) fn create(&self, id: JobId) -> io::Result<File> {
+    pub(in crate::exec::shepherd) fn create(&self, id: JobId) -> io::Result<File> {
         let name = id.encode(Encoding::DotHex);
         let file = self.dir.with(&self.state, |dir| match dir.new_file(&name, 0o600) {
             Err(error)

@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::task::AbortHandle;
 
-use super::actor::Actor;
+use super::super::actor::Actor;
 use crate::open_files::OpenFiles;
 
 /// The end-of-file character of a new terminal, Ctrl-D.
@@ -65,15 +65,15 @@ impl PtyOptions {
 }
 
 /// A terminal whose task runs.
-pub(super) struct Terminal {
+pub(in crate::exec::shepherd) struct Terminal {
     shepherd: OwnedFd,
     /// The work to copy between it and the pipes.
-    pub(super) copying: AbortHandle,
+    pub(in crate::exec::shepherd) copying: AbortHandle,
 }
 
 impl Terminal {
     /// Sets its size. The system tells the processes in it.
-    pub(super) fn resize(&self, rows: u16, columns: u16) -> io::Result<()> {
+    pub(in crate::exec::shepherd) fn resize(&self, rows: u16, columns: u16) -> io::Result<()> {
         set_size(&self.shepherd, (rows, columns))
     }
 }

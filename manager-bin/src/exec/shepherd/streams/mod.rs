@@ -1,0 +1,10 @@
+//! What the tasks of a job read and write: the files and pipes of their standard streams, their terminals, and the log
+//! that the manager keeps of their output.
+
+pub(super) mod capture;
+pub(super) mod input;
+pub(super) mod lines;
+pub(super) mod options;
+pub(super) mod output;
+pub(super) mod pty;
+pub(super) mod taskio;
