@@ -472,6 +472,11 @@ fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
 
+/// Whether the rows of a keyspace in memory can become a table on a disk with so many free bytes.
+const fn has_room_for_a_table(free: u64) -> bool {
+    free >= keyspaces::MEMTABLE
+}
+
 fn explain(dir: &Path, err: fjall::Error) -> StoreError {
     use fjall::{Error, LsmError};
     let path = dir.to_owned();
@@ -488,7 +493,7 @@ fn explain(dir: &Path, err: fjall::Error) -> StoreError {
         Error::Locked => StoreError::Locked { path, pid: None },
         // The engine doesn't report why its worker threads ended.
         Error::Poisoned => match space::free_bytes(dir) {
-            Ok(free) if free < keyspaces::MEMTABLE => {
+            Ok(free) if !has_room_for_a_table(free) => {
                 StoreError::io(dir, std::io::ErrorKind::StorageFull.into())
             }
             // A check of all tables takes long, but the manager ends anyway.

@@ -255,3 +255,9 @@ fn the_number_of_commits_does_not_gather_for_long() {
     let gathered = store.engine.rows.in_memory_of_instance();
     assert!(gathered < one * COMMITS / 2, "{gathered} of {COMMITS} times {one}");
 }
+
+#[test]
+fn a_disk_is_full_when_no_table_fits() {
+    assert!(!has_room_for_a_table(keyspaces::MEMTABLE - 1));
+    assert!(has_room_for_a_table(keyspaces::MEMTABLE));
+}

@@ -324,3 +324,29 @@ fn open_emptied(path: &Path, append: bool) -> Result<File, String> {
     }
     Ok(file)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use jobtap_core::job::JobId;
+
+    #[test]
+    fn streams_share_a_file_unless_only_one_is_labeled() {
+        let directory = tempfile::tempdir().unwrap();
+        let cwd = directory.path().to_owned();
+        let job = StartJob { ntasks: 2, cwd, ..StartJob::new(JobId::new(1)) };
+        let shared = |options| {
+            let options = IoOptions::parse(&options).unwrap();
+            let mut log = OutputLog::new(tempfile::tempfile().unwrap(), 2, 1 << 20);
+            let TaskFiles { stdout, stderr } = open_shared(&job, &options, &mut log).unwrap();
+            Arc::ptr_eq(&stdout.unwrap(), &stderr.unwrap())
+        };
+        let file = |label: bool| json!({"type": "file", "path": "out", "label": label});
+        assert!(shared(json!({"output": {"stdout": file(false), "stderr": file(false)}})));
+        assert!(!shared(json!({"output": {"stdout": file(true), "stderr": file(false)}})));
+        let other = json!({"type": "file", "path": "err"});
+        assert!(!shared(json!({"output": {"stdout": file(false), "stderr": other}})));
+    }
+}
