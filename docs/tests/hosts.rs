@@ -1,4 +1,4 @@
-//! The chapters about other hosts: whoever follows their commands has configured what they build.
+//! The chapters about other hosts: their configurations are complete for the plugins that their commands build.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::fs;
