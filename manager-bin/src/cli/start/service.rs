@@ -69,3 +69,16 @@ fn tell(state: &[NotifyState<'_>]) {
         stderr::line(&format!("the service manager can't be told: {error}"));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_watchdog_is_served_three_times_in_its_period() {
+        let period = Duration::from_secs(30);
+        assert!(checks(period).period() * 3 <= period);
+        // An interval of no length would panic.
+        assert_eq!(checks(Duration::from_nanos(1)).period(), Duration::from_millis(1));
+    }
+}
