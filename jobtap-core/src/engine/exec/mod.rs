@@ -273,7 +273,7 @@ pub(super) fn follow_event(core: &mut Core, id: JobId, entry: &EventEntry, fatal
     } else if entry.name == "start" {
         time_limit::arm(core, id, entry.timestamp);
     } else if entry.name == "exception" && severity(entry) == Some(0) {
-        press(core, id);
+        signal_again(core, id);
     }
 }
 
@@ -281,9 +281,9 @@ fn severity(exception: &EventEntry) -> Option<i64> {
     exception.context.as_ref()?.get("severity")?.as_i64()
 }
 
-/// Follows a further fatal exception: tasks that hold out against the first signal, such as that of a time limit, end by
-/// a cancellation, without waiting for the kill timeout.
-fn press(core: &mut Core, id: JobId) {
+/// Signals the tasks of a job that ends already, at a further fatal exception: a job that ignores SIGALRM of its time
+/// limit ends when it is canceled, without waiting for the kill timeout.
+fn signal_again(core: &mut Core, id: JobId) {
     let ends = |record: &Record| record.execution.phase == Phase::Ending;
     if core.jobs.get(id).is_some_and(ends) {
         let signum = core.exec.term_signal.number();
