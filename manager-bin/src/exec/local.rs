@@ -21,7 +21,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{Builder, JoinHandle};
+use std::thread::{self, Builder, JoinHandle};
 use std::time::Duration;
 
 use jobtap_core::engine::ExecEvent;
@@ -50,6 +50,14 @@ pub(crate) const LOG: &str = "shepherd.log";
 
 /// How many bytes of events are read at once.
 const READ_AT_ONCE: usize = 64 * 1024;
+
+/// How many jobs are run before their events are gathered. Fewer jobs wait for each other: the resources of one that
+/// has ended are those of the next.
+const MANY: usize = 16;
+
+/// How long events of [`MANY`] jobs are gathered. Each report costs the manager a turn of its engine and a sync of its
+/// disk, and what it starts then the shepherd a sync of its own.
+const GATHERING: Duration = Duration::from_millis(2);
 
 /// How many bytes of the log are searched for its last line; a line is shorter.
 const LOG_TAIL: u64 = 4096;
@@ -415,25 +423,27 @@ impl Link {
             line.clear();
             // Events that have come together are reported together, so that the manager isn't woken for the first
             // of them alone.
-            if !reader.buffer().contains(&b'\n') {
-                self.report_events(&mut events);
+            if !reader.buffer().contains(&b'\n') && self.report_events(&mut events) >= MANY {
+                thread::sleep(GATHERING);
             }
         }
     }
 
-    fn report_events(&self, events: &mut Vec<ExecEvent>) {
-        if events.is_empty() {
-            return;
-        }
+    /// Reports events, and returns how many jobs are run.
+    fn report_events(&self, events: &mut Vec<ExecEvent>) -> usize {
         let mut state = self.lock();
         for event in &*events {
             if let ExecEvent::Released { id } = event {
                 state.open.remove(id);
             }
         }
+        let open = state.open.len();
         // Reported without the lock, so that a slow callback does not delay requests.
         drop(state);
-        (self.report)(Report::Events(std::mem::take(events)));
+        if !events.is_empty() {
+            (self.report)(Report::Events(std::mem::take(events)));
+        }
+        open
     }
 
     /// Handles the end of a connection. Unless the executor itself closed it, the shepherd is gone and

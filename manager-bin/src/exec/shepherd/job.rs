@@ -124,6 +124,10 @@ pub(super) struct Job {
     /// The channel to the manager, once it has sent a start request for this job.
     outbox: Option<UnboundedSender<ShepherdMessage>>,
     history: Vec<ExecEvent>,
+    /// How many events of the history were sent, or were not because no manager was there.
+    sent: usize,
+    /// Whether events are held back until the next [`send`](Self::send).
+    held_back: bool,
     /// The rest of the launch, until all tasks are started.
     pub(super) launch: Option<Box<Launch>>,
     /// Signals to send when all tasks are started.
@@ -176,6 +180,8 @@ impl Job {
             taskmap: job.taskmap.clone(),
             outbox,
             history: Vec::new(),
+            sent: 0,
+            held_back: false,
             launch: None,
             signals: Vec::new(),
             unreported_exits: Vec::new(),
@@ -204,6 +210,7 @@ impl Job {
     /// A job that ended under an earlier shepherd.
     pub(super) fn ended_earlier(id: JobId, history: Vec<ExecEvent>) -> Self {
         let mut job = Self::new(&StartJob::new(id), None);
+        job.sent = history.len();
         job.history = history;
         job.ended = true;
         job
@@ -231,11 +238,28 @@ impl Job {
     }
 
     fn emit(&mut self, event: ExecEvent) {
-        if let Some(outbox) = &self.outbox {
-            // Fails only if the manager is gone. The next one gets the event from `history`.
-            let _ = outbox.send(ShepherdMessage::Event(event.clone()));
-        }
         self.history.push(event);
+        if !self.held_back {
+            self.send();
+        }
+    }
+
+    /// Holds back the events that follow until the next [`send`](Self::send).
+    pub(super) fn hold_back(&mut self) {
+        self.held_back = true;
+    }
+
+    /// Sends the events that were held back.
+    pub(super) fn send(&mut self) {
+        self.held_back = false;
+        let unsent = self.history.get(self.sent..).unwrap_or_default();
+        if let Some(outbox) = &self.outbox {
+            for event in unsent {
+                // Fails only if the manager is gone. The next one gets the event from `history`.
+                let _ = outbox.send(ShepherdMessage::Event(event.clone()));
+            }
+        }
+        self.sent = self.history.len();
     }
 
     /// Adds an entry to the job's exec eventlog.
@@ -279,6 +303,7 @@ impl Job {
         self.failed = true;
         let (id, kind) = (self.id, "exec".to_owned());
         self.emit(ExecEvent::Exception { id, exception: Exception { kind, severity: 0, note } });
+        self.send();
     }
 
     /// Records that the job's execution has begun.
@@ -342,6 +367,8 @@ impl Job {
             }
         }
         self.outbox = outbox;
+        self.sent = self.history.len();
+        self.held_back = false;
         if reattach && !self.ended {
             self.log("reattach", None);
         }
