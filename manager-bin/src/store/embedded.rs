@@ -222,8 +222,10 @@ impl Engine {
     /// Writes the rows as commit `number` and waits for the disk.
     fn write(&self, mut effects: Effects, number: u64) -> Result<(), StoreError> {
         effects.insert(rows::COMMITS.into(), Some(number.to_be_bytes().into()));
-        // fsync, not fdatasync: the write-ahead log grows, and its length has to be durable too.
-        self.write_rows(effects, PersistMode::SyncAll)
+        // fdatasync makes the length and the blocks of the write-ahead log durable too, since its data can't be read
+        // without them. What it leaves out is the time of the change, for which fsync would wait for the journal of
+        // the file system.
+        self.write_rows(effects, PersistMode::SyncData)
     }
 
     /// Writes the rows, all or none of them.

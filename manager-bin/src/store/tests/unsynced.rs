@@ -1,7 +1,6 @@
 //! A disk whose syncs fail: a commit is acknowledged only when the sync that makes it durable has
 //! succeeded.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
@@ -11,18 +10,18 @@ use crate::store::{EmbeddedStore, Key, Op, Store};
 
 const DIR: &str = "JOBTAP_STORE_UNSYNCED_DIR";
 const EIO: u32 = 5;
-/// `fsync`. The store must not use a weaker call, such as `fdatasync`.
-const FSYNC: i64 = if cfg!(target_arch = "x86_64") { 74 } else { 82 };
+/// `fsync` and `fdatasync`. The store must not use a weaker call, such as `sync_file_range`.
+const SYNCS: [i64; 2] = if cfg!(target_arch = "x86_64") { [74, 75] } else { [82, 83] };
 
 fn put(value: &str) -> Vec<Op> {
     vec![Op::Put { key: Key::checkpoint(), value: value.into() }]
 }
 
-/// Makes every `fsync` of this process fail from now on; returns `false` if the system can't do that.
+/// Makes every sync of this process fail from now on; returns `false` if the system can't do that.
 fn fail_syncs() -> bool {
     let Ok(arch) = std::env::consts::ARCH.try_into() else { return false };
     let filter = SeccompFilter::new(
-        BTreeMap::from([(FSYNC, Vec::new())]),
+        SYNCS.map(|call| (call, Vec::new())).into(),
         SeccompAction::Allow,
         SeccompAction::Errno(EIO),
         arch,
