@@ -616,7 +616,7 @@ mod tests {
         let id = JobId::new(3);
         let start = bench.job(id);
         bench.request(ShepherdRequest::Start(Box::new(start)));
-        bench.shepherd.cancel(id, Signal::TERM, KillPolicy::default());
+        bench.request(ShepherdRequest::Cancel { id, signum: 15, kill: KillPolicy::default() });
         let note = "canceled before all of its tasks were started";
         assert_eq!(bench.events(), ["init", "starting", note, "done", "RELEASE"]);
     }
