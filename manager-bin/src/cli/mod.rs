@@ -192,7 +192,13 @@ const COMPILED: &[&str] = &[
 
 /// The commands of the program, as their help shows them.
 fn program() -> clap::Command {
-    examples::with_examples(CommandLine::command())
+    repeatable(examples::with_examples(CommandLine::command()))
+}
+
+/// Of an option that is given more than once the last one counts, as with all of Flux's commands. Options that are
+/// read elsewhere too, such as those of directives, say so themselves.
+fn repeatable(command: clap::Command) -> clap::Command {
+    command.args_override_self(true).mut_subcommands(repeatable)
 }
 
 /// Runs the command line of the program. The `main` of a manager calls it.

@@ -75,6 +75,7 @@ async fn submit_and_attach(args: RunCommand) -> Result<u8, CliError> {
         stdin_ranks,
         close_others: true,
         tail: None,
+        finished: false,
         interrupt: Interrupt::CancelFirst,
     };
     attach(&client, Target { id, typed }, options).await

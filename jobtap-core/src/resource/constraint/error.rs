@@ -116,7 +116,7 @@ pub enum QueryError {
     Quote {
         /// The quotation mark.
         quote: char,
-        /// Where it is.
+        /// Where it is, counted from 1.
         position: usize,
     },
     /// An operator has no operand.

@@ -34,7 +34,7 @@ impl Constraint {
     /// ```
     ///
     /// # Errors
-    /// [`QueryError`] names the position, in characters from 0.
+    /// [`QueryError`] names the position, in characters from 0; that of a quote from 1, as Flux does.
     pub fn from_query(text: &str) -> Result<Self, QueryError> {
         let constraint = of_expr(parse(text)?)?;
         if constraint.depth() > Self::MAX_DEPTH {
@@ -150,7 +150,8 @@ fn quoted(chars: &mut Rest<'_>, quote: char, position: usize) -> Result<String, 
         }
         text.push(c);
     }
-    Err(QueryError::Quote { quote, position })
+    // Unlike other positions Flux counts it from 1.
+    Err(QueryError::Quote { quote, position: position + 1 })
 }
 
 /// A parsed query, whose terms have not been read yet.
@@ -174,7 +175,8 @@ struct Term {
 }
 
 fn parse(text: &str) -> Result<Expr, QueryError> {
-    let mut parser = Parser { text, tokens: tokens(text)?.into_iter().peekable() };
+    let tokens = tokens(text)?.into_iter().peekable();
+    let mut parser = Parser { text, tokens, open: 0, last_open: 0 };
     let expr = parser.any_of(0)?;
     match parser.tokens.next() {
         None => Ok(expr),
@@ -190,6 +192,10 @@ fn invalid(token: Token) -> QueryError {
 struct Parser<'a> {
     text: &'a str,
     tokens: Peekable<IntoIter<Token>>,
+    /// How many parentheses are not closed so far.
+    open: usize,
+    /// Where the last one was opened.
+    last_open: usize,
 }
 
 impl Parser<'_> {
@@ -247,12 +253,15 @@ impl Parser<'_> {
                 }
             }
             Kind::Open => {
+                self.open += 1;
+                self.last_open = token.position;
                 let inner = self.any_of(depth + 1)?;
-                match self.tokens.next() {
-                    Some(token) if token.kind == Kind::Close => Ok(inner),
-                    Some(token) => Err(invalid(token)),
-                    None => Err(QueryError::Unclosed(token.position)),
+                let token = self.next()?;
+                if token.kind != Kind::Close {
+                    return Err(invalid(token));
                 }
+                self.open -= 1;
+                Ok(inner)
             }
             Kind::Close if depth == 0 => Err(QueryError::Mismatched(token.position)),
             Kind::Close | Kind::And | Kind::Or => Err(invalid(token)),
@@ -260,7 +269,11 @@ impl Parser<'_> {
     }
 
     fn next(&mut self) -> Result<Token, QueryError> {
-        self.tokens.next().ok_or_else(|| QueryError::End(self.text.to_owned()))
+        // With Flux, the last parenthesis that was opened is named, even if it is closed and one before it isn't.
+        self.tokens.next().ok_or_else(|| match self.open {
+            0 => QueryError::End(self.text.to_owned()),
+            _ => QueryError::Unclosed(self.last_open),
+        })
     }
 
     fn term(&mut self, token: Token) -> Result<Term, QueryError> {
@@ -455,6 +468,10 @@ mod tests {
             ("", "Unexpected end of input in ''"),
             ("a|", "Unexpected end of input in 'a|'"),
             ("(a|b", "Unclosed parenthesis in position 0"),
+            ("((a)|(b)", "Unclosed parenthesis in position 5"),
+            ("a b (", "Unclosed parenthesis in position 4"),
+            ("((", "Unclosed parenthesis in position 1"),
+            ("(a)|", "Unexpected end of input in '(a)|'"),
             ("a|b)", "Mismatched parentheses starting at position 3"),
             (")", "Mismatched parentheses starting at position 0"),
             ("()", "Invalid token ')' at position 1"),
@@ -462,8 +479,8 @@ mod tests {
             ("a and or b", "Invalid token 'or' at position 6"),
             ("a &&& b", "Invalid token '&' at position 4"),
             (":a", "Invalid token ':a' at position 0"),
-            ("ab 'c", "Unclosed quote \"'\" at position 3"),
-            ("ü \"c", "Unclosed quote '\"' at position 2"),
+            ("ab 'c", "Unclosed quote \"'\" at position 4"),
+            ("ü \"c", "Unclosed quote '\"' at position 3"),
             ("a:", "Missing argument to token 'a:'"),
             ("b a: and c", "Missing argument to token 'a:'"),
             ("a:''", "Missing argument to token 'a:'"),

@@ -95,6 +95,7 @@ async fn allocate(args: AllocCommand) -> Result<u8, CliError> {
         stdin_ranks: Vec::new(),
         close_others: true,
         tail: None,
+        finished: false,
         interrupt: Interrupt::CancelFirst,
     };
     attach(&client, Target { id, typed }, options).await

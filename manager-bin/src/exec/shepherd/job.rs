@@ -27,6 +27,7 @@ use super::streams::input::JobInput;
 use super::streams::options::ExitOptions;
 use super::streams::pty::Terminal;
 use super::streams::taskio::JobIo;
+use super::template::f58_for;
 use crate::clock::now;
 use crate::exec::protocol::ShepherdMessage;
 use crate::exec::{INFORMATIONAL, KillPolicy, NodeTasks, Seen, StartJob};
@@ -151,6 +152,8 @@ pub(super) struct Job {
     pub(super) exit_options: ExitOptions,
     /// The name of the command, for messages.
     program: String,
+    /// The name of the service that Flux's job shell would register.
+    service: String,
     first_exit: Option<FirstExit>,
     /// How the job is killed when the shepherd ends it without a manager.
     pub(super) kill: KillPolicy,
@@ -195,6 +198,7 @@ impl Job {
             cancel: None,
             exit_options: ExitOptions::default(),
             program: program(&job.command),
+            service: format!("{}-shell-{}", job.userid, f58_for(job)),
             first_exit: None,
             kill: job.kill,
             acknowledged: false,
@@ -309,10 +313,9 @@ impl Job {
     /// Records that the job's execution has begun.
     pub(super) fn log_start(&mut self) {
         self.emit(ExecEvent::Started { id: self.id });
-        let service = format!("shell-{}", self.id.as_u64());
         let leader = self.nodes.first().map_or(0, |node| node.rank);
         let init = [
-            ("service", json!(service)),
+            ("service", json!(self.service)),
             ("leader-rank", json!(leader)),
             ("size", json!(self.nodes.len())),
         ];

@@ -40,7 +40,8 @@ fn log_entries_have_the_contexts_of_rfc_50() {
         entry.context.clone().map_or(Value::Null, Value::from)
     };
     assert_eq!(context("init"), Value::Null);
-    assert_eq!(context("shell.init"), json!({"service": "shell-1", "leader-rank": 0, "size": 1}));
+    let service = format!("{}-shell-ƒ2", rustix::process::geteuid().as_raw());
+    assert_eq!(context("shell.init"), json!({"service": service, "leader-rank": 0, "size": 1}));
     let taskmap = json!({"version": 1, "map": [[0, 1, 3, 1]]});
     assert_eq!(context("shell.start"), json!({"taskmap": taskmap}));
     let exit = context("shell.task-exit");

@@ -96,6 +96,8 @@ pub(in crate::cli) struct AttachOptions {
     /// Let the other tasks read end of file.
     pub(in crate::cli) close_others: bool,
     pub(in crate::cli) tail: Option<usize>,
+    /// Whether the job had finished before. Then its events are shown before its output, as Flux does.
+    pub(in crate::cli) finished: bool,
     pub(in crate::cli) interrupt: Interrupt,
 }
 
@@ -107,10 +109,8 @@ pub(super) async fn run(client: &Client, args: AttachArgs) -> Result<u8, CliErro
         return Err(CliError::failure("Do not use --stdin-ranks with --read-only"));
     }
     let stdin_ranks = args.stdin_ranks.as_deref().map_or(Ok(Vec::new()), tasks)?;
-    let (input, keys) = match args.read_only {
-        true => (false, false),
-        false => wants_input(client, &target).await,
-    };
+    let Wants { finished, input, keys } = wants(client, &target).await;
+    let (input, keys) = (input && !args.read_only, keys && !args.read_only);
     let options = AttachOptions {
         show_events: args.show_events,
         show_exec: args.show_exec,
@@ -124,6 +124,7 @@ pub(super) async fn run(client: &Client, args: AttachArgs) -> Result<u8, CliErro
         // Other clients may serve them.
         close_others: false,
         tail: tail.map_err(|_| CliError::failure("invalid tail argument"))?,
+        finished,
         interrupt: Interrupt::WarnFirst,
     };
     attach(client, target, options).await
@@ -177,19 +178,27 @@ pub(in crate::cli) fn tasks(text: &str) -> Result<Vec<u32>, CliError> {
     Ok(tasks.iter().collect())
 }
 
-/// Whether the job hasn't finished and its tasks read the input of clients, and whether they do so key by key from
-/// a terminal. Otherwise standard input is left to other processes that share it.
-async fn wants_input(client: &Client, target: &Target) -> (bool, bool) {
+/// What is known of a job before its eventlog is followed.
+#[derive(Default)]
+struct Wants {
+    finished: bool,
+    /// Its tasks read the input of clients. Otherwise standard input is left to other processes that share it.
+    input: bool,
+    /// They do so key by key, from a terminal.
+    keys: bool,
+}
+
+async fn wants(client: &Client, target: &Target) -> Wants {
     let keys = ["jobspec", "eventlog"].map(str::to_owned).to_vec();
     let Ok(values) = client.call(Lookup { id: target.id, keys, flags: 0 }).await else {
-        return (false, false);
+        return Wants::default();
     };
     let jobspec: Value = serde_json::from_str(values.get("jobspec")).unwrap_or_default();
     let finished = decode_log(values.get("eventlog"))
         .is_ok_and(|events| events.iter().any(|event| event.name == "finish"));
     let source = jobspec.pointer("/attributes/system/shell/options/input/stdin/type");
     let input = !finished && source.and_then(Value::as_str) == Some("service");
-    (input, input && terminal::is_interactive(&jobspec))
+    Wants { finished, input, keys: input && terminal::is_interactive(&jobspec) }
 }
 
 /// The number of lines of output that the job has printed so far.
@@ -287,7 +296,7 @@ impl Attached {
 
     async fn handle(&mut self, input: Input) -> Result<Flow, CliError> {
         match input {
-            Input::Main(Some(Ok(event))) if event.name == "finish" => {
+            Input::Main(Some(Ok(event))) if event.name == "finish" && !self.options.finished => {
                 self.finished = Some((Instant::now(), event));
             }
             Input::Main(Some(Ok(event))) => return self.main_event(&event),

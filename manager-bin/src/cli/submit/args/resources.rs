@@ -111,10 +111,14 @@ impl SubmitArgs {
     }
 
     fn tasks(&self, mut builder: JobspecBuilder) -> Result<JobspecBuilder, ArgError> {
-        if let Some(ntasks) = count("ntasks", self.ntasks.as_deref())? {
+        // With Flux, these two are as if not given when they are 0.
+        let unless_zero = |option, text: &Option<String>| {
+            count(option, text.as_deref().filter(|text| text.trim().parse() != Ok(0)))
+        };
+        if let Some(ntasks) = unless_zero("ntasks", &self.ntasks)? {
             builder = builder.ntasks(ntasks);
         }
-        if let Some(cores) = count("cores-per-task", self.cores_per_task.as_deref())? {
+        if let Some(cores) = unless_zero("cores-per-task", &self.cores_per_task)? {
             builder = builder.cores_per_task(cores);
         }
         if let Some(gpus) = self.gpus_per_task.as_deref() {

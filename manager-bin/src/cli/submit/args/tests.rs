@@ -80,6 +80,7 @@ fn per_task_options_set_the_resources() {
     assert_eq!(counts(&["-N2"]), (2, 2, 1, 0, true));
     assert_eq!(counts(&["-N2", "-n2", "-x"]), (2, 2, 1, 0, true));
     assert_eq!(counts(&["-n1", "-n3"]), (0, 3, 1, 0, false));
+    assert_eq!(counts(&["-n0", "-c0", "-N2"]), (2, 2, 1, 0, true), "as if not given");
 }
 
 #[test]
@@ -89,10 +90,10 @@ fn invalid_counts_are_refused_with_the_messages_of_flux() {
     assert_eq!(refused(&["-N", "1.5", "a"]), "--nodes: invalid int value '1.5'");
     assert_eq!(refused(&["-c", "", "a"]), "--cores-per-task: invalid int value ''");
     assert_eq!(refused(&["-gx", "a"]), "--gpus-per-task: invalid int value 'x'");
-    assert_eq!(refused(&["-n0", "a"]), "task count must be a integer >= 1");
     assert_eq!(refused(&["-n", "-1", "a"]), "task count must be a integer >= 1");
     assert_eq!(refused(&["-g", "-1", "a"]), "gpus per task must be an integer >= 0");
     assert_eq!(refused(&["-N2", "-n1", "a"]), "node count must not be greater than task count");
+    assert_eq!(refused(&["-n4", "-N0", "a"]), "node count must be an integer >= 1 (if set)");
     assert_eq!(refused(&["-x", "a"]), "exclusive can only be set with a node count");
 }
 
