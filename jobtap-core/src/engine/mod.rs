@@ -437,7 +437,7 @@ impl Engine {
 
     /// `job-list.job-stats`.
     pub fn job_stats(&self) -> Value {
-        self.core.jobs.counts.to_json()
+        self.core.jobs.counts.to_json(&self.core.alloc.queues)
     }
 
     /// `job-manager.getinfo`.

@@ -5,8 +5,8 @@
 use crate::job::Fsd;
 use crate::json_type::json_type;
 use crate::resource::Property;
+use indexmap::IndexMap;
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
 
 /// The table `[queues.NAME]`.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -22,8 +22,8 @@ pub(super) struct Settings {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Config {
     pub(super) policy: Policy,
-    /// By name; empty if there are no named queues.
-    pub(super) queues: BTreeMap<String, Settings>,
+    /// By name, in the order of the configuration; empty if there are no named queues.
+    pub(super) queues: IndexMap<String, Settings>,
 }
 
 impl Config {
@@ -31,7 +31,7 @@ impl Config {
     pub(super) fn read(config: &Value) -> Result<Self, QueueConfigError> {
         let policy = config.get("policy").map(|policy| Policy::read("", policy)).transpose()?;
         let policy = policy.unwrap_or_default();
-        let mut queues = BTreeMap::new();
+        let mut queues = IndexMap::new();
         match config.get("queues") {
             None => {}
             Some(Value::Object(tables)) => {

@@ -3,8 +3,8 @@
 use super::config::{Access, Config, Limits, Policy, QueueConfigError, Settings};
 use crate::job::Fsd;
 use crate::jobspec::Jobspec;
+use indexmap::IndexMap;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
 
 /// The queues of an instance: the named ones of `[queues]`, or the anonymous one.
 ///
@@ -23,8 +23,9 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone)]
 pub struct Queues {
     pub(super) policy: Policy,
-    /// By name. The anonymous queue has an empty name, and exists only if there is no other.
-    queues: BTreeMap<String, Entry>,
+    /// By name, in the order of the configuration. The anonymous queue has an empty name, and exists only if there is
+    /// no other.
+    queues: IndexMap<String, Entry>,
 }
 
 /// The settings and the state of one queue.
@@ -81,7 +82,7 @@ impl Queues {
     fn of(config: Config) -> Self {
         let Config { policy, queues } = config;
         let named = |(name, settings)| (name, Entry::new(settings, false));
-        let mut queues: BTreeMap<String, Entry> = queues.into_iter().map(named).collect();
+        let mut queues: IndexMap<String, Entry> = queues.into_iter().map(named).collect();
         if queues.is_empty() {
             queues.insert(String::new(), Entry::new(Settings::default(), true));
         }
@@ -103,7 +104,7 @@ impl Queues {
         self.policy.default_queue.as_deref()
     }
 
-    /// All queues, ordered by name.
+    /// All queues, in the order of the configuration.
     pub fn iter(&self) -> impl Iterator<Item = Queue<'_>> {
         self.queues.iter().map(|(name, entry)| self.view(name, entry))
     }

@@ -76,7 +76,9 @@ fn is_started(m: &TestManager, id: JobId) -> bool {
 
 /// What `job_stats` must say: by queue, how many jobs are in each state.
 fn counted(m: &TestManager, jobs: &[JobId]) -> BTreeMap<String, BTreeMap<&'static str, u64>> {
-    let mut counts: BTreeMap<String, BTreeMap<&'static str, u64>> = BTreeMap::new();
+    let names = ["day", "night", "debug"].map(str::to_owned);
+    let mut counts: BTreeMap<String, BTreeMap<&'static str, u64>> =
+        names.into_iter().map(|name| (name, BTreeMap::new())).collect();
     for id in jobs {
         let job = m.job(*id);
         let queue = job.jobspec().queue().unwrap().to_owned();

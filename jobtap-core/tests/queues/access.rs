@@ -134,13 +134,13 @@ fn plugins_see_the_partitions_that_a_user_may_use() {
         m.submit(TestJob::new().user(user)).unwrap();
         m.messages().concat()
     };
-    assert_eq!(seen(ADA), "chem(chem) open");
-    assert_eq!(seen(BOB), "bio(bio) night(bio) open");
-    assert_eq!(seen(TestJob::OWNER.as_u32()), "bio(bio) chem(chem) night(bio) open");
+    assert_eq!(seen(ADA), "open chem(chem)");
+    assert_eq!(seen(BOB), "open bio(bio) night(bio)");
+    assert_eq!(seen(TestJob::OWNER.as_u32()), "open chem(chem) bio(bio) night(bio)");
     let id = m.submit(TestJob::new().user(EVE).urgency(0)).unwrap();
     m.messages();
     m.update_as(EVE, id, "attributes.system.queue", "chem").unwrap();
-    assert_eq!(m.messages(), ["chem open"]);
+    assert_eq!(m.messages(), ["open chem"]);
 }
 
 #[test]

@@ -382,6 +382,18 @@ fn jobs_are_counted_by_queue() {
     m.assert_state(runs, State::Run);
     m.purge(over).unwrap();
     let stats = m.job_stats();
-    let debug = &stats["queues"][1];
+    let queues = stats["queues"].as_array().unwrap();
+    let debug = queues.iter().find(|queue| queue["name"] == "debug").unwrap();
     assert_eq!((&debug["inactive_purged"], &debug["successful"]), (&json!(1), &json!(0)));
+}
+
+#[test]
+fn queues_are_listed_in_the_order_of_the_configuration() {
+    let m = with(json!({"queues": {"night": {}, "batch": {}, "debug": {}}}));
+    let queues = m.queues().unwrap();
+    let names: Vec<_> = queues.iter().filter_map(|queue| queue.name()).collect();
+    assert_eq!(names, ["night", "batch", "debug"]);
+    let stats = m.job_stats();
+    let told: Vec<_> = stats["queues"].as_array().unwrap().iter().map(|q| &q["name"]).collect();
+    assert_eq!(told, ["batch", "debug", "night"], "by name, and those without jobs, too");
 }

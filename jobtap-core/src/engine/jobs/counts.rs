@@ -1,12 +1,13 @@
 //! Jobs counted by state and result, for the whole instance and for each queue.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
 use serde_json::{Map, Value};
 
 use super::record::{CountedQueue, Record};
 use crate::job::{JobResult, State};
+use crate::queue::Queues;
 
 /// Jobs by state and result.
 #[derive(Debug, Clone, Default)]
@@ -177,15 +178,23 @@ impl AllCounts {
         }
     }
 
-    /// `job-list.job-stats`: the counts of all jobs, with those of each queue under `queues`.
-    pub(crate) fn to_json(&self) -> Value {
+    /// `job-list.job-stats`: the counts of all jobs, with those of each queue under `queues`, by name: of the
+    /// configured ones and of others that jobs name.
+    pub(crate) fn to_json(&self, configured: &Queues) -> Value {
+        let none = Counts::default();
+        let of = |name: &str| {
+            let place = self.places.get(name);
+            let counts = place.and_then(|place| self.queues.get(place.index())).unwrap_or(&none);
+            let mut stats = counts.to_json();
+            stats.insert("name".to_owned(), name.into());
+            Value::Object(stats)
+        };
+        let configured = configured.iter().filter_map(|queue| queue.name());
+        let names: BTreeSet<&str> =
+            configured.chain(self.places.keys().map(|name| &**name)).collect();
+        let queues = names.into_iter().map(of).collect();
         let mut stats = self.all.to_json();
-        let queues = self.places.iter().filter_map(|(name, place)| {
-            let mut stats = self.queues.get(place.index())?.to_json();
-            stats.insert("name".to_owned(), (**name).into());
-            Some(Value::Object(stats))
-        });
-        stats.insert("queues".to_owned(), queues.collect());
+        stats.insert("queues".to_owned(), queues);
         stats.into()
     }
 }

@@ -1,5 +1,7 @@
 //! What clients ask of queues, and what administrators do with them.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 
 use super::owner_only;
@@ -82,9 +84,10 @@ pub(crate) fn checkpoint_of(jobs: &Jobs, queues: &Queues) -> Write {
     Write::PutInstance { key: "checkpoint.job-manager".to_owned(), value: value.to_string() }
 }
 
-/// `job-manager.queue-list`: `{"queues":[NAME,..]}`, empty for the anonymous queue.
+/// `job-manager.queue-list`: `{"queues":[NAME,..]}` in order, empty for the anonymous queue.
 pub(crate) fn names(alloc: &Allocation) -> Value {
-    json!({ "queues": alloc.queues.iter().filter_map(|q| q.name()).collect::<Vec<_>>() })
+    let names: BTreeSet<&str> = alloc.queues.iter().filter_map(|queue| queue.name()).collect();
+    json!({ "queues": names })
 }
 
 /// `job-manager.queue-status`: the status object of RFC 33 of one queue.
@@ -111,7 +114,7 @@ pub(crate) fn alloc_query(core: &Core) -> Value {
 }
 
 /// `job-manager.queue-overview`: `{"queues":[{..}]}`, each queue with its status, defaults, limits,
-/// scheduler and resources, in the order of their names.
+/// scheduler and resources, in the order of the configuration.
 pub(crate) fn overview(alloc: &Allocation) -> Value {
     let allocated = alloc.pool.allocated();
     let one = |queue: Queue<'_>| overview_of(alloc, &queue, &allocated);

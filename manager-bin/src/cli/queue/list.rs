@@ -46,7 +46,7 @@ const FORMATS: &[(&str, &str, &str)] = &[
 pub(super) struct ListArgs {
     /// List these queues
     #[arg(short = 'q', long, value_name = "QUEUE,..")]
-    queue: Option<String>,
+    queue: Vec<String>,
     /// Output format, or the name of one ("help" lists the names)
     #[arg(short = 'o', long, value_name = "FORMAT")]
     format: Option<String>,
@@ -71,7 +71,7 @@ pub(super) async fn run(client: &Client, args: &ListArgs) -> Result<u8, CliError
     let template =
         Template::parse::<QueueRow>(formats.resolve(chosen)?).map_err(CliError::failure)?;
     let response = client.call(GetOverview {}).await?;
-    let mut rows = chosen_rows(response, args.queue.as_deref(), colors())?;
+    let mut rows = chosen_rows(response, &args.queue, colors())?;
     sort_rows(&mut rows, template.sort_keys()).map_err(CliError::failure)?;
     let options = RenderOptions { header: !args.no_header, zone: TimeZone::system() };
     let table = render(&template, &rows, &options).map_err(CliError::failure)?;
@@ -88,16 +88,18 @@ fn colors() -> bool {
     !no_color && io::stdout().is_terminal()
 }
 
-/// The rows of the queues in `names`, which are separated by commas, or of all queues.
+/// The rows of the queues in `lists`, each of names that are separated by commas, or of all queues.
 fn chosen_rows(
     overview: Overview,
-    names: Option<&str>,
+    lists: &[String],
     color: bool,
 ) -> Result<Vec<QueueRow>, CliError> {
     let rows = overview.queues.into_iter().map(|queue| QueueRow { queue, color });
     let rows: Vec<QueueRow> = rows.collect();
-    let Some(names) = names else { return Ok(rows) };
-    let names: Vec<&str> = names.split(',').collect();
+    if lists.is_empty() {
+        return Ok(rows);
+    }
+    let names: Vec<&str> = lists.iter().flat_map(|list| list.split(',')).collect();
     match names.iter().find(|name| !rows.iter().any(|row| row.name() == **name)) {
         Some(unknown) => Err(CliError::failure(format!("No such queue: {unknown}"))),
         None => Ok(rows.into_iter().filter(|row| names.contains(&row.name())).collect()),

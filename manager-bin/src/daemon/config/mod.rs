@@ -255,6 +255,13 @@ mod tests {
     }
 
     #[test]
+    fn tables_keep_their_order() {
+        let config = parse("stdin", "[queues.night]\n[queues.batch]\n[queues.debug]").unwrap();
+        let names: Vec<_> = config["queues"].as_object().unwrap().keys().cloned().collect();
+        assert_eq!(names, ["night", "batch", "debug"]);
+    }
+
+    #[test]
     fn an_error_names_file_and_line() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("bad.toml");
