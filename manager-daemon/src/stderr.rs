@@ -94,12 +94,12 @@ pub fn line(text: &str) {
     line_of(Level::Warning, text);
 }
 
-/// Like [`line`], of this severity.
+/// Like [`line()`], of this severity.
 pub fn line_of(level: Level, text: &str) {
     emit!(lines(), PROCESS, level, text);
 }
 
-/// Queues a line of the manager's log, like [`line`].
+/// Queues a line of the manager's log, like [`line()`].
 pub(crate) fn log(level: Level, text: &str) {
     emit!(lines(), LOG, level, text);
 }

@@ -45,7 +45,7 @@ impl Access {
     }
 }
 
-/// A file that is being written. If it is dropped without [`finish`](Self::finish), it is removed.
+/// A file that is being written. If it is dropped without `finish`, it is removed.
 #[derive(Debug)]
 pub struct WholeFile {
     // Declared, and so dropped, before the directory, through whose handle it is removed.
