@@ -18,6 +18,7 @@ const PACKAGES: &[&str] = &[
     "jobtap-slurm",
     "jobtap-topics",
     "manager-bin",
+    "manager-daemon",
 ];
 
 fn main() -> io::Result<()> {

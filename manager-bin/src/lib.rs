@@ -11,27 +11,17 @@
 //! }
 //! ```
 
-pub mod archive;
 mod bench;
 pub mod build;
 mod cli;
 pub mod client;
-mod clock;
-pub mod daemon;
-pub mod exec;
-mod files;
-mod limited;
-mod open_files;
 mod recorded;
-mod rlimits;
-pub mod rpc;
-mod shown;
 mod simulate;
-mod stderr;
-pub mod store;
-mod users;
 
 pub use cli::{main, main_of};
+pub use jobtap_daemon::{archive, daemon, exec, rpc, store};
+
+use jobtap_daemon::{clock, files, limited, linked, open_files, rlimits, shown, stderr, users};
 
 /// Jobs are allocated on one thread and freed on another, in many sizes and for days. With the system's
 /// allocator that took a fifth of the time per job, and memory became fragmented.

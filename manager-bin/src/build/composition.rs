@@ -13,6 +13,7 @@ use super::checksum;
 use super::error::BuildError;
 use super::host::Host;
 use super::sdk;
+use crate::linked::{self, MadeOf};
 
 /// The mark at which the text in a binary begins. Its length and its checksum follow.
 const MARK: &str = "JOBTAP-COMPOSITION-1 ";
@@ -141,6 +142,19 @@ impl Composition {
         }
     }
 
+    /// Returns what a manager of this composition is checked against when it starts.
+    pub(super) fn made_of(&self) -> MadeOf {
+        MadeOf {
+            name: self.name.clone(),
+            version: self.version.clone(),
+            crates: self.crates.iter().map(|info| info.name.clone()).collect(),
+            order: self.order.clone(),
+            required: self.required.clone(),
+            schedulers: self.schedulers.clone(),
+            config: self.config.clone(),
+        }
+    }
+
     /// Returns a crate by its name.
     pub(crate) fn crate_info(&self, name: &str) -> Option<&CrateInfo> {
         self.crates.iter().find(|info| info.name == name)
@@ -157,6 +171,7 @@ pub(crate) fn declare(text: &str) -> Result<(), BuildError> {
     let composition = Composition::from_bytes(text.as_bytes()).ok_or_else(|| {
         BuildError::refused("this manager's list of plugins is damaged: build it again")
     })?;
+    linked::declare(composition.made_of());
     // It is called once; a second call would be ignored.
     let _ = OWN.set(composition);
     Ok(())

@@ -22,12 +22,14 @@ const PACKAGES: &[&str] = &[
     "jobtap-slurm",
     "jobtap-topics",
     "manager-bin",
+    "manager-daemon",
 ];
 
 /// The names of their crates.
 pub(super) const CRATES: &[&str] = &[
     "jobtap-builtins",
     "jobtap-core",
+    "jobtap-daemon",
     "jobtap-flux",
     "jobtap-macros",
     "jobtap-manager",

@@ -16,7 +16,7 @@ use super::SimulateError;
 use super::machine::{self, Shape};
 use super::scenario::Scenario;
 use super::source::{Origin, Source};
-use crate::build::linked;
+use crate::linked;
 
 /// Of how many jobs the Gantt chart knows the place.
 const PLACES: usize = 10_000;

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use jobtap_core::host::PluginDescriptor;
 
 use super::{MANIFEST, no_manifest, parse_plugin};
-use crate::build::{self, BuildError, Manifest, linked};
+use crate::build::{self, BuildError, Manifest};
 use crate::cli::common::message::CliError;
 use crate::files::{self, Access};
+use crate::linked;
 
 /// The crate that contains the builtin plugins.
 const BUILTINS: &str = "jobtap-builtins";

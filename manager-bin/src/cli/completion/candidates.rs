@@ -8,10 +8,10 @@ use jobtap_core::job::{Encoding, JobId, State, StateSet};
 use jobtap_core::resource::ResourceSet;
 use serde_json::Value;
 
-use crate::build::linked;
 use crate::cli::common::ids::show_id;
 use crate::cli::common::session;
 use crate::client::Client;
+use crate::linked;
 use crate::rpc::service::Service;
 use crate::rpc::services::job_list::{ALL, Constraint, Jobs as Listed, List};
 use crate::rpc::services::{attr, config, plugin, queue, resource};

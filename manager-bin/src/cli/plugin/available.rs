@@ -11,10 +11,11 @@ use jobtap_core::host::{HostKind, Load, PluginDescriptor};
 use jobtap_core::sched::SchedulerDescriptor;
 use serde_json::{Value, json};
 
-use crate::build::{Composition, PluginInfo, linked, own};
+use crate::build::{Composition, PluginInfo, own};
 use crate::cli::common::format::columns::{Column, Side, table};
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
+use crate::linked;
 
 /// Options of `plugin available`.
 #[derive(Debug, clap::Args)]
