@@ -266,6 +266,9 @@ impl Attached {
     async fn run(mut self) -> Result<u8, CliError> {
         let mut ticks = tokio::time::interval(Duration::from_secs(1));
         while self.main.is_some() || self.out.is_some() || self.exec.is_some() {
+            // What a finished job printed is shown after how it ended, however the two streams arrive.
+            let ended_first =
+                self.options.finished && self.finish.status.is_none() && self.main.is_some();
             // Signals first: a job that prints without end must not delay Ctrl-C. The main eventlog precedes
             // the output, so that a message about the job's start comes before its output.
             let input = tokio::select! {
@@ -273,7 +276,7 @@ impl Attached {
                 signal = self.signals.recv() => Input::Signal(signal.unwrap_or_default()),
                 event = next(&mut self.main), if self.finished.is_none() => Input::Main(event),
                 event = next(&mut self.exec) => Input::Exec(event),
-                event = next(&mut self.out) => Input::Out(event),
+                event = next(&mut self.out), if !ended_first => Input::Out(event),
                 _ = ticks.tick() => Input::Tick,
             };
             if let Flow::Exit(code) = self.handle(input).await? {
