@@ -70,16 +70,17 @@ fn queue_list_shows_state_limits_and_resources() {
     let state = "{queuem} p={parent} {scheduling} {started.ascii} {defaults.timelimit!F} \
                  {limits.timelimit!F} {limits.range.ncores} {limits.range.effective.ncores}";
     m.jobtap("queue start night").ok();
+    // In the order of the configuration.
     let expected = "day* p= stopped n 1h 1d 0-inf 0-4\n\
-                    debug p= stopped n inf inf 0-2 0-2\n\
-                    night p=day stopped (parent) p 1h 1d 0-inf 0-4";
+                    night p=day stopped (parent) p 1h 1d 0-inf 0-4\n\
+                    debug p= stopped n inf inf 0-2 0-2";
     assert_eq!(list(state), expected);
     m.jobtap("queue start --all").ok();
     let id = m.submit(&format!("{LONG} -n3 true"));
     m.wait(&id, "start");
     let cores = "{queue} {resources.all.ncores} {resources.up.ncores} {resources.down.ncores} \
                  {resources.allocated.ncores} {resources.free.ncores}";
-    assert_eq!(list(cores), "day 4 4 0 3 1\ndebug 4 4 0 3 1\nnight 4 4 0 3 1");
+    assert_eq!(list(cores), "day 4 4 0 3 1\nnight 4 4 0 3 1\ndebug 4 4 0 3 1");
     assert_eq!(m.jobtap("jobs -n -q day -o {queue}").ok(), "day");
     assert_eq!(m.jobtap("jobs -n -q debug,night -o {queue}").ok(), "");
 }
@@ -107,7 +108,7 @@ fn a_configuration_with_a_mistake_is_refused_as_a_whole() {
     let refused = load(&m, "[queues.one]\n[queues.two]\nparent = \"x\"\n");
     let text = "error parsing [queues.two] config table: parent queue 'x' is not configured";
     refused.says(1, &format!("jobtap-config: load: error updating job-manager: {text}"));
-    assert_eq!(m.jobtap("queue list -n -o {queue}").ok(), "day\ndebug\nnight");
+    assert_eq!(m.jobtap("queue list -n -o {queue}").ok(), "day\nnight\ndebug");
     assert_eq!(load(&m, "[queues.one]\n").code, 0);
     assert_eq!(m.jobtap("queue list -n -o {queue}").ok(), "one");
     m.jobtap("submit true").says(1, "[Errno 1] no queue specified");

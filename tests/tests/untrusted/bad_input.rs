@@ -44,7 +44,7 @@ fn commands_refuse_unknown_options_and_arguments() {
         "jobtap-submit: ERROR: --ntasks: invalid int value 'x'",
     );
     refused(
-        m.jobtap("submit -n 0 true"),
+        m.jobtap("submit -n -1 true"),
         1,
         "jobtap-submit: ERROR: task count must be a integer >= 1",
     );
