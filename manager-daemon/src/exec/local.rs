@@ -51,8 +51,8 @@ pub(crate) const LOG: &str = "shepherd.log";
 /// How many bytes of events are read at once.
 const READ_AT_ONCE: usize = 64 * 1024;
 
-/// How many jobs are run before their events are gathered. Fewer jobs wait for each other: the resources of one that
-/// has ended are those of the next.
+/// With so many running jobs or more, their events are gathered. With fewer nothing is delayed, since the next job may
+/// wait for the resources of the one that has ended.
 const MANY: usize = 16;
 
 /// How long events of [`MANY`] jobs are gathered. Each report costs the manager a turn of its engine and a sync of its

@@ -109,7 +109,7 @@ pub(super) async fn run(client: &Client, args: AttachArgs) -> Result<u8, CliErro
         return Err(CliError::failure("Do not use --stdin-ranks with --read-only"));
     }
     let stdin_ranks = args.stdin_ranks.as_deref().map_or(Ok(Vec::new()), tasks)?;
-    let Wants { finished, input, keys } = wants(client, &target).await;
+    let Known { finished, input, keys } = look_up(client, &target).await;
     let (input, keys) = (input && !args.read_only, keys && !args.read_only);
     let options = AttachOptions {
         show_events: args.show_events,
@@ -180,7 +180,7 @@ pub(in crate::cli) fn tasks(text: &str) -> Result<Vec<u32>, CliError> {
 
 /// What is known of a job before its eventlog is followed.
 #[derive(Default)]
-struct Wants {
+struct Known {
     finished: bool,
     /// Its tasks read the input of clients. Otherwise standard input is left to other processes that share it.
     input: bool,
@@ -188,17 +188,17 @@ struct Wants {
     keys: bool,
 }
 
-async fn wants(client: &Client, target: &Target) -> Wants {
+async fn look_up(client: &Client, target: &Target) -> Known {
     let keys = ["jobspec", "eventlog"].map(str::to_owned).to_vec();
     let Ok(values) = client.call(Lookup { id: target.id, keys, flags: 0 }).await else {
-        return Wants::default();
+        return Known::default();
     };
     let jobspec: Value = serde_json::from_str(values.get("jobspec")).unwrap_or_default();
     let finished = decode_log(values.get("eventlog"))
         .is_ok_and(|events| events.iter().any(|event| event.name == "finish"));
     let source = jobspec.pointer("/attributes/system/shell/options/input/stdin/type");
     let input = !finished && source.and_then(Value::as_str) == Some("service");
-    Wants { finished, input, keys: input && terminal::is_interactive(&jobspec) }
+    Known { finished, input, keys: input && terminal::is_interactive(&jobspec) }
 }
 
 /// The number of lines of output that the job has printed so far.
