@@ -69,14 +69,22 @@ impl Counts {
         if counts.slot_size == 0 {
             return Err(failed("Unable to determine slot size"));
         }
-        if counts.nnodes > 0 {
-            counts.nslots = times(counts.nslots, counts.nnodes)?;
-        }
-        // The products must fit into a `u64` too, or limits would compare with a number that wrapped around.
-        times(counts.nslots, counts.slot_size)?;
-        times(counts.nslots, counts.slot_gpus)?;
+        let mut counts = counts.on_all_nodes()?;
         counts.ntasks = counts.tasks_of(jobspec)?;
         Ok(counts)
+    }
+
+    /// With the slots of all nodes, where `nslots` has those of one node.
+    ///
+    /// # Errors
+    /// The products don't fit into a `u64`: limits would compare with a number that wrapped around.
+    pub(super) fn on_all_nodes(mut self) -> Result<Self, JobspecError> {
+        if self.nnodes > 0 {
+            self.nslots = times(self.nslots, self.nnodes)?;
+        }
+        times(self.nslots, self.slot_size)?;
+        times(self.nslots, self.slot_gpus)?;
+        Ok(self)
     }
 
     fn tasks_of(&self, jobspec: &Value) -> Result<u64, JobspecError> {

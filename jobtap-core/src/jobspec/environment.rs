@@ -57,8 +57,7 @@ struct Split {
 
 impl Split {
     fn of(self, text: &str) -> (Value, Option<WithEnvironment>) {
-        let whole = || WithEnvironment { text: text.into(), document: OnceLock::new() };
-        (self.value, self.left_out.then(whole))
+        (self.value, self.left_out.then(|| WithEnvironment::new(text)))
     }
 }
 
@@ -71,6 +70,20 @@ impl<'de> Deserialize<'de> for Split {
 }
 
 impl WithEnvironment {
+    /// `text` is JSON.
+    pub(super) fn new(text: &str) -> Self {
+        Self { text: text.into(), document: OnceLock::new() }
+    }
+
+    /// The text of the whole document.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(super) fn into_text(self) -> Box<str> {
+        self.text
+    }
+
     /// The whole document.
     pub(super) fn document(&self) -> &Value {
         // It was parsed before, but for the environment, which is JSON too.
@@ -119,7 +132,7 @@ impl<'de> Visitor<'de> for Level<'_> {
         while let Some(key) = access.next_key::<String>()? {
             match self.path {
                 [last] if key == *last => {
-                    let Variables = access.next_value()?;
+                    access.next_value::<Variables<'_>>()?;
                     *self.left_out = true;
                 }
                 [next, path @ ..] if key == *next => {
@@ -168,23 +181,39 @@ impl<'de> Visitor<'de> for Level<'_> {
     }
 }
 
-/// An object whose members are texts or null, for a check that keeps nothing of it.
-struct Variables;
+/// An object whose members are texts or null, of which only the place in the document is kept.
+pub(super) struct Variables<'t> {
+    /// `None` if there is no variable, or if it isn't known where they begin or end.
+    pub(super) ends: Option<Ends<'t>>,
+}
 
-impl<'de> Deserialize<'de> for Variables {
+/// The parts of a document where the variables begin and end.
+pub(super) struct Ends<'t> {
+    pub(super) first_name: &'t str,
+    pub(super) last_value: &'t str,
+}
+
+impl<'de> Deserialize<'de> for Variables<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Members;
 
         impl<'de> Visitor<'de> for Members {
-            type Value = Variables;
+            type Value = Variables<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Variables, A::Error> {
-                while access.next_entry::<TextOrNull, TextOrNull>()?.is_some() {}
-                Ok(Variables)
+            fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Self::Value, A::Error> {
+                let (mut first, mut last) = (None, None);
+                while let Some((name, value)) =
+                    access.next_entry::<TextOrNull<'de>, TextOrNull<'de>>()?
+                {
+                    (first, last) = (first.or(Some(name.0)), value.0);
+                }
+                let ends = first.flatten().zip(last);
+                let ends = ends.map(|(first_name, last_value)| Ends { first_name, last_value });
+                Ok(Variables { ends })
             }
         }
 
@@ -192,25 +221,30 @@ impl<'de> Deserialize<'de> for Variables {
     }
 }
 
-struct TextOrNull;
+/// A text or null; the place of the text if it has no escapes.
+struct TextOrNull<'t>(Option<&'t str>);
 
-impl<'de> Deserialize<'de> for TextOrNull {
+impl<'de> Deserialize<'de> for TextOrNull<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Text;
 
-        impl Visitor<'_> for Text {
-            type Value = TextOrNull;
+        impl<'de> Visitor<'de> for Text {
+            type Value = TextOrNull<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a text or null")
             }
 
-            fn visit_str<E: Error>(self, _: &str) -> Result<TextOrNull, E> {
-                Ok(TextOrNull)
+            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<TextOrNull<'de>, E> {
+                Ok(TextOrNull(Some(text)))
             }
 
-            fn visit_unit<E: Error>(self) -> Result<TextOrNull, E> {
-                Ok(TextOrNull)
+            fn visit_str<E: Error>(self, _: &str) -> Result<TextOrNull<'de>, E> {
+                Ok(TextOrNull(None))
+            }
+
+            fn visit_unit<E: Error>(self) -> Result<TextOrNull<'de>, E> {
+                Ok(TextOrNull(None))
             }
         }
 

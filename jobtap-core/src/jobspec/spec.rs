@@ -5,25 +5,21 @@
 //! its text and the few facts that scheduling needs in every turn; the JSON value is parsed again when
 //! it is used.
 
+use super::document::{Document, LentDocument};
 use super::environment::{self, WithEnvironment};
+use super::facts::{Simulation, positive};
 use super::members::{Members, first_task};
+use super::one_pass;
 use super::validate::validate;
 use super::{Counts, Dependency, JobspecError, path};
 use crate::job::Signal;
-use memchr::memmem;
 use serde::de::IgnoredAny;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-
-/// The signal before a job's end, if its jobspec doesn't say which.
-const SIGUSR1: i64 = 10;
-
-/// How many seconds before its end a job is warned, if its jobspec doesn't say.
-const WARNING: f64 = 60.0;
+use std::sync::Arc;
 
 /// A jobspec of version 1 (RFC 25), cheap to clone.
 ///
@@ -43,26 +39,6 @@ pub struct Jobspec {
     document: Arc<Document>,
 }
 
-/// A document that a host lends: it is read as far as something asks for it.
-///
-/// A closure that returns the whole document is one.
-pub trait LentDocument: Send {
-    /// The whole document.
-    fn whole(&self) -> Value;
-
-    /// The value at a path, such as `["attributes", "system", "queue"]`.
-    fn part(&self, path: &[&str]) -> Option<Value> {
-        let whole = self.whole();
-        path.iter().try_fold(&whole, |value, key| value.get(key)).cloned()
-    }
-}
-
-impl<F: Fn() -> Value + Send> LentDocument for F {
-    fn whole(&self) -> Value {
-        self()
-    }
-}
-
 impl Clone for Jobspec {
     fn clone(&self) -> Self {
         if self.document.loan().is_some() {
@@ -80,6 +56,11 @@ impl Jobspec {
     /// [`JobspecError`] if the text isn't JSON or isn't a jobspec of version 1. The message names the
     /// place.
     pub fn parse(text: &str) -> Result<Self, JobspecError> {
+        if let Some(read) = one_pass::read_first(text)
+            && read.rest.is_empty()
+        {
+            return Ok(Self { document: Arc::new(Document::read(read)) });
+        }
         let (value, environment) =
             environment::split(text).map_err(|error| JobspecError::Json(error.to_string()))?;
         Self::submitted(value, environment)
@@ -101,6 +82,10 @@ impl Jobspec {
     /// # Errors
     /// As [`parse`](Self::parse). Of a malformed environment the message names only the offset in the text.
     pub fn parse_first(text: &str) -> Result<(Self, &str), JobspecError> {
+        if let Some(read) = one_pass::read_first(text) {
+            let rest = read.rest;
+            return Ok((Self { document: Arc::new(Document::read(read)) }, rest));
+        }
         let (value, environment, rest) = environment::split_first(text)
             .map_err(|error| JobspecError::Json(error.to_string()))?;
         Ok((Self::submitted(value, environment)?, rest))
@@ -108,8 +93,7 @@ impl Jobspec {
 
     fn submitted(value: Value, environment: Option<WithEnvironment>) -> Result<Self, JobspecError> {
         let counts = validate(&value)?;
-        let origin = environment.map(|whole| Box::new(Origin::Submitted(whole)));
-        let document = Document { origin, ..Document::new(value, counts, true) };
+        let document = Document::submitted(value, counts, environment);
         Ok(Self { document: Arc::new(document) })
     }
 
@@ -181,7 +165,7 @@ impl Jobspec {
     /// Reduces the document to its text and the facts that scheduling needs, for jobs that are pending
     /// for long, or inactive. The rest is parsed again on its next use.
     pub(crate) fn close(&mut self) {
-        if !self.document.is_open() {
+        if self.document.is_closed() {
             return;
         }
         if let Some(document) = Arc::get_mut(&mut self.document) {
@@ -235,13 +219,6 @@ impl Jobspec {
         }
     }
 
-    fn system(&self, key: &str) -> Option<&Value> {
-        match self.document.on_loan() {
-            Some(lent) => lent.part(&format!("attributes.system.{key}")),
-            None => self.document.parsed().member("attributes")?.member("system")?.member(key),
-        }
-    }
-
     /// The signal that the job wants before its end, and how many seconds before (shell option `signal`).
     pub(crate) fn warning(&self) -> Option<(Signal, f64)> {
         self.document.facts().wishes.as_ref()?.warning
@@ -261,7 +238,7 @@ impl Jobspec {
     /// The name of the job, if the submitter gave one.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
-        self.system("job")?.get("name")?.as_str()
+        self.document.system("job")?.get("name")?.as_str()
     }
 
     /// The name to display: the [name](Self::name) if there is one, otherwise the last path component of
@@ -297,15 +274,15 @@ impl Jobspec {
     /// The tasks' working directory.
     #[must_use]
     pub fn cwd(&self) -> Option<&str> {
-        self.system("cwd")?.as_str()
+        self.document.system("cwd")?.as_str()
     }
 
     /// The tasks' environment. A variable whose value is `null` is removed from it.
     #[must_use]
     pub fn environment(&self) -> Option<&Map<String, Value>> {
-        match self.document.submitted() {
+        match self.document.with_environment() {
             Some(whole) => whole.variables(),
-            None => self.system("environment")?.as_object(),
+            None => self.document.system("environment")?.as_object(),
         }
     }
 
@@ -321,7 +298,7 @@ impl Jobspec {
     /// A job shell option by its dotted name, e.g. `output.stdout.path`.
     #[must_use]
     pub fn shell_option(&self, name: &str) -> Option<&Value> {
-        path::get(self.system("shell")?.get("options")?, name)
+        path::get(self.document.system("shell")?.get("options")?, name)
     }
 
     /// The dependencies in the order of the document.
@@ -330,49 +307,31 @@ impl Jobspec {
     /// [`JobspecError::Dependency`] if the list or an entry is malformed. In a validated jobspec that
     /// can only be a scheme that is too long.
     pub fn dependencies(&self) -> Result<Vec<Dependency>, JobspecError> {
-        Dependency::list(self.system("dependencies"))
+        Dependency::list(self.document.system("dependencies"))
     }
 
     /// Whether the jobspec was validated, in which case [`update`](Self::update) keeps it valid.
     #[must_use]
     pub fn is_validated(&self) -> bool {
-        self.document.validated
+        self.document.is_validated()
     }
 
     /// The jobspec without the environment. This form is stored, listed and shown to plugins, since the
     /// environment is large and may contain secrets.
     #[must_use]
     pub fn redacted(&self) -> Self {
-        if self.document.submitted().is_none() && self.system("environment").is_none() {
-            return self.clone();
+        match self.document.redacted() {
+            Some(document) => Self { document: Arc::new(document) },
+            None => self.clone(),
         }
-        let validated = self.is_validated();
-        Self::without_environment(self.document.parsed().clone(), self.counts(), validated)
     }
 
     /// Like [`redacted`](Self::redacted), but consumes the jobspec and so avoids a copy.
     pub(crate) fn into_redacted(self) -> Self {
         match Arc::try_unwrap(self.document) {
-            Ok(document) if document.submitted().is_some() => {
-                let text = OnceLock::new();
-                let document = Document { origin: None, text, ..document };
-                Self { document: Arc::new(document) }
-            }
-            Ok(document) => {
-                let validated = document.validated;
-                let (value, counts) = document.into_parts();
-                Self::without_environment(value, counts, validated)
-            }
+            Ok(document) => Self { document: Arc::new(document.into_redacted()) },
             Err(document) => Self { document }.redacted(),
         }
-    }
-
-    fn without_environment(mut value: Value, counts: Counts, validated: bool) -> Self {
-        let system = value.pointer_mut("/attributes/system").and_then(Value::as_object_mut);
-        if let Some(system) = system {
-            system.shift_remove("environment");
-        }
-        Self::assemble(value, counts, validated)
     }
 
     /// Applies one entry of a `jobspec-update` event (RFC 21). Clones of the jobspec keep the old
@@ -445,319 +404,6 @@ impl fmt::Debug for Jobspec {
 impl Serialize for Jobspec {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.value().serialize(serializer)
-    }
-}
-
-/// The document in up to three forms. At least one of `text`, `value` and `lent` is set at any time; the
-/// others are derived on first use.
-struct Document {
-    text: OnceLock<Box<str>>,
-    facts: OnceLock<Facts>,
-    /// Without the environment if that is kept apart.
-    value: OnceLock<Box<Value>>,
-    /// Boxed, since most documents are stored ones.
-    origin: Option<Box<Origin>>,
-    validated: bool,
-}
-
-/// What a document has that is not a stored one.
-enum Origin {
-    /// The whole of a document that was just submitted with an environment, which `value` lacks then.
-    Submitted(WithEnvironment),
-    /// How to read the value, which a host lends.
-    Lent(Lent),
-}
-
-/// A document that a host lends, and the parts of it that were asked for.
-struct Lent {
-    source: Mutex<Box<dyn LentDocument>>,
-    parts: OnceLock<Box<Part>>,
-}
-
-/// A part of a lent document, and the next one. Handlers ask for few parts of a job, and for those at each
-/// call: so they are looked for one by one, by their keys as they are asked for, and without a lock.
-struct Part {
-    key: Box<str>,
-    value: Option<Value>,
-    next: OnceLock<Box<Part>>,
-}
-
-impl Lent {
-    fn whole(&self) -> Value {
-        self.source.lock().unwrap_or_else(PoisonError::into_inner).whole()
-    }
-
-    /// The value of a [key](path::attribute_key) of attributes.
-    fn part(&self, key: &str) -> Option<&Value> {
-        let mut place = &self.parts;
-        loop {
-            let part = place.get_or_init(|| {
-                let path = path::attribute_key(key);
-                let keys: Vec<&str> = path.split('.').collect();
-                let source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
-                Box::new(Part { key: key.into(), value: source.part(&keys), next: OnceLock::new() })
-            });
-            if *part.key == *key {
-                return part.value.as_ref();
-            }
-            place = &part.next;
-        }
-    }
-}
-
-impl Drop for Part {
-    fn drop(&mut self) {
-        // One after the other, since a long list would use up the stack.
-        let mut next = self.next.take();
-        while let Some(mut part) = next {
-            next = part.next.take();
-        }
-    }
-}
-
-/// A number of seconds; 0 for what isn't one.
-fn positive(value: Option<&Value>) -> f64 {
-    let seconds = value.and_then(Value::as_f64);
-    seconds.filter(|seconds| *seconds >= 0.0).unwrap_or_default()
-}
-
-/// The parts of a jobspec that scheduling needs in every turn.
-#[derive(Clone, Default)]
-struct Facts {
-    counts: Counts,
-    duration: f64,
-    simulation: Simulation,
-    /// Boxed, since many jobs have none of them.
-    wishes: Option<Box<Wishes>>,
-}
-
-/// Whether a job asks for a simulated execution.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-enum Simulation {
-    /// It doesn't.
-    #[default]
-    None,
-    /// It does.
-    Asked,
-    /// It does, in these bytes of the text of a closed document.
-    At { start: u32, len: u32 },
-}
-
-/// What a jobspec asks of a simulated execution.
-fn simulation(value: &Value) -> Option<&Value> {
-    value.member("attributes")?.member("system")?.member("exec")?.member("test")
-}
-
-/// What a job may ask for beside resources.
-#[derive(Clone, Default)]
-struct Wishes {
-    queue: Option<Box<str>>,
-    constraints: Option<Value>,
-    /// A signal, so many seconds before the end.
-    warning: Option<(Signal, f64)>,
-}
-
-impl Facts {
-    fn of(value: &Value, counts: Counts) -> Self {
-        let system = |key: &str| value.member("attributes")?.member("system")?.member(key);
-        let duration = path::get(value, "attributes.system.duration");
-        let wishes = Wishes {
-            queue: system("queue").and_then(Value::as_str).map(Into::into),
-            constraints: system("constraints").cloned(),
-            warning: system("shell")
-                .and_then(|shell| warning(shell.member("options")?.member("signal")?)),
-        };
-        let none = matches!(wishes, Wishes { queue: None, constraints: None, warning: None });
-        Self {
-            counts,
-            duration: positive(duration),
-            simulation: match simulation(value) {
-                Some(_) => Simulation::Asked,
-                None => Simulation::None,
-            },
-            wishes: (!none).then(|| Box::new(wishes)),
-        }
-    }
-
-    fn queue(&self) -> Option<&str> {
-        self.wishes.as_ref()?.queue.as_deref()
-    }
-}
-
-/// The signal of the shell option `signal`, and how many seconds before the job's end it is sent.
-fn warning(option: &Value) -> Option<(Signal, f64)> {
-    let option = option.as_object()?;
-    let signum = option.member("signum").map_or(Some(SIGUSR1), Value::as_i64)?;
-    let before = option.member("timeleft").map_or(Some(WARNING), Value::as_f64)?;
-    let signal = Signal::from_number(signum)?.sendable().ok()?;
-    (before >= 0.0).then_some((signal, before))
-}
-
-impl Document {
-    /// A document with this value and its counts.
-    fn new(value: Value, counts: Counts, validated: bool) -> Self {
-        let facts = Facts::of(&value, counts).into();
-        let (text, value) = (OnceLock::new(), Box::new(value).into());
-        Self { text, facts, value, origin: None, validated }
-    }
-
-    /// A document that a host lends.
-    fn lent(source: Box<dyn LentDocument>) -> Self {
-        let lent = Lent { source: Mutex::new(source), parts: OnceLock::new() };
-        let origin = Some(Box::new(Origin::Lent(lent)));
-        let (text, facts, value) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Self { text, facts, value, origin, validated: false }
-    }
-
-    /// A document that is parsed on first use.
-    fn unread(text: Box<str>) -> Self {
-        let (facts, value) = (OnceLock::new(), OnceLock::new());
-        Self { text: text.into(), facts, value, origin: None, validated: false }
-    }
-
-    /// The whole JSON value.
-    fn value(&self) -> &Value {
-        match self.submitted() {
-            Some(whole) => whole.document(),
-            None => self.parsed(),
-        }
-    }
-
-    /// The JSON value, without the environment if that is kept apart; parses the text on first use.
-    fn parsed(&self) -> &Value {
-        self.value.get_or_init(|| {
-            if let Some(lent) = self.loan() {
-                return Box::new(lent.whole());
-            }
-            let text = self.text.get().map_or("", |text| text);
-            // The text is known to be JSON. If it is nested too deeply to be parsed, it counts as null.
-            Box::new(serde_json::from_str(text).unwrap_or_default())
-        })
-    }
-
-    /// The text; written on first use.
-    fn text(&self) -> &str {
-        self.text.get_or_init(|| {
-            // Into memory of its own size: as a boxed slice it would keep the room into which the text has grown.
-            Box::from(&*serde_json::to_string(self.value()).unwrap_or_default())
-        })
-    }
-
-    /// The facts for scheduling; derives them on first use.
-    fn facts(&self) -> &Facts {
-        self.facts.get_or_init(|| {
-            let value = self.parsed();
-            Facts::of(value, Counts::of(value).unwrap_or_default())
-        })
-    }
-
-    /// The queue. If the text has not been parsed yet, it is only scanned for it.
-    fn queue(&self) -> Option<Cow<'_, str>> {
-        #[derive(Deserialize)]
-        struct Glance<'a> {
-            #[serde(borrow)]
-            attributes: Attributes<'a>,
-        }
-        #[derive(Deserialize)]
-        struct Attributes<'a> {
-            #[serde(borrow)]
-            system: System<'a>,
-        }
-        #[derive(Deserialize)]
-        struct System<'a> {
-            #[serde(borrow)]
-            queue: Cow<'a, str>,
-        }
-        if let Some(facts) = self.facts.get() {
-            return facts.queue().map(Cow::Borrowed);
-        }
-        if let Some(lent) = self.on_loan() {
-            return lent.part("queue")?.as_str().map(Cow::Borrowed);
-        }
-        // Most jobs name no queue, which a search in the text finds out faster than a parser.
-        let text = self.text.get().filter(|text| text.contains("\"queue\""))?;
-        let glance: Glance<'_> = serde_json::from_str(text).ok()?;
-        Some(glance.attributes.system.queue)
-    }
-
-    /// What a simulated execution is asked for. If the document is closed, only this part of its text is parsed.
-    fn simulation(&self) -> Option<Cow<'_, Value>> {
-        if !self.is_open()
-            && let Simulation::At { start, len } = self.facts.get()?.simulation
-            && let Some(text) = self.text.get()?.get(start as usize..(start + len) as usize)
-        {
-            return serde_json::from_str(text).ok().map(Cow::Owned);
-        }
-        simulation(self.parsed()).map(Cow::Borrowed)
-    }
-
-    /// Where the text has what a simulated execution is asked for. Any place with the same words does: they are parsed
-    /// from there.
-    fn find_simulation(&self) -> Option<Simulation> {
-        let words = serde_json::to_string(simulation(self.value.get()?)?).ok()?;
-        let start = memmem::find(self.text.get()?.as_bytes(), words.as_bytes())?;
-        let (start, len) = (u32::try_from(start).ok()?, u32::try_from(words.len()).ok()?);
-        start.checked_add(len).map(|_| Simulation::At { start, len })
-    }
-
-    /// The source of a document that is lent and was not read as a whole.
-    fn on_loan(&self) -> Option<&Lent> {
-        self.loan().filter(|_| !self.is_open())
-    }
-
-    /// The source of a document that a host lends, also after it was read.
-    fn loan(&self) -> Option<&Lent> {
-        match self.origin.as_deref()? {
-            Origin::Lent(lent) => Some(lent),
-            Origin::Submitted(_) => None,
-        }
-    }
-
-    /// The whole of a document that was submitted with an environment.
-    fn submitted(&self) -> Option<&WithEnvironment> {
-        match self.origin.as_deref()? {
-            Origin::Submitted(whole) => Some(whole),
-            Origin::Lent(_) => None,
-        }
-    }
-
-    /// Whether the JSON value is in memory.
-    fn is_open(&self) -> bool {
-        self.value.get().is_some()
-    }
-
-    /// Drops the JSON value and keeps the text and the facts.
-    fn close(&mut self) {
-        let _ = (self.text(), self.facts());
-        let found = self.find_simulation();
-        if let (Some(facts), Some(found)) = (self.facts.get_mut(), found) {
-            facts.simulation = found;
-        }
-        // What was lent was read, and the text contains the environment.
-        self.origin = None;
-        self.value.take();
-    }
-
-    /// A copy of the text and the facts, without the JSON value.
-    fn closed(&self) -> Self {
-        let (text, mut facts) = (self.text(), self.facts().clone());
-        if let Some(found) = self.find_simulation() {
-            facts.simulation = found;
-        }
-        Self {
-            text: Box::<str>::from(text).into(),
-            facts: facts.into(),
-            value: OnceLock::new(),
-            origin: None,
-            validated: self.validated,
-        }
-    }
-
-    /// The JSON value and its counts.
-    fn into_parts(self) -> (Value, Counts) {
-        let counts = self.facts().counts;
-        let _ = self.value();
-        (self.value.into_inner().map(|value| *value).unwrap_or_default(), counts)
     }
 }
 

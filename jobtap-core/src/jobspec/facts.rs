@@ -1,0 +1,113 @@
+//! The parts of a jobspec that scheduling needs in every turn, which stay in memory when the document doesn't.
+
+use memchr::memmem;
+use serde_json::Value;
+
+use super::members::Members;
+use super::{Counts, path};
+use crate::job::Signal;
+
+/// The signal before a job's end, if its jobspec doesn't say which.
+const SIGUSR1: i64 = 10;
+
+/// How many seconds before its end a job is warned, if its jobspec doesn't say.
+const WARNING: f64 = 60.0;
+
+/// A number of seconds; 0 for what isn't one.
+pub(super) fn positive(value: Option<&Value>) -> f64 {
+    let seconds = value.and_then(Value::as_f64);
+    seconds.filter(|seconds| *seconds >= 0.0).unwrap_or_default()
+}
+
+/// The parts of a jobspec that scheduling needs in every turn.
+#[derive(Clone, Default)]
+pub(super) struct Facts {
+    pub(super) counts: Counts,
+    pub(super) duration: f64,
+    pub(super) simulation: Simulation,
+    /// Boxed, since many jobs have none of them.
+    pub(super) wishes: Option<Box<Wishes>>,
+}
+
+/// Whether a job asks for a simulated execution.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) enum Simulation {
+    /// It doesn't.
+    #[default]
+    None,
+    /// It does.
+    Asked,
+    /// It does, in these bytes of the text of a closed document.
+    At { start: u32, len: u32 },
+}
+
+impl Simulation {
+    /// The place in the text of a document with these words. Any place with the same words does: they are parsed from
+    /// there.
+    pub(super) fn within(text: &str, words: &str) -> Option<Self> {
+        let start = memmem::find(text.as_bytes(), words.as_bytes())?;
+        let (start, len) = (u32::try_from(start).ok()?, u32::try_from(words.len()).ok()?);
+        start.checked_add(len).map(|_| Self::At { start, len })
+    }
+}
+
+/// What a jobspec asks of a simulated execution.
+pub(super) fn simulation(value: &Value) -> Option<&Value> {
+    value.member("attributes")?.member("system")?.member("exec")?.member("test")
+}
+
+/// What a job may ask for beside resources.
+#[derive(Clone, Default)]
+pub(super) struct Wishes {
+    pub(super) queue: Option<Box<str>>,
+    pub(super) constraints: Option<Value>,
+    /// A signal, so many seconds before the end.
+    pub(super) warning: Option<(Signal, f64)>,
+}
+
+impl Facts {
+    pub(super) fn of(value: &Value, counts: Counts) -> Self {
+        let system = |key: &str| value.member("attributes")?.member("system")?.member(key);
+        let duration = path::get(value, "attributes.system.duration");
+        let wishes = Wishes {
+            queue: system("queue").and_then(Value::as_str).map(Into::into),
+            constraints: system("constraints").cloned(),
+            warning: system("shell")
+                .and_then(|shell| warning(shell.member("options")?.member("signal")?)),
+        };
+        let none = matches!(wishes, Wishes { queue: None, constraints: None, warning: None });
+        Self {
+            counts,
+            duration: positive(duration),
+            simulation: match simulation(value) {
+                Some(_) => Simulation::Asked,
+                None => Simulation::None,
+            },
+            wishes: (!none).then(|| Box::new(wishes)),
+        }
+    }
+
+    /// The facts of a job that wants neither constraints nor a signal.
+    pub(super) fn plain(
+        counts: Counts,
+        duration: f64,
+        simulation: Simulation,
+        queue: Option<&str>,
+    ) -> Self {
+        let wishes = queue.map(|queue| Wishes { queue: Some(queue.into()), ..Wishes::default() });
+        Self { counts, duration, simulation, wishes: wishes.map(Box::new) }
+    }
+
+    pub(super) fn queue(&self) -> Option<&str> {
+        self.wishes.as_ref()?.queue.as_deref()
+    }
+}
+
+/// The signal of the shell option `signal`, and how many seconds before the job's end it is sent.
+fn warning(option: &Value) -> Option<(Signal, f64)> {
+    let option = option.as_object()?;
+    let signum = option.member("signum").map_or(Some(SIGUSR1), Value::as_i64)?;
+    let before = option.member("timeleft").map_or(Some(WARNING), Value::as_f64)?;
+    let signal = Signal::from_number(signum)?.sendable().ok()?;
+    (before >= 0.0).then_some((signal, before))
+}
