@@ -1,11 +1,14 @@
 //! What passes between the engine and the executor: reports one way, commands the other.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::Exception;
 use crate::eventlog::EventEntry;
 use crate::job::{JobId, Uid};
-use crate::resource::Idset;
+use crate::jobspec::Jobspec;
+use crate::resource::{Idset, ResourceSet};
 
 /// What the executor reports about a job.
 ///
@@ -109,12 +112,16 @@ impl ExecEvent {
 /// A request to the executor.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ExecCommand {
-    /// Start the job; its jobspec, environment and R are in the store.
+    /// Start the job; its environment is in the store.
     Start {
         /// The job.
         id: JobId,
         /// Its user.
         userid: Uid,
+        /// Its jobspec with all updates, without the environment.
+        jobspec: Jobspec,
+        /// Its resources. A job that is started has some.
+        resources: Option<Arc<ResourceSet>>,
         /// The job was executed under an earlier manager: the executor reattaches to it and never starts
         /// it. Set if the eventlog has `start`, and for a job in CLEANUP whose release was not reported,
         /// which may have ended before `start` was logged.

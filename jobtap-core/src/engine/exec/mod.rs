@@ -39,20 +39,26 @@ pub(super) fn execute(core: &mut Core, id: JobId, reattach: bool) {
     };
     // Set at once, and not when the start is confirmed: actions run again and must not start it twice.
     record.execution.phase = Phase::Started;
-    let userid = record.job.userid;
-    let simulated = is_simulated(record);
+    let start = (!is_simulated(record)).then(|| start_command(record, reattach));
     if reattach {
         begin_reattach(core, id);
     } else {
         core.post_debug(id, "debug.start-request");
     }
-    if simulated {
+    if let Some(start) = start {
+        core.effects.after.push(Effect::Exec(start));
+    } else {
         // There is nothing outside to be found, and nothing that happened meanwhile.
         finish_reattach(core, id, Reattach::Done);
         simulated::start(core, id, reattach);
-    } else {
-        core.effects.after.push(Effect::Exec(ExecCommand::Start { id, userid, reattach }));
     }
+}
+
+fn start_command(record: &Record, reattach: bool) -> ExecCommand {
+    let job = &record.job;
+    // The executor parses a copy: the JSON value would stay in memory while the job runs.
+    let (jobspec, resources) = (job.jobspec.opened(), (*job.resources).clone());
+    ExecCommand::Start { id: job.id, userid: job.userid, jobspec, resources, reattach }
 }
 
 /// Ends what may be left of a restored job in CLEANUP whose last report is missing.
@@ -64,11 +70,10 @@ pub(super) fn end_restored(core: &mut Core, id: JobId) {
     if is_simulated(record) {
         return core.post(id, events::release(core.clock.now));
     }
-    let userid = record.job.userid;
+    let start = start_command(record, true);
     let signum = record.job.end_event().map(|end| first_signal(core.exec, record, end));
     let signum = signum.unwrap_or(core.exec.term_signal.number());
     begin_reattach(core, id);
-    let start = ExecCommand::Start { id, userid, reattach: true };
     core.effects.after.push(Effect::Exec(start));
     core.effects.after.push(Effect::Exec(ExecCommand::Cancel { id, signum }));
 }

@@ -8,6 +8,7 @@ pub(super) mod task_processes;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
@@ -26,7 +27,6 @@ use self::task_processes::TaskProcesses;
 use super::engine::EngineHandle;
 use super::records::Records;
 use super::services::ingest;
-use super::services::job_info::current_jobspec;
 use crate::exec::{Account, Executor, KillPolicy, Seen, StartJob, TaskProcess};
 use crate::rpc::RpcError;
 use crate::rpc::errno::{EHOSTUNREACH, EINVAL, ENOENT};
@@ -56,13 +56,21 @@ enum Message {
 
 /// What concerns one job.
 enum JobMessage {
-    Start { userid: Uid, reattach: bool },
+    Start(Start),
     Signal { signum: i32 },
     Cancel { signum: i32 },
     Ack,
     Input { rank: Option<u32>, data: Vec<u8>, eof: bool },
     Resize { rows: u16, columns: u16 },
     Tasks,
+}
+
+/// A job to start, or to reattach to, as in [`ExecCommand::Start`].
+struct Start {
+    userid: Uid,
+    jobspec: Jobspec,
+    resources: Option<Arc<ResourceSet>>,
+    reattach: bool,
 }
 
 /// What the thread uses.
@@ -98,8 +106,8 @@ impl Execution {
     /// Sends a command of the engine.
     pub(super) fn send(&self, command: ExecCommand) {
         let (id, what) = match command {
-            ExecCommand::Start { id, userid, reattach } => {
-                (id, JobMessage::Start { userid, reattach })
+            ExecCommand::Start { id, userid, jobspec, resources, reattach } => {
+                (id, JobMessage::Start(Start { userid, jobspec, resources, reattach }))
             }
             ExecCommand::Signal { id, signum } => (id, JobMessage::Signal { signum }),
             ExecCommand::Cancel { id, signum } => (id, JobMessage::Cancel { signum }),
@@ -196,7 +204,7 @@ fn serve(inbox: &Inbox, context: &mut ExecutionContext) -> Option<Sender<()>> {
                 return Some(done);
             }
             Message::Job { id, what } => {
-                if matches!(what, JobMessage::Start { .. }) {
+                if matches!(what, JobMessage::Start(_)) {
                     started.push(id);
                 }
                 carry_out(context, &mut waiting, id, what);
@@ -212,22 +220,21 @@ fn carry_out(context: &mut ExecutionContext, waiting: &mut Waiting, id: JobId, w
         return;
     }
     match what {
-        JobMessage::Start { userid, reattach } => {
-            let account = match context.accounts.of(userid) {
+        JobMessage::Start(job) => {
+            let account = match context.accounts.of(job.userid) {
                 Known::Account(account) => account,
                 // The executor doesn't ask again who runs a job that it has.
                 Known::NotYet
-                    if reattach || context.executor.held().iter().any(|held| held.id == id) =>
+                    if job.reattach || context.executor.held().iter().any(|held| held.id == id) =>
                 {
                     None
                 }
                 Known::NotYet => {
-                    let start = JobMessage::Start { userid, reattach };
-                    waiting.insert(id, (userid, vec![start]));
+                    waiting.insert(id, (job.userid, vec![JobMessage::Start(job)]));
                     return;
                 }
             };
-            start(context, id, userid, reattach, account);
+            start(context, id, job, account);
         }
         JobMessage::Signal { signum } => context.executor.signal(id, signum),
         JobMessage::Cancel { signum } => context.executor.cancel(id, signum),
@@ -245,7 +252,7 @@ fn continue_with(context: &mut ExecutionContext, waiting: &mut Waiting, user: Ui
     for (id, (_, held)) in jobs {
         for what in held {
             match what {
-                JobMessage::Start { .. } if !known => {
+                JobMessage::Start(_) if !known => {
                     let text =
                         format!("cannot run a job of user {user}, whom this host doesn't know");
                     refuse(context, id, &RpcError::new(EINVAL, text));
@@ -275,14 +282,8 @@ fn will_be_started(records: &Records, id: JobId) -> bool {
     log.is_ok_and(|log| log.has("alloc") && !log.has_ended())
 }
 
-fn start(
-    context: &ExecutionContext,
-    id: JobId,
-    userid: Uid,
-    reattach: bool,
-    account: Option<Account>,
-) {
-    match start_job(context, id, userid, reattach) {
+fn start(context: &ExecutionContext, id: JobId, job: Start, account: Option<Account>) {
+    match start_job(context, id, job) {
         Ok(job) => context.executor.start(StartJob { account, ..job }),
         Err(error) => refuse(context, id, &error),
     }
@@ -298,33 +299,23 @@ fn refuse(context: &ExecutionContext, id: JobId, error: &RpcError) {
     }
 }
 
-/// Reads what the executor needs to know of a job.
-fn start_job(
-    context: &ExecutionContext,
-    id: JobId,
-    userid: Uid,
-    reattach: bool,
-) -> Result<StartJob, RpcError> {
-    let records = &context.records;
-    let log = records.main_log(id)?;
-    let jobspec = records.value(id, "jobspec")?.ok_or_else(|| missing("jobspec"))?;
-    let jobspec = parse(&current_jobspec(&jobspec, &log)?)?;
-    let resources = records.value(id, "R")?.ok_or_else(|| missing("R"))?;
-    let set: ResourceSet = resources
-        .parse()
-        .map_err(|error| RpcError::proto(format!("the stored R is damaged: {error}")))?;
-    served(&set, &context.local_ranks)?;
-    let nodes = distribution::nodes(&jobspec, &set);
+/// What the executor needs to know of a job. The store has the environment.
+fn start_job(context: &ExecutionContext, id: JobId, job: Start) -> Result<StartJob, RpcError> {
+    let Start { userid, jobspec, resources, reattach } = job;
+    let resources = resources.ok_or_else(|| missing("R"))?;
+    served(&resources, &context.local_ranks)?;
+    let nodes = distribution::nodes(&jobspec, &resources);
     let ntasks = nodes.iter().fold(0, |sum: u32, node| sum.saturating_add(node.ntasks));
     let shell_options = jobspec.attribute("system.shell.options").cloned().unwrap_or(Value::Null);
-    // Only R shows the number of tasks of a job with tasks per resource. A job that runs already fits.
-    let runs = reattach || context.executor.held().iter().any(|held| held.id == id);
-    if !runs {
+    // Only an executor that knows the job already looks at what is recorded of it.
+    let seen = if reattach || context.executor.held().iter().any(|held| held.id == id) {
+        seen(&context.records, id)?
+    } else {
+        // Only R shows the number of tasks of a job with tasks per resource. A job that runs already fits.
         let checked = context.limits.check_tasks(ntasks.into(), &shell_options);
         checked.map_err(|excess| RpcError::new(EINVAL, excess.to_string()))?;
-    }
-    // Only an executor that knows the job already looks at it, and to read a log the store has to search.
-    let exec_log = if runs { records.log(id, JobLog::Exec)? } else { None };
+        Seen::default()
+    };
     Ok(StartJob {
         id,
         userid: userid.as_u32(),
@@ -339,17 +330,23 @@ fn start_job(
         tmpdir: None,
         taskmap: TaskMap::default(),
         name: jobspec.display_name().to_owned(),
-        resources: serde_json::from_str(&resources)
-            .map_err(|error| RpcError::proto(format!("the stored R is damaged: {error}")))?,
+        resources: resources.to_value(),
         reattach,
-        seen: Seen {
-            log_entries: exec_log.unwrap_or_default().lines().count(),
-            exceptions: log.exec_exceptions(),
-            finished: log.has("finish"),
-        },
+        seen,
         // The executor has its own, and sets it.
         kill: KillPolicy::default(),
         output_limit: context.output_limit,
+    })
+}
+
+/// What is recorded of a job that was started before.
+fn seen(records: &Records, id: JobId) -> Result<Seen, RpcError> {
+    let log = records.main_log(id)?;
+    let exec_log = records.log(id, JobLog::Exec)?.unwrap_or_default();
+    Ok(Seen {
+        log_entries: exec_log.lines().count(),
+        exceptions: log.exec_exceptions(),
+        finished: log.has("finish"),
     })
 }
 
@@ -431,12 +428,6 @@ struct SubmittedAttributes {
 struct SubmittedSystem {
     #[serde(default)]
     environment: Value,
-}
-
-fn parse(text: &str) -> Result<Jobspec, RpcError> {
-    serde_json::from_str(text)
-        .map(Jobspec::unvalidated)
-        .map_err(|error| RpcError::proto(format!("the stored jobspec is damaged: {error}")))
 }
 
 fn missing(key: &str) -> RpcError {

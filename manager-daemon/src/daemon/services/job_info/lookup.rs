@@ -40,7 +40,7 @@ pub(super) fn values(records: &Records, cred: Cred, request: &Lookup) -> Result<
 }
 
 /// The stored jobspec with all `jobspec-update` events applied (RFC 21).
-pub(in crate::daemon) fn current_jobspec(stored: &str, log: &MainLog) -> Result<String, RpcError> {
+fn current_jobspec(stored: &str, log: &MainLog) -> Result<String, RpcError> {
     let updates = contexts(log, "jobspec-update");
     if updates.is_empty() {
         return Ok(stored.to_owned());

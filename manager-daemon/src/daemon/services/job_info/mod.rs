@@ -6,7 +6,6 @@ pub(in crate::daemon) mod watch;
 
 use jobtap_core::job::JobId;
 
-pub(in crate::daemon) use self::lookup::current_jobspec;
 use super::{Context, Handle, PendingResponse, written};
 use crate::rpc::RpcError;
 use crate::rpc::service::Service;
