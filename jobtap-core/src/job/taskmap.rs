@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde_json::{Value, json};
 
-use crate::resource::Idset;
+use crate::resource::{Idset, IdsetError};
 
 /// The most tasks or nodes of a map, since a text of a few bytes could otherwise name billions.
 const MAX: u64 = 1 << 20;
@@ -270,7 +270,7 @@ impl TaskMap {
             let ids: Idset = if part.trim().is_empty() {
                 Idset::new()
             } else {
-                part.parse().map_err(|error| TaskMapError(format!("{part:?}: {error}")))?
+                part.parse().map_err(|error: IdsetError| TaskMapError(error.to_string()))?
             };
             if tasks.len() as u64 + ids.len() as u64 > MAX || node > MAX {
                 return Err(TaskMapError(format!("more than {MAX} tasks or nodes")));

@@ -22,7 +22,7 @@ use crate::rpc::services::job_manager::Raise;
 const PGREP: &str = "pgrep";
 const PKILL: &str = "pkill";
 /// The number of jobs that are searched without `--max-entries`.
-const MAX_ENTRIES: u64 = 1000;
+const MAX_ENTRIES: i64 = 1000;
 
 /// The options that select jobs, and the expressions that jobs must match.
 #[derive(Debug, clap::Args)]
@@ -47,7 +47,7 @@ pub(crate) struct Selection {
     count: Option<usize>,
     /// Search at most N jobs; 0 for all [default: 1000]
     #[arg(long, value_name = "N")]
-    max_entries: Option<u64>,
+    max_entries: Option<i64>,
     /// Regular expression that the name matches, name:REGEX, or a range of ids ID1..ID2
     #[arg(value_name = "EXPRESSION", required = true)]
     expressions: Vec<String>,

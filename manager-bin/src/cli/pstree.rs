@@ -54,7 +54,7 @@ pub(crate) struct PstreeArgs {
     all: bool,
     /// Show at most N jobs of each manager [default: 1000]
     #[arg(short = 'c', long, value_name = "N")]
-    count: Option<u64>,
+    count: Option<i64>,
     /// Show jobs in these states or with these results [default: running]
     #[arg(short = 'f', long, value_name = "STATE|RESULT,..")]
     filter: Option<String>,

@@ -75,13 +75,9 @@ pub(crate) fn run(args: UpdateArgs) -> ExitCode {
 
 /// Parses an update, and returns its path in the jobspec and the new value.
 async fn parse_update(id: JobId, text: &str) -> Result<(String, Value), CliError> {
-    let missing = || CliError::failure(format!("Missing required value for key {text}"));
-    let (key, value) = match text.split_once('=') {
-        Some((key, value)) => (path(key), value),
-        // Flux reads it as an empty duration.
-        None if path(text) == DURATION => (DURATION.to_owned(), ""),
-        None => return Err(missing()),
-    };
+    // As in Flux, a key alone has an empty value.
+    let (key, value) = text.split_once('=').unwrap_or((text, ""));
+    let key = path(key);
     if key != DURATION {
         let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
         return Ok((key, value));

@@ -40,8 +40,10 @@ pub(super) async fn run(client: &Client, args: &InfoArgs) -> Result<u8, CliError
     } else {
         text.to_owned()
     };
-    // As in Flux, which prints these two anew after it has applied the updates of the eventlog.
-    let text = match ["jobspec", "R"].contains(&args.key.as_str()) {
+    // As in Flux, which prints these two anew after it has applied the updates of the eventlog; and its scheduler
+    // writes R in the same way.
+    let anew = args.key == "R" || (args.key == "jobspec" && (original || !args.base));
+    let text = match anew {
         true => serde_json::from_str(&text).map_or(text, |value: Value| spaced_json(&value)),
         false => text,
     };

@@ -95,7 +95,9 @@ async fn fetch_list<'a>(
     streams: &mut Streams<'_>,
 ) -> Result<Vec<JobRow<'a>>, CliError> {
     let query = Query::from_args(args, setting.uid, &setting.display)?;
-    let count = args.count.unwrap_or(DEFAULT_COUNT);
+    // The words of the service to which Flux's command leaves this.
+    let negative = |_| CliError::failure("invalid payload: max_entries < 0 not allowed");
+    let count = args.count.map_or(Ok(DEFAULT_COUNT), u64::try_from).map_err(negative)?;
     // The response doesn't say whether it was truncated: one more job than wanted shows it.
     let limit = if count == 0 { 0 } else { count.saturating_add(1) };
     let mut jobs = source.call(query.request(limit)).await?.jobs;

@@ -79,8 +79,8 @@ pub(crate) struct JobsArgs {
     #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     pub(in crate::cli) since: Option<String>,
     /// List at most this many jobs; 0 for all
-    #[arg(short = 'c', long, value_name = "N")]
-    pub(in crate::cli) count: Option<u64>,
+    #[arg(short = 'c', long, value_name = "N", allow_negative_numbers = true)]
+    pub(in crate::cli) count: Option<i64>,
     /// Print no header line
     #[arg(short = 'n', long, alias = "suppress-header")]
     pub(in crate::cli) no_header: bool,

@@ -29,7 +29,12 @@ impl Query {
         uid: u32,
         display: &DisplayContext,
     ) -> Result<Self, CliError> {
-        let since = args.since.as_deref().map(|when| since(when, display)).transpose()?;
+        let since = args
+            .since
+            .as_deref()
+            .filter(|when| !when.is_empty())
+            .map(|when| since(when, display))
+            .transpose()?;
         let mut all = Vec::new();
         all.extend(user(args, uid, display)?.map(|uid| Constraint::Userid(vec![uid])));
         all.extend(states(args, since.is_some())?);
@@ -113,7 +118,7 @@ fn targets(text: &str) -> Result<Constraint, CliError> {
 
 fn since(when: &str, display: &DisplayContext) -> Result<f64, CliError> {
     let time = parse_when(when, display.now, &display.zone)
-        .ok_or_else(|| CliError::usage(format!("argument --since: invalid time: '{when}'")))?;
+        .ok_or_else(|| CliError::failure(format!("could not convert string to float: '{when}'")))?;
     match time > display.now {
         true => Err(CliError::failure(format!("--since={when} appears to be in the future"))),
         false => Ok(time),

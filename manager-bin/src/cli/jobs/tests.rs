@@ -327,7 +327,8 @@ fn invalid_options_are_refused_with_a_message() {
         (vec!["-i", "n[9"], 1, "-i/--include: invalid targets: n[9"),
         (vec!["-i", "3-1"], 1, "-i/--include: invalid targets: 3-1"),
         (vec!["--since=+1h"], 1, "--since=+1h appears to be in the future"),
-        (vec!["--since=soon"], 2, "argument --since: invalid time: 'soon'"),
+        (vec!["--since=soon"], 1, "could not convert string to float: 'soon'"),
+        (vec!["--count=-1"], 1, "invalid payload: max_entries < 0 not allowed"),
         (vec!["--json", "--stats"], 1, "--json incompatible with --stats or --stats-only"),
         (vec!["--json", "--stats-only"], 1, "--json incompatible with --stats or --stats-only"),
     ] {

@@ -117,7 +117,9 @@ pub(super) fn submissions(
     let Some((kind, ids)) = copies.copies()? else {
         return Ok(vec![Submission { log, ..submission(job, caller)? }]);
     };
-    let ids: Idset = ids.parse().map_err(|error| CliError::failure(format!("--cc: {error}")))?;
+    // The words of Flux's parser of idsets, which doesn't say what is wrong.
+    let invalid = |_| CliError::failure(format!("IDset(): Invalid argument: {ids}"));
+    let ids: Idset = ids.parse().map_err(invalid)?;
     let copy = |id: u32| {
         let submission = submission(&job.copy_for(id, kind), caller)?;
         let name = |name: &Option<String>| name.as_ref().map(|name| substitute_cc(name, id));

@@ -36,11 +36,7 @@ impl Template {
     /// [`FormatError::Syntax`] if the text is not a format, [`FormatError::UnknownField`] if it names
     /// a field that the rows don't have.
     pub(crate) fn parse<R: Row>(text: &str) -> Result<Self, FormatError> {
-        let template = parse(text)?;
-        match template.columns.iter().find(|column| R::heading(&column.field).is_none()) {
-            Some(column) => Err(FormatError::UnknownField(column.field.clone())),
-            None => Ok(template),
-        }
+        parse(text, |field| R::heading(field).is_some())
     }
 
     /// Returns true if the format shows the field.
@@ -61,7 +57,8 @@ impl Template {
     }
 }
 
-fn parse(text: &str) -> Result<Template, FormatError> {
+/// Parses a format of fields that are `known`.
+fn parse(text: &str, known: impl Fn(&str) -> bool) -> Result<Template, FormatError> {
     let (sort, text) = take_sort_prefix(text);
     let mut columns = Vec::new();
     let mut literal = String::new();
@@ -79,7 +76,7 @@ fn parse(text: &str) -> Result<Template, FormatError> {
             '}' => {
                 return Err(FormatError::syntax("Single '}' encountered in format string"));
             }
-            '{' => columns.push(Column::parse(std::mem::take(&mut literal), &mut chars)?),
+            '{' => columns.push(Column::parse(std::mem::take(&mut literal), &mut chars, &known)?),
             c => literal.push(c),
         }
     }
@@ -98,7 +95,11 @@ fn take_sort_prefix(text: &str) -> (Vec<SortKey>, &str) {
 impl Column {
     /// Parses a field after its opening brace, up to and including its closing brace. `text` is the text
     /// before the field.
-    fn parse(text: String, chars: &mut Chars<'_>) -> Result<Self, FormatError> {
+    fn parse(
+        text: String,
+        chars: &mut Chars<'_>,
+        known: &impl Fn(&str) -> bool,
+    ) -> Result<Self, FormatError> {
         let rest = chars.as_str();
         let Some((inside, after)) = rest.split_once('}') else {
             let opened = if rest.is_empty() {
@@ -113,6 +114,10 @@ impl Column {
         }
         *chars = after.chars();
         let (field, conversion, spec) = split_field(inside)?;
+        // Before the rest, as in Flux, which reads it when a value is formatted.
+        if !known(field) {
+            return Err(FormatError::UnknownField(field.to_owned()));
+        }
         let (conversion, spec) = match conversion {
             Some(name) => {
                 let (conversion, spec) = Conversion::parse(name, spec)?;

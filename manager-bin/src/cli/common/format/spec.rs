@@ -90,10 +90,14 @@ impl Spec {
             }
             None => rest,
         };
-        let rest = take(rest, TYPES, |c| spec.kind = Some(c));
-        match rest.is_empty() {
-            true => Ok(spec),
-            false => Err(FormatError::Specification(format!("Invalid format specifier '{text}'"))),
+        // Whether a value can be formatted in this way is decided by its type.
+        let mut kinds = rest.chars();
+        spec.kind = kinds.next();
+        match kinds.next() {
+            None => Ok(spec),
+            Some(_) => {
+                Err(FormatError::Specification(format!("Invalid format specifier '{text}'")))
+            }
         }
     }
 
@@ -255,8 +259,6 @@ impl Spec {
     }
 }
 
-const TYPES: &[char] = &['s', 'd', 'b', 'o', 'x', 'X', 'n', 'e', 'E', 'f', 'F', 'g', 'G', '%'];
-
 /// Returns true for values that count as empty: the suffix `h` shows them as `-`, and the prefix `?:` drops a
 /// column that has no others. The texts are converted times and durations of zero.
 pub(super) fn is_empty(value: &FieldValue) -> bool {
@@ -386,7 +388,9 @@ mod tests {
             ("s", FieldValue::Int(1), "Unknown format code 's' for object of type 'int'"),
             ("d", FieldValue::Float(1.0), "Unknown format code 'd' for object of type 'float'"),
             (".", text.clone(), "Format specifier missing precision"),
-            ("y", text.clone(), "Invalid format specifier 'y'"),
+            ("y", text.clone(), "Unknown format code 'y' for object of type 'str'"),
+            ("5q", FieldValue::Int(1), "Unknown format code 'q' for object of type 'int'"),
+            ("name", text.clone(), "Invalid format specifier 'name'"),
             ("99999999999999999999", text, "Too many decimal digits in format string"),
         ] {
             assert_eq!(refusal(spec, value), message);
