@@ -180,12 +180,10 @@ fn files_of_a_job_are_opened_as_its_submitter() {
     site.run(&m, ADA, &[&per_task, "-n2", &adas("tool")]).ok();
     assert_eq!(fs::read_to_string(adas("out.1")).unwrap(), "tool\n");
     // Eve may not, and the message names what she may not do.
-    let cwd = format!("--cwd={}", site.path("ada").display());
     for (args, words) in [
         (vec![out.as_str(), "true"], "cannot open output file"),
         (vec![&per_task, "-n2", "true"], "cannot open output file"),
         (vec![&input, "cat"], "cannot open input file"),
-        (vec![&cwd, "true"], "cannot use working directory"),
         (vec![&format!("--taskmap=hostfile:{}", adas("in")), "true"], "failed to map tasks"),
         (vec![&adas("tool")], "start failed"),
     ] {
@@ -193,6 +191,12 @@ fn files_of_a_job_are_opened_as_its_submitter() {
         assert!(output.code != 0 && output.stderr.contains(words), "{args:?}: {output:?}");
         assert!(output.stderr.contains("Permission denied"), "{args:?}: {output:?}");
     }
+    // Her job doesn't run in a directory that she may not enter, but in one that all may.
+    let cwd = format!("--cwd={}", site.path("ada").display());
+    let output = site.run(&m, EVE, &[&cwd, "pwd"]);
+    assert_eq!((output.code, output.stdout.as_str()), (0, "/tmp\n"), "{output:?}");
+    let said = format!("Could not change dir to {}: Permission denied", site.path("ada").display());
+    assert!(output.stderr.contains(&said), "{output:?}");
     assert_eq!(fs::read_to_string(adas("out")).unwrap(), "input\n");
     // A file that only root can write to is out of reach through a link, too.
     fs::write(site.path("precious"), "precious").unwrap();

@@ -42,8 +42,6 @@ impl Output {
             "redirect" if !self.quiet => {
                 let path = text(event, "path").unwrap_or_default();
                 let stream = stream.unwrap_or_default();
-                let several = rank.contains([',', '-']);
-                let rank = if several { format!("[{rank}]") } else { rank.to_owned() };
                 let line = format!("{rank}: {stream} redirected to {path}\n");
                 Some((true, line.into_bytes()))
             }

@@ -20,7 +20,7 @@ use super::placement::task_map;
 use super::pmi::{self, Pmi};
 use super::processes::reap::send;
 use super::rlimits::TaskLimits;
-use super::spawn::{Launcher, SpawnError, Spawned, program_of};
+use super::spawn::{Launcher, SpawnError, Spawned, program_of, settle_directory};
 use super::state::Shepherd;
 use super::streams::capture;
 use super::streams::input::JobInput;
@@ -200,9 +200,11 @@ impl Shepherd {
     fn launch_slice(&mut self, launch: Launch, job: &mut Job) -> Result<Slice, String> {
         let until = Instant::now() + SLICE;
         let Launch { mut start, limits, actor, pmi, devices, program, stage, .. } = launch;
+        let mut elsewhere = None;
         if stage.is_none() {
             job.dir = self.job_dirs.make(&start, &actor)?;
             start.tmpdir = job.dir.as_ref().map(|dir| dir.path().to_owned());
+            elsewhere = settle_directory(&mut start, &actor).err();
         }
         let program = program.unwrap_or_else(|| program_of(&start, &actor));
         let launcher = Launcher::new(
@@ -215,8 +217,11 @@ impl Shepherd {
         let mut stage = match stage {
             Some(stage) => stage,
             None => {
-                launcher.check_directory()?;
                 let stage = self.open_shared_files(&start, &limits, &actor, job)?;
+                if let (Stage::Files(io, _) | Stage::Tasks(io, _), Some(why)) = (&stage, elsewhere)
+                {
+                    io.error(&format!("host {}: {why}", host_name()));
+                }
                 if pmi.is_none()
                     && start.ntasks > 1
                     && let (Stage::Files(io, _) | Stage::Tasks(io, _), Ok(None)) =
@@ -418,12 +423,16 @@ fn cannot_keep(error: std::io::Error) -> String {
     format!("cannot keep the input: {}", plain(&error))
 }
 
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
 /// Handles a task that could not be started. The error is for the user.
 fn not_started(job: &mut Job, rank: u32, error: SpawnError) -> Result<(), String> {
     match error {
         SpawnError::System(text) => Err(format!("task {rank}: {text}")),
         SpawnError::Command { exit_code, message } => {
-            let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+            let host = host_name();
             let note = format!("task {rank} (host {host}): start failed: {message}");
             job.command_failed(exit_code, note);
             job.signal_groups(Signal::KILL);

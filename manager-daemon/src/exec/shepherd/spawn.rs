@@ -110,21 +110,6 @@ impl<'a> Launcher<'a> {
         Self { job, limits, actor, pmi, devices, program, env, open_files }
     }
 
-    /// Checks the working directory, since the error of a failed start would not name it.
-    pub(super) fn check_directory(&self) -> Result<(), String> {
-        let cwd = &self.job.cwd;
-        let usable = || {
-            if std::fs::metadata(cwd)?.is_dir() {
-                Ok(may_execute(cwd)?)
-            } else {
-                Err(Errno::NOTDIR.into())
-            }
-        };
-        self.actor.act(usable).flatten().map_err(|error| {
-            format!("cannot use working directory {}: {}", cwd.display(), plain(&error))
-        })
-    }
-
     /// Starts the task with rank `rank` as leader of a new process group.
     pub(super) fn spawn(&self, rank: u32, io: &JobIo) -> Result<Spawned, SpawnError> {
         let name = &program_name(self.job);
@@ -238,6 +223,26 @@ impl<'a> Launcher<'a> {
 
 /// The name and the value of a variable of a task's environment.
 type Variable<'a> = (Cow<'a, str>, Cow<'a, str>);
+
+/// Where jobs run whose working directory can't be used, as in Flux.
+const ELSEWHERE: &str = "/tmp";
+
+/// Makes sure that a job has a working directory that its user can use. The error says what is wrong with its own; it
+/// has another one then.
+pub(super) fn settle_directory(job: &mut StartJob, actor: &Actor) -> Result<(), String> {
+    let cwd = &job.cwd;
+    let usable = || {
+        if std::fs::metadata(cwd)?.is_dir() {
+            Ok(may_execute(cwd)?)
+        } else {
+            Err(Errno::NOTDIR.into())
+        }
+    };
+    let Err(error) = actor.act(usable).flatten() else { return Ok(()) };
+    let (dir, error) = (cwd.display().to_string(), plain(&error));
+    job.cwd = ELSEWHERE.into();
+    Err(format!("Could not change dir to {dir}: {error}. Going to {ELSEWHERE} instead"))
+}
 
 /// The environment as it was submitted, without the PMI of a job that encloses this manager or the submitter.
 fn own_environment(job: &StartJob) -> impl Iterator<Item = (&String, &String)> {

@@ -26,6 +26,15 @@ const LONGEST: usize = 128 * 1024;
 /// the user sees it in the name. A text that grows too long for the system ends soon after that length: then the
 /// system refuses it.
 pub(super) fn render(template: &str, job: &StartJob, rank: u32) -> String {
+    expand(template, |tag| value(tag, job, Some(rank)))
+}
+
+/// As [`render`], but the tags of tasks and nodes stay as they are: the name that stands for the files of all tasks.
+pub(super) fn render_for_all(template: &str, job: &StartJob) -> String {
+    expand(template, |tag| value(tag, job, None))
+}
+
+fn expand(template: &str, value: impl Fn(&str) -> Option<String>) -> String {
     let mut out = String::new();
     let mut rest = template;
     while let Some((before, after)) = rest.split_once("{{") {
@@ -38,7 +47,7 @@ pub(super) fn render(template: &str, job: &StartJob, rank: u32) -> String {
         if out.len() > LONGEST {
             return out;
         }
-        match value(tag.trim(), job, rank) {
+        match value(tag.trim()) {
             Some(text) => out.push_str(&text),
             None => out.extend(["{{", tag, "}}"]),
         }
@@ -48,7 +57,8 @@ pub(super) fn render(template: &str, job: &StartJob, rank: u32) -> String {
     out
 }
 
-fn value(tag: &str, job: &StartJob, rank: u32) -> Option<String> {
+/// The value of a tag, for a task or for the job.
+fn value(tag: &str, job: &StartJob, rank: Option<u32>) -> Option<String> {
     Some(match tag {
         "id" | "jobid" | "id.f58" => f58_for(job),
         "name" => job.name.clone(),
@@ -56,10 +66,12 @@ fn value(tag: &str, job: &StartJob, rank: u32) -> Option<String> {
         "size" => job.ntasks.to_string(),
         "nodelist" => nodelist(job)?,
         "nnodes" => job.nodes.len().max(1).to_string(),
-        "node.id" | "node.index" => place(&job.taskmap, rank).node.to_string(),
-        "node.name" => rustix::system::uname().nodename().to_string_lossy().into_owned(),
-        "taskid" | "task.id" | "task.rank" => rank.to_string(),
-        "task.index" => place(&job.taskmap, rank).local.to_string(),
+        "node.id" | "node.index" => place(&job.taskmap, rank?).node.to_string(),
+        "node.name" => {
+            rank.map(|_| rustix::system::uname().nodename().to_string_lossy().into_owned())?
+        }
+        "taskid" | "task.id" | "task.rank" => rank?.to_string(),
+        "task.index" => place(&job.taskmap, rank?).local.to_string(),
         _ => job.id.encode(tag.strip_prefix("id.")?.parse().ok()?),
     })
 }
@@ -107,6 +119,13 @@ mod tests {
         for (template, expected) in cases {
             assert_eq!(render(template, &job(), 2), expected);
         }
+    }
+
+    #[test]
+    fn tags_of_tasks_stay_in_the_name_for_all() {
+        let name =
+            render_for_all("{{name}}-{{size}}-{{taskid}}-{{task.index}}-{{node.id}}", &job());
+        assert_eq!(name, "nm-4-{{taskid}}-{{task.index}}-{{node.id}}");
     }
 
     #[test]

@@ -21,9 +21,8 @@ fn output_goes_to_files_by_template() {
     let redirects: Vec<Value> =
         site.log(1)[1..].iter().map(|entry| entry["context"].clone()).collect();
     let expected = [
-        json!({"stream": "stdout", "rank": "0-1", "path": "out-nm-1.txt"}),
-        json!({"stream": "stderr", "rank": "0", "path": "err-0.txt"}),
-        json!({"stream": "stderr", "rank": "1", "path": "err-1.txt"}),
+        json!({"stream": "stdout", "rank": "[0-1]", "path": "out-nm-1.txt"}),
+        json!({"stream": "stderr", "rank": "[0-1]", "path": "err-{{taskid}}.txt"}),
     ];
     assert_eq!(redirects, expected);
     manager.end();

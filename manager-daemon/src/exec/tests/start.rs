@@ -153,16 +153,32 @@ fn a_script_without_interpreter_is_run_by_the_shell() {
 }
 
 #[test]
-fn a_missing_file_or_directory_is_named() {
+fn a_job_whose_working_directory_is_missing_runs_in_another_one() {
+    let site = Site::new();
+    let manager = site.manager();
+    for id in [1, 2] {
+        let cwd = "/nosuch".into();
+        let job = StartJob { cwd, shell_options: way(id), ..site.job(id, 1, "pwd; exit 3") };
+        assert_eq!(manager.status(job), 3 << 8);
+        assert_eq!(site.output(id, "stdout", 0), "/tmp\n");
+        let log = site.log(id);
+        let told = log.iter().find(|entry| entry["name"] == "log").map(|entry| &entry["context"]);
+        let told = told.map(|context| (context["level"].as_i64(), context["message"].as_str()));
+        let Some((Some(3), Some(message))) = told else { panic!("{log:?}") };
+        let said =
+            "Could not change dir to /nosuch: No such file or directory. Going to /tmp instead";
+        assert!(message.starts_with("host ") && message.ends_with(said), "{message}");
+    }
+    manager.end();
+}
+
+#[test]
+fn a_missing_file_is_named() {
     let site = Site::new();
     let manager = site.manager();
     let job = |id| site.job(id, 1, "true");
     let options = json!({"output": {"stdout": {"path": "nosuch/o"}}});
     let cases = [
-        (
-            StartJob { cwd: "/nosuch".into(), ..job(1) },
-            "cannot use working directory /nosuch: No such",
-        ),
         (StartJob { userid: 4_000_000, ..job(2) }, "cannot run a job of user 4000000"),
         (StartJob { shell_options: options, ..job(3) }, "cannot open output file "),
     ];

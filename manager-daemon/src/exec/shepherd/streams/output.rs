@@ -16,6 +16,25 @@ use crate::exec::output_limit;
 /// The part that warns of truncated output, with Flux's name.
 const COMPONENT: &str = "output.kvs";
 
+/// How severe a line of the shepherd is, as the number of syslog.
+#[derive(Clone, Copy)]
+pub(super) enum Severity {
+    /// The job runs in spite of it.
+    Error = 3,
+    /// Something may not be as the user expects.
+    Warning = 4,
+}
+
+impl Severity {
+    /// The word in a line, as long as that of the others.
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Self::Error => "ERROR",
+            Self::Warning => " WARN",
+        }
+    }
+}
+
 /// The output log of a job. Entries are buffered until [`flush`](Self::flush), which writes all of them or
 /// none.
 pub(super) struct OutputLog {
@@ -75,15 +94,27 @@ impl OutputLog {
         log
     }
 
-    /// Records that a stream of the tasks `ranks` (an idset) goes to a file.
+    /// Records that a stream of the tasks `ranks` (an idset, in brackets if it has several) goes to a file, or to those
+    /// of a template.
     pub(super) fn redirect(&mut self, stream: Stream, ranks: &str, path: &str) {
         let context: Value = json!({"stream": stream.name(), "rank": ranks, "path": path});
         self.add("redirect", context);
     }
 
-    /// Adds a warning of the shepherd itself, with the severity of syslog.
+    /// Adds a warning of the shepherd itself.
     pub(super) fn warn(&mut self, component: &str, message: &str) {
-        let context = json!({"rank": 0, "level": 4, "component": component, "message": message});
+        self.log(Severity::Warning, Some(component), message);
+    }
+
+    /// Adds a line of the shepherd itself.
+    pub(super) fn log(&mut self, severity: Severity, component: Option<&str>, message: &str) {
+        let level = severity as u8;
+        let context = match component {
+            Some(component) => {
+                json!({"rank": 0, "level": level, "component": component, "message": message})
+            }
+            None => json!({"rank": 0, "level": level, "message": message}),
+        };
         self.add("log", context);
     }
 

@@ -15,9 +15,9 @@ use super::super::actor::Actor;
 use super::super::files::private_files::PrivateFiles;
 use super::super::files::user_file::{OutputFile, Purpose, for_task, open};
 use super::super::system_error::plain;
-use super::super::template::{is_per_task, render};
+use super::super::template::{is_per_task, render, render_for_all};
 use super::options::{Input, IoOptions, Stream};
-use super::output::OutputLog;
+use super::output::{OutputLog, Severity};
 use super::pty::{Pty, PtyOptions, Terminal};
 use crate::exec::StartJob;
 use crate::open_files::OpenFiles;
@@ -130,8 +130,7 @@ impl JobIo {
     ) -> Result<(), String> {
         for stream in Stream::BOTH {
             let Some(template) = self.own_template(stream) else { continue };
-            let name = render(template, job, rank);
-            let path = job.cwd.join(&name);
+            let path = job.cwd.join(render(template, job, rank));
             // Opening and closing a FIFO would make its reader see the end of the output.
             self.actor.try_act(|| {
                 if !std::fs::metadata(&path).is_ok_and(|found| found.file_type().is_fifo()) {
@@ -139,7 +138,6 @@ impl JobIo {
                 }
                 Ok(())
             })?;
-            lock(&self.log).redirect(stream, &rank.to_string(), &name);
         }
         Ok(())
     }
@@ -177,13 +175,24 @@ impl JobIo {
         path.filter(|template| is_per_task(template))
     }
 
-    /// Warns the user: in the output log and, as in Flux, in the file that all tasks share for standard
-    /// error.
+    /// Warns the user.
     pub(in crate::exec::shepherd) fn warn(&self, component: &str, message: &str) {
-        lock(&self.log).warn(component, message);
+        self.tell(Severity::Warning, Some(component), message);
+    }
+
+    /// Tells the user of an error in spite of which the job runs.
+    pub(in crate::exec::shepherd) fn error(&self, message: &str) {
+        self.tell(Severity::Error, None, message);
+    }
+
+    /// Tells the user: in the output log and, as in Flux, in the file that all tasks share for standard error.
+    fn tell(&self, severity: Severity, component: Option<&str>, message: &str) {
+        lock(&self.log).log(severity, component, message);
         if let Some(file) = self.shared.of(Stream::Stderr) {
-            let line = format!("jobtap-shell[0]:  WARN: {component}: {message}\n");
-            // The job goes on without a warning that can't be written. No task has the file yet.
+            let word = severity.word();
+            let component = component.map(|component| format!("{component}: ")).unwrap_or_default();
+            let line = format!("jobtap-shell[0]: {word}: {component}{message}\n");
+            // The job goes on without a line that can't be written. No task has the file yet.
             let _ = file.write_now(line.as_bytes());
         }
     }
@@ -287,22 +296,23 @@ fn open_shared(
     options: &IoOptions,
     log: &mut OutputLog,
 ) -> Result<TaskFiles, String> {
-    let ranks =
-        if job.ntasks == 1 { "0".into() } else { format!("0-{}", job.ntasks.saturating_sub(1)) };
+    let ranks = match job.ntasks {
+        1 => "0".to_owned(),
+        ntasks => format!("[0-{}]", ntasks.saturating_sub(1)),
+    };
     let mut opened: Option<(PathBuf, bool, Arc<OutputFile>)> = None;
     let mut shared = |stream: Stream| -> Result<Option<Arc<OutputFile>>, String> {
         let label = options.stream(stream).label;
-        let template = options.stream(stream).path.as_ref();
-        let Some(template) = template.filter(|template| !is_per_task(template)) else {
+        let Some(template) = options.stream(stream).path.as_ref() else { return Ok(None) };
+        log.redirect(stream, &ranks, &render_for_all(template, job));
+        if is_per_task(template) {
             return Ok(None);
-        };
-        let name = render(template, job, 0);
-        let path = job.cwd.join(&name);
+        }
+        let path = job.cwd.join(render(template, job, 0));
         let file = match &opened {
             Some((same, labeled, file)) if *same == path && *labeled == label => Arc::clone(file),
             _ => Arc::new(OutputFile::new(open_emptied(&path, options.append)?)),
         };
-        log.redirect(stream, &ranks, &name);
         opened = Some((path, label, Arc::clone(&file)));
         Ok(Some(file))
     };
