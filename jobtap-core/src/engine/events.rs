@@ -93,6 +93,30 @@ pub(super) fn exception(
     )
 }
 
+/// In the context of an exception: the status with which the job's tasks end for this reason.
+pub(super) const WAIT_STATUS: &str = "wait_status";
+
+/// An exception that says with which status the job's tasks end, beside its severity.
+pub(super) fn deciding_exception(
+    now: Timestamp,
+    kind: &str,
+    (severity, wait_status): (u8, i32),
+    note: &str,
+    userid: Uid,
+) -> EventEntry {
+    with(
+        now,
+        "exception",
+        [
+            ("type", json!(kind)),
+            ("severity", json!(severity)),
+            ("note", json!(note)),
+            ("userid", json!(userid.0)),
+            (WAIT_STATUS, json!(wait_status)),
+        ],
+    )
+}
+
 pub(super) fn finish(now: Timestamp, status: i32) -> EventEntry {
     with(now, "finish", [("status", json!(status))])
 }

@@ -95,7 +95,7 @@ impl TestManager {
         severity: i64,
         note: &str,
     ) -> Result<(), String> {
-        let exception = Exception { kind: kind.to_owned(), severity, note: note.to_owned() };
+        let exception = Exception::new(kind, severity, note);
         self.ask(Request::Raise { id, exception }).map(drop)
     }
 
@@ -104,7 +104,7 @@ impl TestManager {
     /// # Errors
     /// The message with which the manager refuses the request.
     pub fn cancel_all(&mut self) -> Result<u64, String> {
-        let exception = Exception { kind: "cancel".into(), severity: 0, note: String::new() };
+        let exception = Exception::new("cancel", 0, "");
         let states = StateSet::ACTIVE;
         let answer =
             self.ask(Request::RaiseAll { dry_run: false, userid: None, states, exception })?;

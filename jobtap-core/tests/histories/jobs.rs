@@ -261,7 +261,7 @@ impl World {
     }
 
     fn report(&mut self, id: JobId, what: u8) {
-        let exception = Exception { kind: "exec".into(), severity: 0, note: "on purpose".into() };
+        let exception = Exception::new("exec", 0, "on purpose");
         self.m.report(match what {
             0 => ExecEvent::Started { id },
             1 => ExecEvent::Finished { id, status: 256 },

@@ -102,7 +102,7 @@ fn elapsed(
 
 /// Ends a running job, which is simulated, and lets pass what follows at once.
 fn cancel(manager: &mut Offline, id: JobId) -> Result<(), BenchError> {
-    let exception = Exception { kind: "cancel".into(), severity: 0, note: String::new() };
+    let exception = Exception::new("cancel", 0, "");
     manager.handle(request(Request::Raise { id, exception }))?;
     manager.pass(0.001, |_| Ok(()))
 }

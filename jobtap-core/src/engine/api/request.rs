@@ -228,6 +228,17 @@ pub struct Exception {
     pub severity: i64,
     /// For the user to read; may be empty.
     pub note: String,
+    /// The status with which the job's tasks end for this reason, as of `wait`(2), if the executor says one. With it a
+    /// job that a fatal exception ends can have status 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_status: Option<i32>,
+}
+
+impl Exception {
+    /// An exception that says nothing of the status of the job's tasks.
+    pub fn new(kind: impl Into<String>, severity: i64, note: impl Into<String>) -> Self {
+        Self { kind: kind.into(), severity, note: note.into(), wait_status: None }
+    }
 }
 
 /// What a client can ask about nodes. Targets are ranks (`0-3`) or hosts (`n[0-3]`).

@@ -218,7 +218,7 @@ fn lose(core: &mut Core, id: JobId, note: String, reason: &str) {
     {
         node_events::drain_for_owner(core, &ranks, reason);
     }
-    raise(core, id, &Exception { kind: "exec".to_owned(), severity: 0, note });
+    raise(core, id, &Exception::new("exec", 0, note));
 }
 
 /// Drains the nodes of processes that cannot be killed. They keep the job from freeing its nodes, and
@@ -242,7 +242,11 @@ fn raise(core: &mut Core, id: JobId, exception: &Exception) {
     }
     let severity = u8::try_from(exception.severity).unwrap_or(0).min(7);
     let (now, owner) = (core.clock.now, core.owner);
-    let entry = events::exception(now, &exception.kind, severity, &exception.note, owner);
+    let (kind, note) = (&exception.kind, &exception.note);
+    let entry = match exception.wait_status {
+        None => events::exception(now, kind, severity, note, owner),
+        Some(status) => events::deciding_exception(now, kind, (severity, status), note, owner),
+    };
     core.post(id, entry);
 }
 
@@ -259,13 +263,15 @@ fn note_completion(core: &mut Core, id: JobId, entry: &EventEntry) {
     }
 }
 
-/// Posts `finish`. A job that was ended by a fatal exception never counts as a success.
+/// Posts `finish`. A job that was ended by a fatal exception has another status than 0, unless the exception says so.
 fn finish(core: &mut Core, id: JobId, status: i32) {
     let Some(record) = core.jobs.get_mut(id) else {
         return;
     };
     let ended = record.job.state == State::Cleanup;
-    let status = if ended && status == 0 { EXITED_WITH_1 } else { status };
+    let said =
+        record.job.end_event().and_then(|end| end.context.as_ref()?.get(events::WAIT_STATUS));
+    let status = if ended && status == 0 && said.is_none() { EXITED_WITH_1 } else { status };
     let at = std::mem::take(&mut record.execution.completed).get().unwrap_or(core.clock.now);
     core.post(id, events::finish(at, status));
 }

@@ -45,21 +45,7 @@ impl Output {
                 let line = format!("{rank}: {stream} redirected to {path}\n");
                 Some((true, line.into_bytes()))
             }
-            // A line of Flux's job shell about the job.
-            "log" => {
-                let level = match integer(event, "level") {
-                    Some(0..=2) => "FATAL",
-                    Some(3) => "ERROR",
-                    Some(4) => " WARN",
-                    _ => return None,
-                };
-                let rank = integer(event, "rank").unwrap_or(0);
-                let component = text(event, "component").map(|component| format!("{component}: "));
-                let component = component.unwrap_or_default();
-                let message = shown::in_line(text(event, "message").unwrap_or_default());
-                let line = format!("jobtap-shell[{rank}]: {level}: {component}{message}\n");
-                Some((true, line.into_bytes()))
-            }
+            "log" => Some((true, (shell_line(event)? + "\n").into_bytes())),
             _ => None,
         }
     }
@@ -82,6 +68,22 @@ fn data(event: &EventEntry) -> Vec<u8> {
         Some("base64") => BASE64_STANDARD.decode(data).unwrap_or_default(),
         _ => data.as_bytes().to_vec(),
     }
+}
+
+/// A line of Flux's job shell about the job; `None` for one that isn't shown.
+pub(super) fn shell_line(event: &EventEntry) -> Option<String> {
+    let level = match integer(event, "level") {
+        Some(0..=2) => "FATAL: ",
+        Some(3) => "ERROR: ",
+        Some(4) => " WARN: ",
+        Some(5) => "",
+        _ => return None,
+    };
+    let rank = integer(event, "rank").unwrap_or(0);
+    let component = text(event, "component").map(|component| format!("{component}: "));
+    let component = component.unwrap_or_default();
+    let message = shown::in_line(text(event, "message").unwrap_or_default());
+    Some(format!("jobtap-shell[{rank}]: {level}{component}{message}"))
 }
 
 /// The number of lines of output in an event.

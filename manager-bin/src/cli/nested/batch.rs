@@ -91,11 +91,7 @@ fn read(args: &BatchCommand, caller: &Caller) -> Result<(String, String), CliErr
             "{name} does not appear to be a script, or failed to encode as utf-8"
         ))
     })?;
-    let text = if args.wrap { wrapped(&text) } else { text };
-    if !text.starts_with("#!") {
-        return Err(CliError::failure(format!("{name} does not appear to start with '#!'")));
-    }
-    Ok((name, text))
+    Ok((name, if args.wrap { wrapped(&text) } else { text }))
 }
 
 fn wrapped(text: &str) -> String {
@@ -147,6 +143,9 @@ async fn submit(
     caller: &Caller,
 ) -> Result<u8, CliError> {
     args.nested.check()?;
+    if !text.starts_with("#!") {
+        return Err(CliError::failure(format!("{name} does not appear to start with '#!'")));
+    }
     let job = &mut args.nested.job;
     let file = Path::new(name).file_name().map(|file| file.to_string_lossy().into_owned());
     job.job_name.get_or_insert_with(|| file.unwrap_or_else(|| STDIN.to_owned()));

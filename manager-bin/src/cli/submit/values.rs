@@ -49,6 +49,9 @@ pub(crate) fn warning(option: &str) -> Result<Value, ArgError> {
     let refused = |text: String| ArgError::Signal { option: option.to_owned(), text };
     let (signal, time) = option.split_once('@').unwrap_or((option, ""));
     let name = if signal.is_empty() { "SIGUSR1" } else { signal };
+    if name.parse::<i64>().is_ok_and(|number| number <= 0) {
+        return Err(refused("signal must be > 0".to_owned()));
+    }
     let known = name.parse::<Signal>();
     let known = known.map_err(|_| refused(format!("signal '{signal}' is invalid")))?;
     let signum = known.sendable().map_err(|error| refused(error.to_string()))?.number();

@@ -291,7 +291,7 @@ fn start(context: &ExecutionContext, id: JobId, job: Start, account: Option<Acco
 
 /// Reports that a job can't be started.
 fn refuse(context: &ExecutionContext, id: JobId, error: &RpcError) {
-    let exception = engine::Exception { kind: "exec".into(), severity: 0, note: error.to_string() };
+    let exception = engine::Exception::new("exec", 0, error.to_string());
     for event in
         [engine::ExecEvent::Exception { id, exception }, engine::ExecEvent::Released { id }]
     {

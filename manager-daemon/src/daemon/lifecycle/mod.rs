@@ -246,7 +246,7 @@ impl Daemon {
     pub async fn finish_jobs(&self) {
         let cred = Cred { userid: self.parts.owner, owner: true };
         let engine = &self.parts.engine;
-        let exception = Exception { kind: "cancel".into(), severity: 0, note: String::new() };
+        let exception = Exception::new("cancel", 0, "");
         let (target, reason) = (Target::all(), None);
         let stop = Request::QueueStart { target, start: false, reason, nocheckpoint: true };
         let cancel = Request::RaiseAll {

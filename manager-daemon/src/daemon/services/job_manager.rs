@@ -22,7 +22,7 @@ impl Handle for Raise {
         let Self { id, kind, severity, note } = self;
         Ok(PendingResponse::Request(Request::Raise {
             id,
-            exception: Exception { kind, severity, note },
+            exception: Exception::new(kind, severity, note),
         }))
     }
 }
@@ -31,7 +31,7 @@ impl Handle for RaiseAll {
     fn handle(self, _: &Context<'_>) -> Result<PendingResponse, RpcError> {
         let states = self.state_set();
         let Self { dry_run, userid, kind, severity, note, .. } = self;
-        let exception = Exception { kind, severity, note };
+        let exception = Exception::new(kind, severity, note);
         Ok(PendingResponse::Request(Request::RaiseAll {
             dry_run,
             userid: user(userid),

@@ -277,8 +277,7 @@ fn the_types_of_responses_read_what_the_engine_returns() {
     reads::<job_list::ListId>(&engine.list_id(id).unwrap());
     reads::<job_manager::Why>(&engine.why(id, OWNER).unwrap());
     reads::<job_manager::SetUrgency>(&ask(&mut engine, Request::Urgency { id, urgency: 20 }));
-    let cancel =
-        || Exception { kind: "cancel".to_owned(), severity: 0, note: "no more".to_owned() };
+    let cancel = || Exception::new("cancel", 0, "no more");
     let exception = cancel();
     let (dry_run, userid, states) = (true, None, StateSet::ACTIVE);
     let raise = Request::RaiseAll { dry_run, userid, states, exception };

@@ -113,6 +113,8 @@ struct FirstExit {
     rank: u32,
     /// `Exit 1`, or the name of the signal.
     how: String,
+    /// As of `wait`(2).
+    status: i32,
     /// Whether the time for the others runs already.
     timed: bool,
 }
@@ -277,7 +279,7 @@ impl Job {
         let (id, kind) = (self.id, "exec".to_owned());
         self.emit(ExecEvent::Exception {
             id,
-            exception: Exception { kind, severity: INFORMATIONAL, note },
+            exception: Exception::new(kind, INFORMATIONAL, note),
         });
     }
 
@@ -305,8 +307,8 @@ impl Job {
     /// Records that the job can't be started. It ends when the tasks that were started are gone.
     pub(super) fn fail(&mut self, note: String) {
         self.failed = true;
-        let (id, kind) = (self.id, "exec".to_owned());
-        self.emit(ExecEvent::Exception { id, exception: Exception { kind, severity: 0, note } });
+        let exception = Exception::new("exec", 0, note);
+        self.emit(ExecEvent::Exception { id: self.id, exception });
         self.send();
     }
 
@@ -422,9 +424,10 @@ impl Job {
         let how = signal.map_or_else(|| format!("Exit {code}"), signal_text);
         if code != 0 && self.exit_options.on_error {
             let note = self.note(rank, &format!("failed ({how}) and exit-on-error is set"));
-            self.decided |= self.fail_others(note);
+            self.decided |= self.fail_others(note, Some(status.as_raw()));
         }
-        self.first_exit.get_or_insert(FirstExit { rank, how, timed: false });
+        let status = status.as_raw();
+        self.first_exit.get_or_insert(FirstExit { rank, how, status, timed: false });
     }
 
     /// How long the other tasks may go on. `Some` once, after the first exit.
@@ -438,8 +441,8 @@ impl Job {
         if let (Some(first), Some(timeout)) = (&self.first_exit, self.exit_options.timeout) {
             let (how, seconds) = (&first.how, timeout.as_secs_f64());
             let what = format!("exited ({how}) and exit-timeout={seconds}s has expired");
-            let note = self.note(first.rank, &what);
-            self.decided |= self.fail_others(note);
+            let (note, status) = (self.note(first.rank, &what), first.status);
+            self.decided |= self.fail_others(note, Some(status));
         }
     }
 
@@ -451,20 +454,21 @@ impl Job {
 
     /// Raises a fatal exception, with which the manager ends the tasks that still run. Returns false if no
     /// task runs, or if the job ends already.
-    fn fail_others(&mut self, note: String) -> bool {
+    fn fail_others(&mut self, note: String, wait_status: Option<i32>) -> bool {
         if self.ended || self.failed || self.cancel.is_some() || self.running.is_empty() {
             return false;
         }
         // Once is enough.
         self.exit_options = ExitOptions::default();
-        let (id, kind) = (self.id, "exec".to_owned());
-        self.emit(ExecEvent::Exception { id, exception: Exception { kind, severity: 0, note } });
+        let exception = Exception { wait_status, ..Exception::new("exec", 0, note) };
+        self.emit(ExecEvent::Exception { id: self.id, exception });
         true
     }
 
     /// Ends the job because one of its tasks asked for it.
     pub(super) fn aborted(&mut self, rank: u32, code: i64) {
-        self.fail_others(format!("task {rank} called MPI_Abort with exit code {code}"));
+        let note = format!("task {rank} called MPI_Abort with exit code {code}");
+        self.fail_others(note, None);
     }
 
     /// Records that the job's command can't be run: the job starts and fails at once, with the exit code
@@ -472,8 +476,8 @@ impl Job {
     pub(super) fn command_failed(&mut self, exit_code: i32, note: String) {
         self.log_start();
         self.status = self.status.max(exit_code << 8);
-        let (id, kind) = (self.id, "exec".to_owned());
-        self.emit(ExecEvent::Exception { id, exception: Exception { kind, severity: 0, note } });
+        let exception = Exception::new("exec", 0, note);
+        self.emit(ExecEvent::Exception { id: self.id, exception });
     }
 
     /// Logs the first exit and the first failure only, which bounds the eventlog of a job of many tasks.
@@ -507,7 +511,7 @@ impl Job {
             let mut status = self.status;
             let exit = [("rank", json!(0)), ("wait_status", json!(status))];
             self.log("shell-exit", Some(context(exit)));
-            if status == 0 && self.cancel.is_some() {
+            if status == 0 && self.cancel.is_some() && !self.decided {
                 status = CANCELED;
             }
             self.log("complete", Some(context([("status", json!(status))])));

@@ -417,6 +417,13 @@ impl Attached {
             return Ok(());
         }
         self.status.clear();
+        if event.name == "log" {
+            // With its time, as an exception, since it tells when something happened.
+            if let Some(line) = output::shell_line(event) {
+                session::print_message(&format!("{}: {line}", self.time(event)));
+            }
+            return Ok(());
+        }
         self.options.output.show(event)?;
         Ok(())
     }
