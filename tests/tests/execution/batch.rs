@@ -113,7 +113,9 @@ fn a_bad_script_is_refused_with_its_line() {
     };
     batch("#!/bin/sh\necho\n")
         .says(1, "jobtap-batch: ERROR: Number of slots to allocate must be specified");
-    batch("echo\n").says(1, "jobtap-batch: ERROR: s does not appear to start with '#!'");
+    script(directory.path(), "plain", "echo\n");
+    in_directory(&m, directory.path(), &["batch", "-n1", "plain"])
+        .says(1, "jobtap-batch: ERROR: plain does not appear to start with '#!'");
     batch("#!/bin/sh\n#flux: -n1\necho\n#flux: -c2\n").says(
         1,
         "jobtap-batch: ERROR: s: line 4: orphan 'flux:' detected: directives disabled after line 2",
