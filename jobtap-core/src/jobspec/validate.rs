@@ -1,6 +1,6 @@
 //! The validation of a jobspec at submission: version 1 (RFC 25) only, with the messages of Flux's
-//! validator. Unknown keys in `attributes` and in vertices are accepted, as in Flux, because sites
-//! keep their own attributes there.
+//! validator. Unknown keys below `attributes.system` and `attributes.user`, and in vertices, are accepted, as in Flux,
+//! because sites keep their own attributes there.
 
 use super::error::Place;
 use super::members::Members;
@@ -272,6 +272,9 @@ fn check_total(
 }
 
 fn check_attributes(attributes: &Map<String, Value>, at: &Place<'_>) -> Result<(), JobspecError> {
+    if let Some(extra) = attributes.keys().find(|key| !["system", "user"].contains(&key.as_str())) {
+        return Err(at.error(format!("Extraneous key ({extra})")));
+    }
     if attributes.member("user").is_some_and(|user| !user.is_object()) {
         return Err(at.key("user").must("a mapping"));
     }

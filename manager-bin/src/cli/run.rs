@@ -24,7 +24,7 @@ const COMMAND: &str = "run";
 pub(crate) struct RunCommand {
     #[command(flatten)]
     job: SubmitArgs,
-    /// Exit when the job has reached this event
+    /// Follow the job until this event only; its output is printed to the end
     #[arg(long, value_name = "NAME", default_value = "clean")]
     wait_event: String,
 }

@@ -225,9 +225,14 @@ fn attributes() {
 }
 
 #[test]
+fn attributes_are_those_of_the_system_and_of_the_user() {
+    let refused = refusal(|spec| spec["attributes"]["other"] = json!(1));
+    assert_eq!(refused, "Extraneous key (other)");
+}
+
+#[test]
 fn accepts_unknown_attributes_and_unset_variables() {
     let mut spec = good();
-    spec["attributes"]["other"] = json!(1);
     spec["attributes"]["user"] = json!({"tag": [1]});
     spec["attributes"]["system"]["x"] = json!({"y": 5});
     spec["attributes"]["system"]["environment"] = json!({"A": null, "B": ""});

@@ -48,7 +48,7 @@ pub(super) struct AttachArgs {
     /// Show a status line until the job starts
     #[arg(long)]
     show_status: bool,
-    /// Exit when the job has reached this event
+    /// Follow the job until this event only; its output is printed to the end
     #[arg(short = 'w', long, value_name = "NAME", default_value = "clean")]
     wait_event: String,
     /// Prefix each line of output with the task rank
@@ -130,7 +130,7 @@ pub(super) async fn run(client: &Client, args: AttachArgs) -> Result<u8, CliErro
     attach(client, target, options).await
 }
 
-/// Prints the output of a job until the job is inactive or has reached the event `options.wait_event`, and
+/// Prints the output of a job, and how it goes until it is inactive or has reached the event `options.wait_event`, and
 /// returns the exit code.
 pub(in crate::cli) async fn attach(
     client: &Client,
@@ -285,8 +285,8 @@ impl Attached {
             if let Some((since, event)) = self.finished.take() {
                 if !self.output_has_ended() && since.elapsed() < OUTPUT_GRACE {
                     self.finished = Some((since, event));
-                } else if let Flow::Exit(code) = self.main_event(&event)? {
-                    return Ok(code);
+                } else {
+                    self.main_event(&event)?;
                 }
             }
         }
@@ -302,7 +302,7 @@ impl Attached {
             Input::Main(Some(Ok(event))) if event.name == "finish" && !self.options.finished => {
                 self.finished = Some((Instant::now(), event));
             }
-            Input::Main(Some(Ok(event))) => return self.main_event(&event),
+            Input::Main(Some(Ok(event))) => self.main_event(&event)?,
             Input::Main(Some(Err(error))) => return Err(self.cannot_attach(error)),
             Input::Main(None) => self.main = None,
             Input::Exec(Some(Ok(event))) => self.show("exec", &event),
@@ -325,7 +325,7 @@ impl Attached {
         Ok(Flow::Continue)
     }
 
-    fn main_event(&mut self, event: &EventEntry) -> Result<Flow, CliError> {
+    fn main_event(&mut self, event: &EventEntry) -> Result<(), CliError> {
         self.first.get_or_insert(event.timestamp);
         self.finish.update(event);
         self.status.update(event);
@@ -361,12 +361,11 @@ impl Attached {
             }
             input::forward(self.client.clone(), self.target.id, ranks)?;
         }
-        let reached = event.name == *self.options.wait_event;
-        // After `clean` the loop continues until the output has been printed to its end.
-        if reached && event.name != "clean" {
-            return Ok(Flow::Exit(if self.finish.status.is_some() { self.exit_code() } else { 0 }));
+        if event.name == *self.options.wait_event {
+            // As in Flux, the output is printed to its end all the same.
+            self.main = None;
         }
-        Ok(Flow::Continue)
+        Ok(())
     }
 
     /// Whether no more output is to come.
