@@ -1,10 +1,12 @@
-//! `--add-file`: files that are part of a job, as RFC 37 objects in its jobspec.
+//! `--add-file`: files that are part of a job, as RFC 37 objects in its jobspec. What they contain is in a file, or is
+//! the argument itself, which has a newline then.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use rustix::io::Errno;
 use serde_json::{Map, Value, json};
 
 use super::caller::Caller;
@@ -12,6 +14,12 @@ use super::error::ArgError;
 
 /// The bits in the mode of a regular file that are its type.
 const REGULAR: u32 = 0o100_000;
+
+/// The permissions of a file whose contents are the argument, if it doesn't say others.
+const PRIVATE: u32 = 0o600;
+
+/// What stands for a newline in an argument.
+const NEWLINE: &str = "\\n";
 
 /// The file objects for the options, by the names that the files have in the job.
 ///
@@ -22,25 +30,35 @@ pub(crate) fn files(options: &[String], caller: &Caller) -> Result<Map<String, V
 }
 
 fn file(option: &str, caller: &Caller) -> Result<(String, Value), ArgError> {
-    let (name, path) = match option.split_once('=') {
-        Some((name, path)) => (Some(name), path),
+    let (name, argument) = match option.split_once('=') {
+        // A file of this name, as in Flux.
+        Some((name, "")) => (None, name),
+        Some((name, argument)) => (Some(name), argument),
         None => (None, option),
     };
+    let is_octal =
+        |text: &&str| !text.is_empty() && text.bytes().all(|byte| matches!(byte, b'0'..=b'7'));
     let (name, permissions) = match name.and_then(|name| name.split_once(':')) {
-        Some((name, permissions)) => (Some(name), Some(permissions)),
-        None => (name, None),
+        Some((name, permissions)) if is_octal(&permissions) => (Some(name), Some(permissions)),
+        _ => (name, None),
     };
+    let permissions = permissions.map(mode).transpose()?;
+    if let Some(name) = name
+        && (argument.contains('\n') || argument.contains(NEWLINE))
+    {
+        let mode = permissions.unwrap_or(REGULAR | PRIVATE);
+        let data = argument.replace(NEWLINE, "\n");
+        return Ok((name.to_owned(), json!({ "mode": mode, "data": data, "encoding": "utf-8" })));
+    }
+    let path = argument;
     let failed = |error: std::io::Error| ArgError::add_file(option, path, &error);
+    if path.is_empty() {
+        return Err(failed(Errno::NOENT.into()));
+    }
     let found = caller.file(path);
     let data = std::fs::read(&found).map_err(failed)?;
     let meta = std::fs::metadata(&found).map_err(failed)?;
-    let mode = match permissions {
-        Some(text) => {
-            let bits = u32::from_str_radix(text, 8).ok().filter(|bits| *bits <= 0o7777);
-            REGULAR | bits.ok_or_else(|| ArgError::Permissions(text.to_owned()))?
-        }
-        None => meta.mode(),
-    };
+    let mode = permissions.unwrap_or_else(|| meta.mode());
     let size = data.len();
     let (encoding, data) = match String::from_utf8(data) {
         Ok(text) => ("utf-8", text),
@@ -48,12 +66,13 @@ fn file(option: &str, caller: &Caller) -> Result<(String, Value), ArgError> {
     };
     let base = || Path::new(path).file_name().map(|name| name.to_string_lossy().into_owned());
     let name = name.map(str::to_owned).or_else(base).unwrap_or_else(|| path.to_owned());
-    let (mtime, ctime) = (meta.mtime(), meta.ctime());
-    let object = json!({
-        "mode": mode, "size": size, "mtime": mtime, "ctime": ctime, "encoding": encoding,
-        "data": data,
-    });
-    Ok((name, object))
+    Ok((name, json!({ "mode": mode, "size": size, "data": data, "encoding": encoding })))
+}
+
+/// The mode of a regular file with these permissions, which are octal digits.
+fn mode(permissions: &str) -> Result<u32, ArgError> {
+    let bits = u32::from_str_radix(permissions, 8).ok().filter(|bits| *bits <= 0o7777);
+    Ok(REGULAR | bits.ok_or_else(|| ArgError::Permissions(permissions.to_owned()))?)
 }
 
 #[cfg(test)]
@@ -82,6 +101,25 @@ mod tests {
             all(&["x=none"]).unwrap_err().to_string(),
             "--add-file=x=none: [Errno 2] No such file or directory: 'none'"
         );
-        assert!(all(&["x:9=b"]).unwrap_err().to_string().contains("'9'"));
+        assert!(all(&["x:77777=b"]).unwrap_err().to_string().contains("'77777'"));
+        assert_eq!(all(&["x:9=b"]).unwrap().keys().collect::<Vec<_>>(), ["x:9"]);
+    }
+
+    #[test]
+    fn an_argument_with_a_newline_is_the_contents() {
+        let object = |option: &str| {
+            let mut found = files(&[option.to_owned()], &Caller::default()).unwrap();
+            let name = found.keys().next().cloned().unwrap();
+            let object = found.remove(&name).unwrap();
+            (name, object["mode"].as_u64().unwrap(), object["data"].as_str().unwrap().to_owned())
+        };
+        assert_eq!(object("h=a\\nb=c"), ("h".into(), 0o100_600, "a\nb=c".into()));
+        assert_eq!(object("h=a\nb\\t"), ("h".into(), 0o100_600, "a\nb\\t".into()));
+        assert_eq!(object("h:0755=#!/bin/sh\\n"), ("h".into(), 0o100_755, "#!/bin/sh\n".into()));
+        let caller = Caller::default();
+        for option in ["", "h=", "a\\nb"] {
+            let error = files(&[option.to_owned()], &caller).unwrap_err().to_string();
+            assert!(error.contains("No such file or directory"), "{error}");
+        }
     }
 }

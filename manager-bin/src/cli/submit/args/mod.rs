@@ -109,8 +109,9 @@ pub(crate) struct SubmitArgs {
     /// Prefix each line of output with the task rank
     #[arg(short = 'l', long)]
     pub(crate) label_io: bool,
-    /// Copy a file into the directory {{tmpdir}} of the job (repeatable)
-    #[arg(long, value_name = "[NAME[:PERM]=]PATH")]
+    /// Put a file into the directory {{tmpdir}} of the job: the one at the path ARG, or with ARG as its contents if
+    /// that has a newline, which can be written \n (repeatable)
+    #[arg(long, value_name = "[NAME[:PERM]=]ARG")]
     pub(crate) add_file: Vec<String>,
     /// Working directory of the job
     #[arg(long, value_name = "DIR")]
