@@ -104,17 +104,11 @@ pub(super) fn deciding_exception(
     note: &str,
     userid: Uid,
 ) -> EventEntry {
-    with(
-        now,
-        "exception",
-        [
-            ("type", json!(kind)),
-            ("severity", json!(severity)),
-            ("note", json!(note)),
-            ("userid", json!(userid.0)),
-            (WAIT_STATUS, json!(wait_status)),
-        ],
-    )
+    let mut entry = exception(now, kind, severity, note, userid);
+    if let Some(context) = &mut entry.context {
+        context.push(WAIT_STATUS, json!(wait_status));
+    }
+    entry
 }
 
 pub(super) fn finish(now: Timestamp, status: i32) -> EventEntry {

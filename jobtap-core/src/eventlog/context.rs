@@ -46,6 +46,11 @@ impl Context {
         self.into_iter()
     }
 
+    /// Adds a member, which isn't there yet.
+    pub(crate) fn push(&mut self, key: &'static str, value: Value) {
+        self.0.push((Cow::Borrowed(key), value));
+    }
+
     /// The number of members.
     #[must_use]
     pub fn len(&self) -> usize {
