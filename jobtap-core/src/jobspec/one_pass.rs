@@ -486,7 +486,9 @@ mod tests {
     #[test]
     fn what_the_tools_write_is_read_in_one_pass() {
         let plain = JobspecBuilder::new(["hostname"]).to_value();
-        for value in [plain, usual()] {
+        let whole_nodes = JobspecBuilder::new(["hostname"]).nodes(2).to_value();
+        let copies = JobspecBuilder::new(["hostname"]).ntasks(3).gpus_per_task(2).to_value();
+        for value in [plain, whole_nodes, copies, usual()] {
             assert!(reads_the_same(&value.to_string()), "{value}");
         }
         // The environment at each place of the attributes.
