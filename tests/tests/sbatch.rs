@@ -249,7 +249,7 @@ fn tasks_have_the_resource_limits_of_the_caller() {
     let output = m_run(&["--rlimit=nofile=999999999", "sh", "-c", "ulimit -n"]);
     assert_eq!((output.code, output.stdout.trim()), (0, own[2]), "{output:?}");
     let warning = "rlimit: nofile exceeds the hard limit, which is set instead\n";
-    assert!(output.stderr.contains(&format!("jobtap-shell[0]:  WARN: {warning}")), "{output:?}");
+    assert!(output.stderr.contains(&format!("s: jobtap-shell[0]:  WARN: {warning}")), "{output:?}");
     let refused = m_run(&["-o", "rlimit.nosuch=1", "true"]);
     assert_eq!(refused.code, 1, "{refused:?}");
     assert!(refused.stderr.contains("rlimit.nosuch: no such resource limit"), "{refused:?}");

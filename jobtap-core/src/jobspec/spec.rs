@@ -520,6 +520,18 @@ mod tests {
     }
 
     #[test]
+    fn a_member_whose_name_is_written_with_escapes_is_found() {
+        let text = sample().value().to_string();
+        let (queue, environment) = (r#""\u0071ueue""#, r#""environmen\u0074""#);
+        let text = text.replace("\"queue\"", queue).replace("\"environment\"", environment);
+        let spec = || Jobspec::stored(text.clone()).unwrap();
+        assert_eq!(spec().glance_at_queue().as_deref(), Some("batch"));
+        assert!(spec().environment().is_some());
+        assert_eq!(spec().redacted().environment(), None);
+        assert_eq!(spec().into_redacted().environment(), None);
+    }
+
+    #[test]
     fn an_unvalidated_jobspec_is_not_changed() {
         let odd = json!({"attributes": {"system": {"dependencies": {}, "duration": "x"}}});
         let mut spec = Jobspec::unvalidated(odd.clone());
