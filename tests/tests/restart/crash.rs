@@ -44,6 +44,17 @@ fn jobs_survive_a_killed_manager() {
     for id in [&done, &ends_meanwhile, &fails_meanwhile] {
         assert_eq!(m.events(id), whole);
     }
+    // Nothing that was recorded before is reported again.
+    for id in [&ends_meanwhile, &fails_meanwhile] {
+        let log = m.jobtap(&format!("job eventlog -f json -p exec {id}")).ok();
+        let names = log.lines().map(|line| {
+            let entry: serde_json::Value = serde_json::from_str(line).unwrap();
+            entry["name"].as_str().unwrap().to_owned()
+        });
+        let names: Vec<String> = names.collect();
+        let whole = "init starting shell.init shell.start shell.task-exit shell-exit complete done";
+        assert_eq!(names.join(" "), whole);
+    }
     assert_eq!(m.field(&ends_meanwhile, "result"), "COMPLETED");
     assert_eq!(m.field(&fails_meanwhile, "returncode"), "3");
     assert_eq!(m.field(&waits, "result"), "COMPLETED");
