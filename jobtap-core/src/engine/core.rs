@@ -76,7 +76,7 @@ impl Core {
 
     /// Merges annotations into the job's, and shows the result to watchers of all jobs and to subscribed
     /// plugins. The event is not logged (RFC 21).
-    pub(super) fn annotate(&mut self, id: JobId, notes: &Map<String, Value>) {
+    pub(super) fn annotate(&mut self, id: JobId, notes: Map<String, Value>) {
         self.jobs.annotate(id, notes);
         let Some(job) = self.job(id) else { return };
         let all = job.annotations();

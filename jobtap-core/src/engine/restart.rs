@@ -113,7 +113,7 @@ fn replay(stored: StoredJob) -> Result<Record, RestoreError> {
         }
     }
     if !stored.annotations.is_empty() {
-        annotations::merge(&mut record.job.annotations, &stored.annotations);
+        annotations::merge(&mut record.job.annotations, stored.annotations.clone());
         record.stored_annotations = Some(Box::new(stored.annotations));
     }
     if record.job.state == State::New {

@@ -105,10 +105,17 @@ impl Drop for Part {
 }
 
 /// Whether a text of JSON may have a member of this name: most jobs lack most of them, which a search finds out faster
-/// than a parser. Letters can also be written as numbers, by any other writer.
+/// than a parser. Another writer may have written letters as numbers, and some characters have a backslash before them.
 fn may_have(text: &str, name: &str) -> bool {
-    let has = |part: &str| memmem::find(text.as_bytes(), part.as_bytes()).is_some();
-    has(&format!("\"{name}\"")) || has("\\u")
+    if name.contains(|c: char| matches!(c, '"' | '\\' | '/') || c.is_control()) {
+        return true;
+    }
+    let bytes = text.as_bytes();
+    let quoted = |start: usize| {
+        start.checked_sub(1).and_then(|before| bytes.get(before)) == Some(&b'"')
+            && bytes.get(start + name.len()) == Some(&b'"')
+    };
+    memmem::find_iter(bytes, name).any(quoted) || memmem::find(bytes, b"\\u").is_some()
 }
 
 impl Document {

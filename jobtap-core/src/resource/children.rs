@@ -2,7 +2,6 @@
 
 use super::Idset;
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 const CORE: &str = "core";
 const GPU: &str = "gpu";
@@ -128,9 +127,11 @@ impl Children {
     /// Adds the [summary](Self::summary) to a text.
     pub(super) fn write_summary(&self, text: &mut String) {
         for (i, (kind, ids)) in self.iter().enumerate() {
-            let comma = if i == 0 { "" } else { "," };
-            // It cannot fail: a string takes all.
-            let _ = write!(text, "{comma}{kind}{}", ids.in_brackets());
+            if i > 0 {
+                text.push(',');
+            }
+            text.push_str(kind);
+            ids.push_brackets_to(text);
         }
     }
 

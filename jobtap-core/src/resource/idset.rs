@@ -212,8 +212,11 @@ impl From<u32> for Idset {
 
 impl From<RangeInclusive<u32>> for Idset {
     fn from(range: RangeInclusive<u32>) -> Self {
+        let (first, last) = range.into_inner();
         let mut set = Self::new();
-        set.insert_range(range);
+        if first <= last {
+            set.push_run(first, last);
+        }
         set
     }
 }
@@ -362,12 +365,9 @@ impl Idset {
     /// the empty set is the empty string.
     #[must_use]
     pub fn brackets(&self) -> String {
-        self.in_brackets().to_string()
-    }
-
-    /// [`brackets`](Self::brackets), to be written into a longer text.
-    pub(super) const fn in_brackets(&self) -> InBrackets<'_> {
-        InBrackets(self)
+        let mut text = String::new();
+        self.push_brackets_to(&mut text);
+        text
     }
 
     /// The ids without ranges: `7,8,9`. The length of the text grows with the number of ids.
@@ -378,31 +378,39 @@ impl Idset {
     }
 }
 
-/// Writes an idset with brackets if it has more than one id.
-pub(super) struct InBrackets<'a>(&'a Idset);
-
-impl fmt::Display for InBrackets<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.first() == self.0.last() {
-            return self.0.fmt(f);
+impl Idset {
+    /// Adds the range form to a text. Each job's R has a few of them, and `write!` of numbers takes several times as
+    /// long.
+    pub(super) fn push_to(&self, text: &mut String) {
+        let mut digits = itoa::Buffer::new();
+        for (i, run) in self.runs.iter().enumerate() {
+            if i > 0 {
+                text.push(',');
+            }
+            text.push_str(digits.format(run.first));
+            if run.first < run.last {
+                text.push('-');
+                text.push_str(digits.format(run.last));
+            }
         }
-        f.write_str("[")?;
-        self.0.fmt(f)?;
-        f.write_str("]")
+    }
+
+    /// Adds the form of [`brackets`](Self::brackets) to a text.
+    pub(super) fn push_brackets_to(&self, text: &mut String) {
+        if self.first() == self.last() {
+            return self.push_to(text);
+        }
+        text.push('[');
+        self.push_to(text);
+        text.push(']');
     }
 }
 
 impl fmt::Display for Idset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, run) in self.runs.iter().enumerate() {
-            let comma = if i == 0 { "" } else { "," };
-            if run.first == run.last {
-                write!(f, "{comma}{}", run.first)?;
-            } else {
-                write!(f, "{comma}{}-{}", run.first, run.last)?;
-            }
-        }
-        Ok(())
+        let mut text = String::new();
+        self.push_to(&mut text);
+        f.write_str(&text)
     }
 }
 

@@ -128,9 +128,12 @@ impl HostMap {
     /// The hosts of `ranks`, in the order of ranks.
     pub(super) fn nodelist(&self, ranks: &Idset) -> Hostlist {
         let mut hosts = Hostlist::new();
-        for span in self.restricted(ranks).spans {
-            let Segment { first, last, .. } = span.hosts;
-            hosts.push_run(span.hosts.run(first, last));
+        for range in ranks.ranges() {
+            let (first, last) = range.into_inner();
+            for span in self.window(first, last) {
+                let names = span.cut(first, last).hosts;
+                hosts.push_run(names.run(names.first, names.last));
+            }
         }
         hosts
     }

@@ -9,7 +9,6 @@ use super::{Children, Hostlist, HostlistError, Idset, ResourceError};
 use rustc_hash::FxHashMap;
 use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt::Write;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -296,9 +295,9 @@ impl ResourceSet {
     pub fn summary(&self) -> String {
         let mut text = String::new();
         for (ranks, children) in self.map.groups() {
-            let space = if text.is_empty() { "" } else { " " };
-            // It cannot fail: a string takes all.
-            let _ = write!(text, "{space}rank{}/", ranks.in_brackets());
+            text.push_str(if text.is_empty() { "rank" } else { " rank" });
+            ranks.push_brackets_to(&mut text);
+            text.push('/');
             children.write_summary(&mut text);
         }
         text

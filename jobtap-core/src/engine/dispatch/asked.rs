@@ -62,12 +62,12 @@ fn change(job: &Job, command: &Command) -> Option<Change> {
         Command::Memo { memo, .. } => {
             let mut all = job.annotations().clone();
             let user = Map::from_iter([("user".to_owned(), Value::Object(memo.clone()))]);
-            annotations::merge(&mut all, &user);
+            annotations::merge(&mut all, user);
             Some(Change::Annotations(all))
         }
         Command::Annotate { annotations: notes, .. } => {
             let mut all = job.annotations().clone();
-            annotations::merge(&mut all, notes);
+            annotations::merge(&mut all, notes.clone());
             Some(Change::Annotations(all))
         }
         Command::SetFlag { flag: JobFlag::Debug, .. } => Some(Change::Flag(Flags::DEBUG)),

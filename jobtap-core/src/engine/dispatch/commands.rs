@@ -148,8 +148,8 @@ fn execute(core: &mut Core, plugin: PluginKey, command: Command) {
             core.put(job, format!("guest.{key}"), value.to_string());
         }
         Command::Annotate { job, annotations } => {
-            core.annotate(job, &annotations);
-            outcome::store_annotations(core, job, &annotations);
+            core.annotate(job, annotations.clone());
+            outcome::store_annotations(core, job, annotations);
         }
         Command::SetFlag { job, flag } => core.post(job, events::set_flags(now, flag.name())),
         Command::Signal { job, signal } => {

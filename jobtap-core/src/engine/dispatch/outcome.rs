@@ -17,8 +17,8 @@ pub(crate) fn take(core: &mut Core, topic: TopicId, id: JobId, outcome: Outcome)
     if let Some(notes) = decisions.annotations {
         match topic {
             // They are part of what is first published of the job.
-            TopicId::JobNew => core.jobs.annotate(id, &notes),
-            _ => core.annotate(id, &notes),
+            TopicId::JobNew => core.jobs.annotate(id, notes),
+            _ => core.annotate(id, notes),
         }
     }
     if let Some(resources) = decisions.resources {
@@ -28,7 +28,7 @@ pub(crate) fn take(core: &mut Core, topic: TopicId, id: JobId, outcome: Outcome)
 }
 
 /// Makes annotations durable, which the job has already.
-pub(crate) fn store_annotations(core: &mut Core, id: JobId, notes: &Map<String, Value>) {
+pub(crate) fn store_annotations(core: &mut Core, id: JobId, notes: Map<String, Value>) {
     let Some(record) = core.jobs.get_mut(id) else { return };
     let stored = record.stored_annotations.get_or_insert_default();
     annotations::merge(stored, notes);

@@ -3,30 +3,41 @@
 use serde_json::{Map, Value};
 
 /// Merges `notes` into `target`.
-pub(crate) fn merge(target: &mut Map<String, Value>, notes: &Map<String, Value>) {
+pub(crate) fn merge(target: &mut Map<String, Value>, notes: Map<String, Value>) {
     for (key, note) in notes {
-        match (target.get_mut(key), note) {
+        match (target.get_mut(&key), note) {
             (_, Value::Null) => {
-                target.shift_remove(key);
+                target.shift_remove(&key);
             }
             (Some(Value::Object(inner)), Value::Object(more)) => {
                 merge(inner, more);
                 if inner.is_empty() {
-                    target.shift_remove(key);
+                    target.shift_remove(&key);
                 }
             }
-            (_, Value::Object(more)) => {
-                let mut inner = Map::new();
-                merge(&mut inner, more);
+            (_, Value::Object(mut inner)) => {
+                drop_blank(&mut inner);
                 if !inner.is_empty() {
-                    target.insert(key.clone(), Value::Object(inner));
+                    target.insert(key, Value::Object(inner));
                 }
             }
-            _ => {
-                target.insert(key.clone(), note.clone());
+            (_, note) => {
+                target.insert(key, note);
             }
         }
     }
+}
+
+/// Leaves out what removes nothing, since nothing is there yet: `null`, and objects of nothing else.
+fn drop_blank(notes: &mut Map<String, Value>) {
+    notes.retain(|_, note| match note {
+        Value::Null => false,
+        Value::Object(inner) => {
+            drop_blank(inner);
+            !inner.is_empty()
+        }
+        _ => true,
+    });
 }
 
 #[cfg(test)]
@@ -37,7 +48,8 @@ mod tests {
 
     fn merged(a: Value, b: Value) -> Value {
         let Value::Object(mut target) = a else { unreachable!() };
-        merge(&mut target, b.as_object().unwrap());
+        let Value::Object(notes) = b else { unreachable!() };
+        merge(&mut target, notes);
         Value::Object(target)
     }
 

@@ -282,7 +282,7 @@ impl Jobs {
     }
 
     /// Merges annotations into those of a job.
-    pub(super) fn annotate(&mut self, id: JobId, notes: &Map<String, Value>) {
+    pub(super) fn annotate(&mut self, id: JobId, notes: Map<String, Value>) {
         if let Some(record) = self.get_mut(id) {
             annotations::merge(&mut record.job.annotations, notes);
         }

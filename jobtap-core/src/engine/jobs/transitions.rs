@@ -198,7 +198,7 @@ impl Record {
             let missing = missing.filter_map(|key| Some((key.to_owned(), all.get(key)?.clone())));
             let missing: Map<String, Value> = missing.collect();
             if !missing.is_empty() {
-                annotations::merge(&mut self.job.annotations, &missing);
+                annotations::merge(&mut self.job.annotations, missing);
             }
         }
     }
@@ -247,7 +247,7 @@ impl Record {
         if let Some(memo) = &entry.context {
             let mut user = Map::new();
             user.insert("user".to_owned(), memo.clone().into());
-            annotations::merge(&mut self.job.annotations, &user);
+            annotations::merge(&mut self.job.annotations, user);
         }
     }
 

@@ -142,7 +142,7 @@ pub(super) fn memo(
     check_memo(&record.job.annotations, &memo)?;
     if volatile {
         let notes = [("user".to_owned(), Value::Object(memo))].into_iter().collect();
-        core.annotate(id, &notes);
+        core.annotate(id, notes);
     } else {
         core.post(id, events::with_context(core.clock.now, "memo", Some(memo)));
     }
@@ -156,7 +156,7 @@ fn check_memo(
 ) -> Result<(), RequestError> {
     let mut merged =
         annotations.get("user").and_then(Value::as_object).cloned().unwrap_or_default();
-    annotations::merge(&mut merged, memo);
+    annotations::merge(&mut merged, memo.clone());
     for (what, memo) in [("it", memo), ("the memo of the job", &merged)] {
         let length = json!(memo).to_string().len();
         if length > MAX_MEMO {

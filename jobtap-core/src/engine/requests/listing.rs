@@ -129,7 +129,7 @@ fn attributes(core: &Core, record: &Record) -> Value {
     if let (Some(start), Some(map)) = (start, attributes.as_object_mut()) {
         let sched = json!({ "sched": { "t_estimate": start } });
         let more: Map<String, Value> = [("annotations".to_owned(), sched)].into_iter().collect();
-        annotations::merge(map, &more);
+        annotations::merge(map, more);
     }
     attributes
 }

@@ -114,8 +114,8 @@ pub fn push_ops(write: Write, ops: &mut Vec<Op>) -> Result<(), KeyError> {
         Write::Put { id, key, value } => {
             Op::Put { key: Key::job(id.as_u64(), &key)?, value: value.into_bytes() }
         }
-        Write::Accepted { id } => index::put(id, "")?,
-        Write::Inactive { id, summary } => index::put(id, &summary)?,
+        Write::Accepted { id } => index::put(id, String::new())?,
+        Write::Inactive { id, summary } => index::put(id, summary)?,
         Write::Remove { id } => {
             ops.push(Op::Remove { key: index::key(id)? });
             Op::RemoveJob(id.as_u64())
