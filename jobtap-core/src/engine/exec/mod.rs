@@ -282,7 +282,7 @@ pub(super) fn follow_event(core: &mut Core, id: JobId, entry: &EventEntry, fatal
     if fatal {
         end(core, id, entry);
     } else if entry.name == "start" {
-        time_limit::arm(core, id, entry.timestamp);
+        time_limit::begin(core, id, entry.timestamp);
     } else if entry.name == "exception" && severity(entry) == Some(0) {
         signal_again(core, id);
     }

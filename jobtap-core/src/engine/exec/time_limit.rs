@@ -16,6 +16,20 @@ use crate::resource::ResourceSet;
 /// did while no manager ran. A job that has finished in time must not be ended.
 const CATCH_UP: f64 = 10.0;
 
+/// Sets the timer for the end of the time of a job that has just started. As in Flux, a job that never has as much time
+/// left as its warning takes is warned at once.
+pub(super) fn begin(core: &mut Core, id: JobId, started: Timestamp) {
+    arm(core, id, started);
+    let at_once = core.jobs.get(id).and_then(|record| {
+        let end = end_of(record, core.exec, started)?;
+        let (signum, before) = warning(&record.job.jobspec)?;
+        (end + -before <= started && started < end).then_some(signum)
+    });
+    if let Some(signum) = at_once {
+        signal(&core.jobs, &mut core.effects, id, signum);
+    }
+}
+
 /// Sets the timer for the end of a job's time.
 pub(crate) fn arm(core: &mut Core, id: JobId, started: Timestamp) {
     let Some(record) = core.jobs.get(id) else {
@@ -33,7 +47,7 @@ pub(crate) fn arm(core: &mut Core, id: JobId, started: Timestamp) {
     if let Some(record) = core.jobs.get_mut(id) {
         record.execution.expiry = Some(expiry);
     }
-    // Not if the job is shorter than its warning, or the moment has passed before a restart.
+    // Not if the job is shorter than its warning, or the moment passed before a restart.
     if let Some((signum, before)) = warning
         && end + -before > now
     {

@@ -5,6 +5,8 @@ use serde_json::{Map, Value};
 use super::record::Record;
 use crate::engine::events::field;
 use crate::job::{JobResult, Timestamp};
+use crate::jobspec::Jobspec;
+use crate::resource::ResourceSet;
 
 impl Record {
     /// The attributes of the job that have a value.
@@ -40,13 +42,32 @@ impl Record {
                 set(key, value.clone());
             }
         }
-        set("ntasks", counts.ntasks.into());
+        if let Some(ntasks) = self.ntasks(&spec) {
+            set("ntasks", ntasks.into());
+        }
         if !counts.exclusive {
             set("ncores", counts.ncores().into());
         }
         set("duration", spec.duration().into());
         if counts.nnodes > 0 {
             set("nnodes", counts.nnodes.into());
+        }
+    }
+
+    /// The number of tasks. That of a job with tasks for each node, or for each core of whole nodes, follows from R
+    /// where the jobspec doesn't say how many of these there are.
+    fn ntasks(&self, spec: &Jobspec) -> Option<u64> {
+        let counts = spec.counts();
+        let text = |value: &Value| value.get("type").and_then(Value::as_str).map(str::to_owned);
+        let per = spec.attribute("shell.options.per-resource");
+        let of_r = |number: fn(&ResourceSet) -> usize| {
+            let count = per?.get("count").and_then(Value::as_u64).unwrap_or(1);
+            Some(count.saturating_mul(number(self.job.resources.as_deref()?) as u64))
+        };
+        match per.and_then(text).as_deref() {
+            Some("node") if counts.nnodes == 0 => of_r(ResourceSet::nnodes),
+            Some("core") if counts.exclusive => of_r(ResourceSet::ncores),
+            _ => Some(counts.ntasks),
         }
     }
 

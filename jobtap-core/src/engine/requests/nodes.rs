@@ -94,6 +94,8 @@ fn undrain(
         return refuse(EINVAL, format!("{} {not} not drained", rank_word(&not)));
     }
     let mut context = Map::new();
+    // As Flux has it: 0 in each of these events.
+    context.insert("overwrite".to_owned(), 0.into());
     if let Some(reason) = reason {
         context.insert("reason".to_owned(), reason.into());
     }

@@ -1,6 +1,8 @@
 //! Templates with `{{tags}}`, in the names of output files, in commands and in the environment.
 
 use jobtap_core::job::Encoding;
+use jobtap_core::resource::{Children, ResourceSet};
+use serde_json::json;
 
 use super::placement::place;
 use crate::exec::StartJob;
@@ -63,17 +65,34 @@ fn value(tag: &str, job: &StartJob, rank: Option<u32>) -> Option<String> {
         "id" | "jobid" | "id.f58" => f58_for(job),
         "name" => job.name.clone(),
         "tmpdir" => job.tmpdir.as_ref()?.display().to_string(),
-        "size" => job.ntasks.to_string(),
+        "size" | "ntasks" => job.ntasks.to_string(),
         "nodelist" => nodelist(job)?,
         "nnodes" => job.nodes.len().max(1).to_string(),
         "node.id" | "node.index" => place(&job.taskmap, rank?).node.to_string(),
         "node.name" => {
             rank.map(|_| rustix::system::uname().nodename().to_string_lossy().into_owned())?
         }
+        "node.cores" => node(job, rank?)?.cores().to_string(),
+        "node.ncores" => node(job, rank?)?.cores().len().to_string(),
+        "node.gpus" => node(job, rank?)?.gpus().to_string(),
+        "node.ngpus" => node(job, rank?)?.gpus().len().to_string(),
+        "node.resources" => {
+            let node = node(job, rank?)?;
+            let (cores, gpus) = (node.cores(), node.gpus());
+            json!({"ncores": cores.len(), "cores": cores, "gpus": gpus}).to_string()
+        }
         "taskid" | "task.id" | "task.rank" => rank?.to_string(),
         "task.index" => place(&job.taskmap, rank?).local.to_string(),
         _ => job.id.encode(tag.strip_prefix("id.")?.parse().ok()?),
     })
+}
+
+/// What the job has of the node on which a task runs.
+fn node(job: &StartJob, rank: u32) -> Option<Children> {
+    let resources: ResourceSet = serde_json::from_value(job.resources.clone()).ok()?;
+    let index = place(&job.taskmap, rank).node;
+    let node = resources.ranks().iter().nth(index)?;
+    resources.rank(node).map(|node| node.children().clone())
 }
 
 /// The hosts of the job, as R has them.
@@ -92,7 +111,9 @@ mod tests {
 
     fn job() -> StartJob {
         let id = JobId::new(6731191091817518);
-        let resources = serde_json::json!({"execution": {"nodelist": ["n[0-2]", "m1"]}});
+        let lite = json!([{"rank": "3-6", "children": {"core": "0-1,4", "gpu": "0"}}]);
+        let execution = json!({"R_lite": lite, "nodelist": ["n[0-2]", "m1"]});
+        let resources = json!({"version": 1, "execution": execution});
         StartJob { ntasks: 4, name: "nm".to_owned(), resources, ..StartJob::new(id) }
     }
 
@@ -113,6 +134,9 @@ mod tests {
             ("{{id.nosuch}}", "{{id.nosuch}}"),
             ("size-{{size}}-{{ taskid }}", "size-4-2"),
             ("{{nodelist}}", "n[0-2],m1"),
+            ("{{ntasks}} {{node.cores}} {{node.ncores}}", "4 0-1,4 3"),
+            ("{{node.gpus}} {{node.ngpus}}", "0 1"),
+            ("{{node.resources}}", r#"{"ncores":3,"cores":"0-1,4","gpus":"0"}"#),
             ("{{nosuch}} {{", "{{nosuch}} {{"),
             ("}}{{name}}}}", "}}nm}}"),
         ];

@@ -160,9 +160,11 @@ impl OutputLog {
         let ntasks = self.ntasks;
         let extent = self.extent(of);
         extent.ended += 1;
-        let (printed, lost) = (extent.printed, extent.printed - extent.kept);
-        if extent.ended == ntasks && lost > 0 {
-            let text = format!("{stream}: {lost} of {printed} bytes truncated");
+        let (all_ended, printed) = (extent.ended == ntasks, extent.printed);
+        // As Flux counts: a piece of output that exceeds the limit is left out as a whole.
+        let over = printed.saturating_sub(self.limit);
+        if all_ended && over > 0 {
+            let text = format!("{stream}: {over} of {printed} bytes truncated");
             self.warn(COMPONENT, &text);
         }
     }
