@@ -21,7 +21,7 @@ const RUN_DURATION: f64 = 0.001;
 
 /// So many hosts that the manager is measured, and not how many jobs may run at a time: each job holds its core for
 /// its run and two commits.
-const HOSTS: u32 = 16;
+const HOSTS: u32 = 64;
 
 /// How many jobs' changes are made before the clock of the store runs.
 const TOGETHER: u64 = 1000;
