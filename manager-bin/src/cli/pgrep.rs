@@ -195,8 +195,8 @@ async fn find<'a>(
         all: selection.all,
         all_users: selection.all_users,
         user: selection.user.clone(),
-        filter: selection.filter.clone(),
-        queue: selection.queue.clone(),
+        filter: selection.filter.iter().cloned().collect(),
+        queue: selection.queue.iter().cloned().collect(),
         count: Some(selection.max_entries.unwrap_or(MAX_ENTRIES)),
         // Suppresses the warning about more jobs, which refers to an option of `jobs`.
         no_header: true,

@@ -291,7 +291,7 @@ impl Forest<'_> {
         let jobids = if top { args.jobids.clone() } else { Vec::new() };
         let by_id = !jobids.is_empty();
         JobsArgs {
-            filter: (!by_id).then(|| filter.to_owned()),
+            filter: (!by_id).then(|| filter.to_owned()).into_iter().collect(),
             count: args.count.filter(|_| !by_id),
             no_header: true,
             jobids,
@@ -455,10 +455,10 @@ mod tests {
             let forest = Forest { args: &args, labels: &labels, setting: &setting, skip_root };
             forest.wanted(level).filter
         };
-        assert_eq!(filter(&[], false, 0).unwrap(), "running");
-        assert_eq!(filter(&["-a"], false, 0).unwrap(), "pending,running,inactive");
-        assert_eq!(filter(&["-f", "failed"], true, 0).unwrap(), "running");
-        assert_eq!(filter(&["-f", "failed"], true, 1).unwrap(), "failed");
-        assert_eq!(filter(&["f1"], true, 0), None);
+        assert_eq!(filter(&[], false, 0), ["running"]);
+        assert_eq!(filter(&["-a"], false, 0), ["pending,running,inactive"]);
+        assert_eq!(filter(&["-f", "failed"], true, 0), ["running"]);
+        assert_eq!(filter(&["-f", "failed"], true, 1), ["failed"]);
+        assert!(filter(&["f1"], true, 0).is_empty());
     }
 }

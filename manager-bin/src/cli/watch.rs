@@ -121,7 +121,7 @@ fn selection(args: &WatchArgs) -> Result<Option<JobsArgs>, CliError> {
     let active = args.active.then(|| "active".to_owned());
     Ok(Some(JobsArgs {
         all: args.all || !args.active,
-        filter: args.filter.clone().or(active),
+        filter: args.filter.clone().or(active).into_iter().collect(),
         since: args.since.clone(),
         ..JobsArgs::default()
     }))
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(select(&["-v"]).unwrap_err().text, text);
         assert!(select(&["f1"]).unwrap().is_none());
         let active = select(&["-a"]).unwrap().unwrap();
-        assert_eq!((active.all, active.filter.as_deref()), (false, Some("active")));
+        assert_eq!((active.all, active.filter), (false, vec!["active".to_owned()]));
         assert!(select(&["-c", "1"]).unwrap().unwrap().all);
     }
 }

@@ -80,7 +80,7 @@ impl Inputs {
     }
 
     /// The inputs of each job: every combination of the lists, the last one changing fastest. Linked lists
-    /// advance together, and the shorter ones repeat.
+    /// advance with the one before them, as far as that goes; shorter ones repeat.
     pub(super) fn combinations(&self) -> Vec<Vec<String>> {
         let mut jobs: Vec<Vec<String>> = vec![Vec::new()];
         for group in self.sources.chunk_by(|_, next| next.linked) {
@@ -95,7 +95,7 @@ impl Inputs {
 
 /// The combined elements of linked lists.
 fn rows(group: &[Source]) -> Vec<Vec<String>> {
-    let longest = group.iter().map(|source| source.values.len()).max().unwrap_or(0);
+    let first = group.first().map_or(0, |source| source.values.len());
     let row = |at: usize| {
         let value = |source: &Source| {
             source.values.iter().cycle().nth(at % source.values.len().max(1)).cloned()
@@ -103,7 +103,7 @@ fn rows(group: &[Source]) -> Vec<Vec<String>> {
         // An empty list has no value for any row, so that there are no rows.
         group.iter().map(value).collect::<Option<Vec<String>>>()
     };
-    (0..longest).filter_map(row).collect()
+    (0..first).filter_map(row).collect()
 }
 
 #[cfg(test)]
@@ -130,7 +130,8 @@ mod tests {
         assert_eq!(jobs("x ::: a b c :::+ 1 2"), ["a 1", "b 2", "c 1"]);
         assert_eq!(jobs("x ::: a b :::+ 1 2 ::: z"), ["a 1 z", "b 2 z"]);
         assert_eq!(jobs("x :::: f"), ["1", "2", "3"]);
-        assert_eq!(jobs("x ::: a ::::+ f"), ["a 1", "a 2", "a 3"]);
+        assert_eq!(jobs("x ::: a b :::+ 1 2 3"), ["a 1", "b 2"]);
+        assert_eq!(jobs("x ::: a ::::+ f"), ["a 1"]);
         assert_eq!(jobs("x ::: a :::"), [""; 0]);
         assert_eq!(jobs("x ::: a :::+"), [""; 0]);
     }

@@ -61,7 +61,7 @@ pub(in crate::cli) async fn fetch<'a>(
         }
         return fetch_ids(args, setting, source, streams).await;
     }
-    if args.all && args.filter.is_some() {
+    if args.all && !args.filter.is_empty() {
         warn("Both -a and --filter specified, ignoring -a")?;
     }
     let rows = fetch_list(args, setting, source, streams).await?;

@@ -63,12 +63,12 @@ pub(crate) struct JobsArgs {
     /// List jobs of this user (a name, a number or "all")
     #[arg(short = 'u', long, value_name = "USER")]
     pub(in crate::cli) user: Option<String>,
-    /// List jobs in these states or with these results
+    /// List jobs in these states or with these results (repeatable)
     #[arg(short = 'f', long, value_name = "STATE|RESULT,..")]
-    pub(in crate::cli) filter: Option<String>,
-    /// List jobs of these queues
+    pub(in crate::cli) filter: Vec<String>,
+    /// List jobs of these queues (repeatable)
     #[arg(short = 'q', long, value_name = "QUEUE,..")]
-    pub(in crate::cli) queue: Option<String>,
+    pub(in crate::cli) queue: Vec<String>,
     /// List jobs of this name
     #[arg(long, value_name = "NAME")]
     pub(in crate::cli) name: Option<String>,
@@ -137,9 +137,10 @@ pub(crate) enum Color {
 }
 
 impl JobsArgs {
-    /// The queues that `--queue` names.
+    /// The queues that `--queue` names; `None` without the option.
     pub(in crate::cli) fn queues(&self) -> Option<Vec<&str>> {
-        self.queue.as_ref().map(|queues| queues.split(',').collect())
+        let queues = self.queue.iter().flat_map(|queues| queues.split(',')).collect();
+        (!self.queue.is_empty()).then_some(queues)
     }
 
     /// Returns true if the jobs of managers that run as jobs are listed too.
@@ -149,9 +150,13 @@ impl JobsArgs {
 
     /// Returns true if an option restricts or extends which jobs are listed.
     pub(in crate::cli) fn filtered(&self) -> bool {
-        let options =
-            [&self.user, &self.filter, &self.queue, &self.name, &self.include, &self.since];
-        self.all || self.all_users || self.count.is_some() || options.iter().any(|o| o.is_some())
+        let one = [&self.user, &self.name, &self.include, &self.since];
+        let several = [&self.filter, &self.queue];
+        self.all
+            || self.all_users
+            || self.count.is_some()
+            || one.iter().any(|option| option.is_some())
+            || several.iter().any(|option| !option.is_empty())
     }
 }
 

@@ -10,6 +10,9 @@ use crate::cli::common::message::CliError;
 use crate::cli::common::when::parse_when;
 use crate::rpc::services::job_list::{ALL, Constraint, List};
 
+/// The length of the longest abbreviation of a state or result, such as `CD`.
+const LONGEST_ABBREVIATION: usize = 2;
+
 /// A request to `job-list.list` without its limit.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::cli) struct Query {
@@ -38,11 +41,13 @@ impl Query {
         let mut all = Vec::new();
         all.extend(user(args, uid, display)?.map(|uid| Constraint::Userid(vec![uid])));
         all.extend(states(args, since.is_some())?);
-        all.extend(args.name.as_ref().map(|name| Constraint::Name(vec![name.clone()])));
+        let name = args.name.as_ref().filter(|name| !name.is_empty());
+        all.extend(name.map(|name| Constraint::Name(vec![name.clone()])));
         all.extend(args.queues().map(|queues| {
             Constraint::Queue(queues.iter().map(|queue| (*queue).to_owned()).collect())
         }));
-        all.extend(args.include.as_deref().map(targets).transpose()?);
+        let include = args.include.as_deref().filter(|targets| !targets.is_empty());
+        all.extend(include.map(targets).transpose()?);
         let constraint = (!all.is_empty()).then_some(Constraint::And(all));
         Ok(Query { constraint, since })
     }
@@ -78,10 +83,10 @@ fn user(args: &JobsArgs, own: u32, display: &DisplayContext) -> Result<Option<u3
 
 /// The constraint on states and results; `None` for jobs in any state.
 fn states(args: &JobsArgs, since: bool) -> Result<Option<Constraint>, CliError> {
-    let set = match args.filter.as_deref() {
-        Some(filter) => parse_filter(filter)?,
-        None if args.all || since => return Ok(None),
-        None => StateSet::ACTIVE,
+    let set = match args.filter.is_empty() {
+        false => parse_filter(&args.filter)?,
+        true if args.all || since => return Ok(None),
+        true => StateSet::ACTIVE,
     };
     let (states, results) = (u64::from(set.state_bits()), u64::from(set.result_bits()));
     let states = (states != 0).then(|| Constraint::States(vec![states]));
@@ -92,11 +97,14 @@ fn states(args: &JobsArgs, since: bool) -> Result<Option<Constraint>, CliError> 
     })
 }
 
-fn parse_filter(filter: &str) -> Result<StateSet, CliError> {
+fn parse_filter(filters: &[String]) -> Result<StateSet, CliError> {
     let mut set = StateSet::EMPTY;
-    for name in filter.split(',') {
-        // `StateSet` parses an empty name as an empty set, which is an error here.
-        let one = name.to_lowercase().parse::<StateSet>().ok().filter(|one| !one.is_empty());
+    for name in filters.iter().flat_map(|filter| filter.split(',')) {
+        let name = name.to_lowercase();
+        // `StateSet` parses an empty name as an empty set and knows abbreviations, both of which are errors
+        // here.
+        let long = name.len() > LONGEST_ABBREVIATION;
+        let one = name.parse::<StateSet>().ok().filter(|one| long && !one.is_empty());
         let invalid = || CliError::failure(format!("Invalid filter specified: {name}"));
         set |= one.ok_or_else(invalid)?;
     }

@@ -249,7 +249,7 @@ fn split(
     }
     let mut rows: Vec<(ListRow, Idset)> = Vec::new();
     for (names, ranks) in groups {
-        let plain: Vec<&str> = names.iter().copied().filter(|p| !queues.requires(p)).collect();
+        let plain: Vec<&str> = names.iter().copied().filter(|p| !queues.has(p)).collect();
         let mut selected = queues.of(&names);
         selected.retain(|queue| nodes.has_queue(queue));
         let texts = [selected, names, plain].map(|texts| texts.join(","));

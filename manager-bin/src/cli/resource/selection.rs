@@ -120,9 +120,9 @@ impl Queues {
         queues.map(|(name, _)| name.as_str()).collect()
     }
 
-    /// Returns true if a queue requires the property.
-    pub(super) fn requires(&self, property: &str) -> bool {
-        self.0.values().flat_map(|queue| &queue.properties).any(|required| required == property)
+    /// Returns true if there is a queue of this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
     }
 
     /// The queues other than virtual ones, which share the nodes of their parents.

@@ -18,11 +18,7 @@ pub(crate) fn set_attribute(
     setting: &str,
     caller: &Caller,
 ) -> Result<JobspecBuilder, ArgError> {
-    let (key, text) = split(setting);
-    let (key, value) = match key.strip_prefix('^') {
-        Some(key) => (key, from_file(text.unwrap_or_default(), caller)?),
-        None => (key, to_value(text)),
-    };
+    let (key, value) = key_and_value(setting, caller)?;
     let shown = value.clone();
     builder.attribute(key, value).map_err(|_| failed(key, &shown))
 }
@@ -30,19 +26,27 @@ pub(crate) fn set_attribute(
 /// Applies a `--setopt`.
 ///
 /// # Errors
-/// [`ArgError::SetAttr`] if the name of the option is invalid.
+/// As [`set_attribute`].
 pub(crate) fn set_option(
     builder: JobspecBuilder,
     setting: &str,
+    caller: &Caller,
 ) -> Result<JobspecBuilder, ArgError> {
-    let (key, text) = split(setting);
-    let value = to_value(text);
+    let (key, value) = key_and_value(setting, caller)?;
     let shown = value.clone();
     builder.shell_option(key, value).map_err(|_: JobspecError| failed(key, &shown))
 }
 
-fn split(setting: &str) -> (&str, Option<&str>) {
-    setting.split_once('=').map_or((setting, None), |(key, text)| (key, Some(text)))
+/// Splits `KEY[=VAL]`, or reads the value of `^KEY=FILE`.
+fn key_and_value<'s>(setting: &'s str, caller: &Caller) -> Result<(&'s str, Value), ArgError> {
+    let (key, text) = match setting.split_once('=') {
+        Some((key, text)) => (key, Some(text)),
+        None => (setting, None),
+    };
+    Ok(match key.strip_prefix('^') {
+        Some(key) => (key, from_file(text.unwrap_or_default(), caller)?),
+        None => (key, to_value(text)),
+    })
 }
 
 /// Parses a value as JSON. A text that isn't JSON is a string, and a missing text means 1.
@@ -124,13 +128,13 @@ mod tests {
     fn setopt_sets_job_shell_options() {
         let mut builder = JobspecBuilder::new(["app"]);
         for setting in ["verbose", "cpu-affinity=off", "output.mode=append", "n=[1]"] {
-            builder = set_option(builder, setting).unwrap();
+            builder = set_option(builder, setting, &Caller::default()).unwrap();
         }
         assert_eq!(
             builder.to_value()["attributes"]["system"]["shell"]["options"],
             json!({"verbose": 1, "cpu-affinity": "off", "output": {"mode": "append"}, "n": [1]})
         );
-        let refused = set_option(JobspecBuilder::new(["app"]), "").unwrap_err();
+        let refused = set_option(JobspecBuilder::new(["app"]), "", &Caller::default()).unwrap_err();
         assert_eq!(refused.to_string(), "failed to set  to 1");
     }
 }

@@ -52,8 +52,10 @@ pub(crate) fn warning(option: &str) -> Result<Value, ArgError> {
     if name.parse::<i64>().is_ok_and(|number| number <= 0) {
         return Err(refused("signal must be > 0".to_owned()));
     }
-    let known = name.parse::<Signal>();
-    let known = known.map_err(|_| refused(format!("signal '{signal}' is invalid")))?;
+    // `Signal` also knows the names in small letters, which Flux refuses here.
+    let capital = !name.contains(|c: char| c.is_ascii_lowercase());
+    let known = name.parse::<Signal>().ok().filter(|_| capital);
+    let known = known.ok_or_else(|| refused(format!("signal '{signal}' is invalid")))?;
     let signum = known.sendable().map_err(|error| refused(error.to_string()))?.number();
     let timeleft = if time.is_empty() { "60" } else { time };
     let invalid = |_| refused(ArgError::Duration.to_string());

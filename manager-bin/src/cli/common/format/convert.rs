@@ -23,6 +23,8 @@ pub(super) enum Conversion {
     Text,
     /// `!r`: any value as Python writes it, which has quotes around texts.
     Quoted,
+    /// `!a`: the same in ASCII, with escapes for all other characters.
+    Ascii,
 }
 
 /// The format of `!D`, and of `!d` without a format of its own.
@@ -43,6 +45,7 @@ impl Conversion {
             "P" => (Conversion::Percent, spec),
             "s" => (Conversion::Text, spec),
             "r" => (Conversion::Quoted, spec),
+            "a" => (Conversion::Ascii, spec),
             _ => {
                 let text = format!("Unknown conversion specifier {name}");
                 return Err(FormatError::Specification(text));
@@ -57,23 +60,48 @@ impl Conversion {
         zone: &TimeZone,
     ) -> Result<FieldValue, FormatError> {
         let text = value.text();
-        if *self == Conversion::Quoted && matches!(value, FieldValue::Text(_)) {
-            return Ok(FieldValue::Text(quoted(&text)));
+        let python = || match value {
+            FieldValue::Text(text) => quoted(text),
+            FieldValue::JobId { number, .. } => format!("JobID({number})"),
+            _ => value.text(),
+        };
+        match self {
+            Conversion::Quoted => return Ok(FieldValue::Text(python())),
+            Conversion::Ascii => return Ok(FieldValue::Text(ascii(&python()))),
+            Conversion::Text => return Ok(FieldValue::Text(text)),
+            _ if text.is_empty() => return Ok(FieldValue::Text(text)),
+            _ => {}
         }
-        if text.is_empty() || matches!(self, Conversion::Text | Conversion::Quoted) {
-            return Ok(FieldValue::Text(text));
-        }
+        // The texts are those of Python, for which users of Flux look.
         let number = value.number().ok_or_else(|| {
-            FormatError::Specification(format!("could not convert string to float: '{text}'"))
+            FormatError::specification(match self {
+                Conversion::LocalTime(_) => "'str' object cannot be interpreted as an integer",
+                Conversion::Fsd => "must be real number, not str",
+                _ => "'<' not supported between instances of 'int' and 'str'",
+            })
         })?;
         Ok(FieldValue::Text(match self {
             Conversion::LocalTime(format) => local_time(number, format, zone),
             Conversion::Fsd => fsd(number),
             Conversion::Clock => clock(number),
             Conversion::Percent => percent(number),
-            Conversion::Text | Conversion::Quoted => text,
+            Conversion::Text | Conversion::Quoted | Conversion::Ascii => text,
         }))
     }
+}
+
+/// A text with escapes for the characters that aren't in ASCII.
+fn ascii(text: &str) -> String {
+    let mut escaped = String::new();
+    for c in text.chars() {
+        match u32::from(c) {
+            0..0x80 => escaped.push(c),
+            code @ 0x80..0x100 => escaped += &format!("\\x{code:02x}"),
+            code @ 0x100..0x1_0000 => escaped += &format!("\\u{code:04x}"),
+            code => escaped += &format!("\\U{code:08x}"),
+        }
+    }
+    escaped
 }
 
 /// Translates a format of Python's strftime for jiff: `%f` has always six digits in Python, and a variable
@@ -235,10 +263,27 @@ mod tests {
     }
 
     #[test]
+    fn values_are_quoted_as_python_does() {
+        assert_eq!(convert("r", "", "ö\n"), "'ö\\n'");
+        assert_eq!(convert("a", "", "ö€😀"), "'\\xf6\\u20ac\\U0001f600'");
+        let id = FieldValue::JobId { number: 7, text: "ƒ8".to_owned() };
+        assert_eq!(
+            (convert("r", "", id.clone()), convert("s", "", id)),
+            ("JobID(7)".into(), "ƒ8".into())
+        );
+    }
+
+    #[test]
     fn values_that_are_not_numbers_are_refused() {
-        let (fsd, _) = Conversion::parse("F", "").unwrap();
-        let error = fsd.apply(&"abc".into(), &TimeZone::UTC).unwrap_err();
-        assert_eq!(error.to_string(), "could not convert string to float: 'abc'");
+        for (name, text) in [
+            ("F", "must be real number, not str"),
+            ("D", "'str' object cannot be interpreted as an integer"),
+            ("H", "'<' not supported between instances of 'int' and 'str'"),
+        ] {
+            let (conversion, _) = Conversion::parse(name, "").unwrap();
+            let error = conversion.apply(&"abc".into(), &TimeZone::UTC).unwrap_err();
+            assert_eq!(error.to_string(), text);
+        }
         let error = Conversion::parse("q", "").unwrap_err();
         assert_eq!(error.to_string(), "Unknown conversion specifier q");
     }

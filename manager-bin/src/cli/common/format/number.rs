@@ -59,18 +59,20 @@ fn general_below(value: f64, precision: usize, limit: usize) -> String {
     trim_zeros(&format!("{value:.decimals$}")).to_owned()
 }
 
-/// Separates thousands: `1234567` becomes `1,234,567`. Sign, fraction and exponent remain unchanged.
-pub(super) fn group_thousands(text: &str) -> String {
+/// Separates groups of so many digits: `1234567` becomes `1,234,567`. Sign, fraction and exponent remain unchanged.
+pub(super) fn grouped(text: &str, separator: char, group: usize) -> String {
     let (sign, rest) = match text.strip_prefix('-') {
         Some(rest) => ("-", rest),
         None => ("", text),
     };
-    let whole_len = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    // Those of another base than ten have no fraction, and their digits may be letters.
+    let decimal_len = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    let whole_len = if group == 3 { decimal_len } else { rest.len() };
     let (whole, fraction) = rest.split_at(whole_len);
     let mut out = String::from(sign);
     for (i, digit) in whole.chars().enumerate() {
-        if i > 0 && (whole.len() - i).is_multiple_of(3) {
-            out.push(',');
+        if i > 0 && (whole.len() - i).is_multiple_of(group) {
+            out.push(separator);
         }
         out.push(digit);
     }
@@ -150,9 +152,10 @@ mod tests {
 
     #[test]
     fn thousands_are_separated_in_the_integer_part_only() {
-        assert_eq!(group_thousands("-1234567.1234"), "-1,234,567.1234");
-        assert_eq!(group_thousands("123"), "123");
-        assert_eq!(group_thousands("1e+16"), "1e+16");
+        assert_eq!(grouped("-1234567.1234", ',', 3), "-1,234,567.1234");
+        assert_eq!(grouped("123", ',', 3), "123");
+        assert_eq!(grouped("1e+16", ',', 3), "1e+16");
+        assert_eq!(grouped("1abcde", '_', 4), "1a_bcde");
     }
 
     proptest! {

@@ -1,5 +1,6 @@
 //! The format specification after the colon of a field, and its application to a value:
-//! `[[fill]align][sign][0][width][,][.precision][type]` as in Python, with the suffixes `h` and `+` of Flux.
+//! `[[fill]align][sign][#][0][width][grouping][.precision][type]` as in Python, with the suffixes `h` and `+` of
+//! Flux.
 
 use super::number;
 use super::{FieldValue, FormatError};
@@ -57,14 +58,17 @@ pub(super) struct Spec {
     pub(super) align: Option<Align>,
     /// The sign of numbers ≥ 0: `+` or a space.
     pub(super) sign: Option<char>,
+    /// Integers have a prefix, such as `0x`.
+    pub(super) alternate: bool,
     pub(super) zero: bool,
     pub(super) width: usize,
-    pub(super) comma: bool,
+    /// What separates groups of digits: `,` or `_`.
+    pub(super) grouping: Option<char>,
     pub(super) precision: Option<usize>,
     pub(super) kind: Option<char>,
     /// The suffix `h`: an empty value is shown as `-`.
     pub(super) hyphen: bool,
-    /// The suffix `+`: a text that the precision truncates ends in `+`.
+    /// The suffix `+`: where less is shown than the value has, the last character is a `+`.
     pub(super) mark_truncated: bool,
 }
 
@@ -77,10 +81,11 @@ impl Spec {
         let rest = rest.strip_suffix('h').inspect(|_| spec.hyphen = true).unwrap_or(rest);
         let rest = spec.take_alignment(rest);
         let rest = take(rest, &['+', '-', ' '], |c| spec.sign = Some(c).filter(|c| *c != '-'));
+        let rest = take(rest, &['#'], |_| spec.alternate = true);
         let rest = take(rest, &['0'], |_| spec.zero = true);
         let (width, rest) = take_number(rest)?;
         spec.width = width.unwrap_or(0);
-        let rest = take(rest, &[','], |_| spec.comma = true);
+        let rest = take(rest, &[',', '_'], |c| spec.grouping = Some(c));
         let rest = match rest.strip_prefix('.') {
             Some(rest) => {
                 let (precision, rest) = take_number(rest)?;
@@ -136,12 +141,30 @@ impl Spec {
         if self.hyphen && is_empty(value) {
             return Ok(self.pad_placeholder("-"));
         }
-        match value {
-            FieldValue::Int(i) if !self.hyphen_text() => self.apply_int(*i),
+        let mut shown = match value {
+            // As in Python: without a specification a number of these types is its text.
+            FieldValue::Bool(_) | FieldValue::JobId { .. } if self.is_plain() => {
+                return Ok(value.text());
+            }
+            FieldValue::Bool(b) if !self.hyphen_text() => self.apply_int((*b).into(), "bool"),
+            FieldValue::JobId { number, .. } if !self.hyphen_text() => {
+                self.apply_int((*number).into(), "JobID")
+            }
+            FieldValue::Int(i) if !self.hyphen_text() => self.apply_int(*i, "int"),
             FieldValue::Float(f) if !self.hyphen_text() => self.apply_float(*f, "float"),
             FieldValue::Text(t) if t.is_empty() => Ok(self.pad_placeholder("")),
             _ => self.apply_text(&value.text()),
+        }?;
+        if self.mark_truncated && shown.chars().count() < value.text().chars().count() {
+            shown.pop();
+            shown.push('+');
         }
+        Ok(shown)
+    }
+
+    /// Whether Python would get no specification.
+    fn is_plain(&self) -> bool {
+        Spec { mark_truncated: false, ..self.clone() } == Spec::default()
     }
 
     /// Pads the text for a missing value. It is aligned like values of this type, but never filled with
@@ -169,8 +192,11 @@ impl Spec {
         if self.sign.is_some() {
             return refuse("Sign not allowed in string format specifier");
         }
-        if self.comma {
-            return refuse("Cannot specify ',' with 's'.");
+        if let Some(grouping) = self.grouping {
+            return refuse(&format!("Cannot specify '{grouping}' with 's'."));
+        }
+        if self.alternate {
+            return refuse("Alternate form (#) not allowed in string format specifier");
         }
         if self.align == Some(Align::AfterSign) {
             return refuse("'=' alignment not allowed in string format specifier");
@@ -182,18 +208,12 @@ impl Spec {
         let Some(precision) = self.precision else {
             return text.to_owned();
         };
-        if text.chars().count() <= precision {
-            return text.to_owned();
-        }
-        match self.mark_truncated && precision > 0 {
-            true => text.chars().take(precision.saturating_sub(1)).chain(['+']).collect(),
-            false => text.chars().take(precision).collect(),
-        }
+        text.chars().take(precision).collect()
     }
 
-    fn apply_int(&self, value: i128) -> Result<String, FormatError> {
+    fn apply_int(&self, value: i128, type_name: &str) -> Result<String, FormatError> {
         if matches!(self.kind, Some('e' | 'E' | 'f' | 'F' | 'g' | 'G' | '%')) {
-            return self.apply_float(value as f64, "int");
+            return self.apply_float(value as f64, type_name);
         }
         if self.precision.is_some() {
             return Err(FormatError::specification(
@@ -202,19 +222,26 @@ impl Spec {
         }
         let sign = if value < 0 { "-" } else { "" };
         let magnitude = value.unsigned_abs();
-        let digits = match self.kind {
-            None | Some('d' | 'n') => magnitude.to_string(),
-            Some('b') => format!("{magnitude:b}"),
-            Some('o') => format!("{magnitude:o}"),
-            Some('x') => format!("{magnitude:x}"),
-            Some('X') => format!("{magnitude:X}"),
-            Some(kind) => return Err(unknown_code(kind, "int")),
+        let (prefix, digits) = match self.kind {
+            None | Some('d' | 'n') => ("", magnitude.to_string()),
+            Some('b') => ("0b", format!("{magnitude:b}")),
+            Some('o') => ("0o", format!("{magnitude:o}")),
+            Some('x') => ("0x", format!("{magnitude:x}")),
+            Some('X') => ("0X", format!("{magnitude:X}")),
+            Some(kind) => return Err(unknown_code(kind, type_name)),
         };
-        if self.comma && matches!(self.kind, Some('b' | 'o' | 'x' | 'X' | 'n')) {
-            let kind = self.kind.unwrap_or_default();
-            return Err(FormatError::Specification(format!("Cannot specify ',' with '{kind}'.")));
-        }
-        Ok(self.finish_number(&format!("{sign}{digits}")))
+        // Digits of other bases than ten are in groups of four.
+        let group = if prefix.is_empty() { 3 } else { 4 };
+        let digits = match (self.grouping, self.kind) {
+            (Some(grouping), Some(kind)) if kind == 'n' || (grouping == ',' && group == 4) => {
+                let text = format!("Cannot specify '{grouping}' with '{kind}'.");
+                return Err(FormatError::Specification(text));
+            }
+            (Some(grouping), _) => number::grouped(&digits, grouping, group),
+            (None, _) => digits,
+        };
+        let prefix = if self.alternate { prefix } else { "" };
+        Ok(self.finish_number(format!("{sign}{prefix}{digits}")))
     }
 
     fn apply_float(&self, value: f64, type_name: &str) -> Result<String, FormatError> {
@@ -233,14 +260,13 @@ impl Spec {
             Some('%') => number::fixed(value * 100.0, precision) + "%",
             Some(kind) => return Err(unknown_code(kind, type_name)),
         };
-        Ok(self.finish_number(&text))
+        Ok(self.finish_number(match self.grouping {
+            Some(grouping) => number::grouped(&text, grouping, 3),
+            None => text,
+        }))
     }
 
-    fn finish_number(&self, text: &str) -> String {
-        let mut text = match self.comma {
-            true => number::group_thousands(text),
-            false => text.to_owned(),
-        };
+    fn finish_number(&self, mut text: String) -> String {
         if let (Some(sign), false) = (self.sign, text.starts_with('-')) {
             text.insert(0, sign);
         }
@@ -264,7 +290,7 @@ impl Spec {
 pub(super) fn is_empty(value: &FieldValue) -> bool {
     let empty = ["", "0s", "0.0", "0:00:00", "1970-01-01T00:00:00"];
     match value {
-        FieldValue::Bool(_) | FieldValue::Int(_) => false,
+        FieldValue::Bool(_) | FieldValue::Int(_) | FieldValue::JobId { .. } => false,
         FieldValue::Float(f) => *f == 0.0,
         FieldValue::Text(t) => empty.contains(&t.as_str()),
     }
@@ -337,9 +363,33 @@ mod tests {
     fn plus_suffix_marks_truncated_texts_only() {
         assert_eq!(show("<4.4+", "abcdef"), "abc+");
         assert_eq!(show("<4.4+", "abcd"), "abcd");
-        assert_eq!(show(".0+", "abcd"), "");
+        assert_eq!(show(".0+", "abcd"), "+");
+        // The width counts: more is shown than the text has characters.
+        assert_eq!(
+            (show("<10.5+", "abcdefghijkl"), show(">9.2+", "abc")),
+            ("abcde    +".into(), "       ab".into())
+        );
         assert_eq!(show(">4.4h+", ""), "   -");
         assert_eq!(show(">4.4h+", "abcdef"), "abc+");
+    }
+
+    #[test]
+    fn ids_and_truth_values_are_numbers_where_they_are_formatted() {
+        let show = |spec: &str, value: &FieldValue| Spec::parse(spec).unwrap().apply(value);
+        let id = FieldValue::JobId { number: 70_000, text: "ƒx".to_owned() };
+        for (spec, shown) in
+            [("", "ƒx"), ("+", "ƒx"), (">8", "   70000"), ("_", "70_000"), (">8h", "      ƒx")]
+        {
+            assert_eq!(show(spec, &id).unwrap(), shown);
+        }
+        let error = show("s", &id).unwrap_err().to_string();
+        assert_eq!(error, "Unknown format code 's' for object of type 'JobID'");
+        let yes = FieldValue::Bool(true);
+        assert_eq!(
+            (show("", &yes).unwrap(), show(">3", &yes).unwrap()),
+            ("True".into(), "  1".into())
+        );
+        assert_eq!(show("#_x", &id).unwrap(), "0x1_1170");
     }
 
     #[test]

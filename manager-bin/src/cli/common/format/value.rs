@@ -11,8 +11,15 @@ use crate::cli::common::json::spaced_json;
 pub(crate) enum FieldValue {
     /// Shown as `True` or `False`.
     Bool(bool),
-    /// An integer. Holds job ids (`u64`) as well as negative return codes.
+    /// An integer.
     Int(i128),
+    /// A job id: a number where a format specification formats it, and this text otherwise.
+    JobId {
+        /// The number.
+        number: u64,
+        /// The text in the form that the user prefers.
+        text: String,
+    },
     /// Durations and times since the epoch in seconds, and fractions.
     Float(f64),
     /// Any other value. The empty text means that there is no value.
@@ -46,6 +53,7 @@ impl FieldValue {
     pub(crate) fn number(&self) -> Option<f64> {
         match self {
             FieldValue::Bool(_) => None,
+            FieldValue::JobId { number, .. } => Some(*number as f64),
             FieldValue::Int(i) => Some(*i as f64),
             FieldValue::Float(f) => Some(*f),
             FieldValue::Text(t) => {
@@ -63,7 +71,7 @@ impl FieldValue {
             FieldValue::Bool(false) => "False".to_owned(),
             FieldValue::Int(i) => i.to_string(),
             FieldValue::Float(f) => super::number::shortest(*f),
-            FieldValue::Text(t) => t.clone(),
+            FieldValue::JobId { text, .. } | FieldValue::Text(text) => text.clone(),
         }
     }
 
@@ -147,6 +155,7 @@ impl<'a> SortClass<'a> {
         match value {
             FieldValue::Bool(b) => int(i128::from(*b)),
             FieldValue::Int(i) => int(*i),
+            FieldValue::JobId { number, .. } => int((*number).into()),
             FieldValue::Text(t) if t.is_empty() => SortClass::Empty,
             FieldValue::Float(_) | FieldValue::Text(_) => match (value.number(), value) {
                 (Some(size), _) => SortClass::Number(SortNumber { size, exact: None }),

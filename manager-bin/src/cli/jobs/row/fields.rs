@@ -175,7 +175,11 @@ impl JobRow<'_> {
     fn id_field(&self, name: &str) -> Option<FieldValue> {
         let id = self.id;
         Some(FieldValue::Text(match name {
-            "id" | "id.f58" => self.display.ids.show(id),
+            "id" => {
+                let text = self.display.ids.show(id);
+                return Some(FieldValue::JobId { number: id.as_u64(), text });
+            }
+            "id.f58" => self.display.ids.show(id),
             "id.dec" => return Some(FieldValue::Int(id.as_u64().into())),
             "id.hex" => id.encode(Encoding::Hex),
             "id.f58plain" => id.encode(Encoding::F58Plain),
@@ -219,7 +223,8 @@ impl JobRow<'_> {
             "state_emoji" => state(state_emoji)?,
             "result" => result(JobResult::long_name)?,
             "result_abbrev" => result(JobResult::short_name)?,
-            "result_emoji" => result(result_emoji)?,
+            // As wide as an emoji, so that columns stay aligned.
+            "result_emoji" => result(result_emoji).unwrap_or("\u{3000}"),
             "status" => self.status(),
             "status_abbrev" => self.status_abbrev(),
             "status_emoji" => self.status_emoji(),

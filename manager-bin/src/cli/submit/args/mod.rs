@@ -371,7 +371,7 @@ impl SubmitArgs {
         mut builder: JobspecBuilder,
         caller: &Caller,
     ) -> Result<JobspecBuilder, ArgError> {
-        if let Some(text) = &self.signal {
+        if let Some(text) = self.signal.as_ref().filter(|text| !text.is_empty()) {
             builder = builder.shell_option("signal", warning(text)?)?;
         }
         if let Some(text) = &self.taskmap {
@@ -382,7 +382,7 @@ impl SubmitArgs {
             builder = builder.shell_option("rlimit", json!(rlimits))?;
         }
         for setting in &self.setopt {
-            builder = setattr::set_option(builder, setting)?;
+            builder = setattr::set_option(builder, setting, caller)?;
         }
         Ok(builder)
     }
