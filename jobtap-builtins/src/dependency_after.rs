@@ -219,17 +219,24 @@ impl DependencyAfter {
     #[on("job.state.inactive")]
     fn over(&mut self, job: &Job, cx: Cx<'_, JobStateInactive>) {
         self.forget(job.id());
+        let mut failed = Vec::new();
         for waiter in self.waiting.remove(&job.id()).unwrap_or_default() {
-            let Waiter { dependent, kind, description, .. } = waiter;
-            match kind.judge(job.into()) {
-                Ok(()) => self.satisfied(&cx, dependent, &description),
-                Err(_) if self.is_open(dependent, &description) => {}
-                Err(never) => {
-                    // A dependent that has become inactive meanwhile needs no exception.
-                    if let Ok(dependent) = cx.active_job(dependent) {
-                        fail(&cx, dependent, &description, never);
-                    }
-                }
+            match waiter.kind.judge(job.into()) {
+                Ok(()) => self.satisfied(&cx, waiter.dependent, &waiter.description),
+                Err(never) => failed.push((waiter, never)),
+            }
+        }
+        // After all that are satisfied, as in Flux: an exception ends the dependent, which then waits for nothing more.
+        for (Waiter { dependent, description, .. }, never) in failed {
+            if self.is_open(dependent, &description) {
+                continue;
+            }
+            // A dependent that has become inactive meanwhile needs no exception, nor one whose dependency another
+            // condition has satisfied.
+            if let Ok(dependent) = cx.active_job(dependent)
+                && dependent.dependency(&description).is_some()
+            {
+                fail(&cx, dependent, &description, never);
             }
         }
     }
@@ -378,6 +385,23 @@ mod tests {
     const RELEASED: &str =
         "submit dependency-add validate dependency-remove depend priority alloc start";
     const NEVER: &str = "submit dependency-add validate exception clean";
+
+    #[test]
+    fn what_is_satisfied_is_removed_before_a_job_fails_for_the_rest() {
+        let mut m = manager();
+        let target = m.submit(TestJob::new()).unwrap();
+        let of = |scheme: &str| format!("{scheme}:{target}");
+        let job = TestJob::new().dependency(&of("afterok")).dependency(&of("afterany"));
+        let waits = m.submit(job).unwrap();
+        let either = format!("any-of:afterok:{target}|afternotok:{target}");
+        let either = m.submit(TestJob::new().dependency(&either)).unwrap();
+        m.finish(target, 3);
+        m.assert_events(
+            waits,
+            "submit dependency-add dependency-add validate dependency-remove exception clean",
+        );
+        m.assert_events(either, RELEASED);
+    }
 
     #[test]
     fn each_scheme_waits_for_its_condition() {

@@ -121,7 +121,8 @@ fn selection(args: &WatchArgs) -> Result<Option<JobsArgs>, CliError> {
     let active = args.active.then(|| "active".to_owned());
     Ok(Some(JobsArgs {
         all: args.all || !args.active,
-        filter: args.filter.clone().or(active).into_iter().collect(),
+        // As in Flux, --all overrides a filter.
+        filter: args.filter.clone().filter(|_| !args.all).or(active).into_iter().collect(),
         since: args.since.clone(),
         ..JobsArgs::default()
     }))

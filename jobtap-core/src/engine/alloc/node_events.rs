@@ -65,14 +65,6 @@ pub(crate) fn drain(
     mode: DrainMode,
     userid: u32,
 ) {
-    let changes = |rank: &u32| match (mode, core.alloc.nodes.drained.get(rank)) {
-        (_, None) | (DrainMode::Overwrite | DrainMode::Restamp, _) => true,
-        (DrainMode::New | DrainMode::Update, Some(known)) => {
-            known.reason.is_none() && reason.is_some()
-        }
-    };
-    // Ranks that would not change are left out, so that the log has no events that say nothing.
-    let ranks: Idset = ranks.iter().filter(changes).collect();
     let overwrite = match mode {
         DrainMode::New | DrainMode::Update => 0,
         DrainMode::Overwrite => 1,
@@ -84,7 +76,15 @@ pub(crate) fn drain(
     }
     context.insert("overwrite".to_owned(), overwrite.into());
     context.insert("userid".to_owned(), userid.into());
-    post(core, "drain", &ranks, context);
+    post(core, "drain", ranks, context);
+}
+
+/// The nodes among these that are not drained with a reason. The manager itself drains no others: the log would fill
+/// with events that change nothing.
+fn without_reason(core: &Core, ranks: &Idset) -> Idset {
+    let drained = &core.alloc.nodes.drained;
+    let has_none = |rank: &u32| drained.get(rank).is_none_or(|node| node.reason.is_none());
+    ranks.iter().filter(has_none).collect()
 }
 
 /// Drains nodes on behalf of a plugin or the executor. Reasons that are there stay.
@@ -95,6 +95,7 @@ pub(crate) fn drain_for_owner(core: &mut Core, ranks: &Idset, reason: &str) {
         return core.log(Level::Warning, text);
     }
     let owner = core.owner.as_u32();
+    let known = without_reason(core, &known);
     drain(core, &known, Some(reason), DrainMode::Update, owner);
 }
 
@@ -103,7 +104,8 @@ pub(crate) fn lose(core: &mut Core, ranks: &Idset, reason: Option<&str>, userid:
     let lost = ranks.difference(&core.alloc.nodes.offline);
     post(core, "offline", &lost, Map::new());
     let reason = reason.unwrap_or("node failure");
-    drain(core, &lost, Some(reason), DrainMode::Update, userid);
+    let drained_now = without_reason(core, &lost);
+    drain(core, &drained_now, Some(reason), DrainMode::Update, userid);
     for id in jobs_on(core, &lost) {
         let Some(resources) = core.job(id).and_then(|job| job.resources()) else { continue };
         let theirs = resources.ranks().intersection(&lost);

@@ -209,7 +209,9 @@ pub(crate) fn time_out(core: &mut Core, id: JobId) {
 pub(super) fn cancel(core: &mut Core, id: JobId, signum: i32) {
     let Some(simulated) = take(core, id) else { return };
     core.timers.stop(simulated.timer);
-    complete(core, id, simulated.started.then_some(signum));
+    // As in Flux, a job that waits to be started by a client ends as if it ran.
+    let ran = simulated.started || simulated.overridden;
+    complete(core, id, ran.then_some(signum));
 }
 
 /// Ends the execution: with `finish` if there were tasks, and with the last release.

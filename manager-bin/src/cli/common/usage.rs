@@ -24,6 +24,9 @@ pub(crate) enum Family {
     Slurm,
 }
 
+/// How a message begins about a value that should be an integer.
+pub(crate) const NO_INTEGER: &str = "invalid int value";
+
 /// The output for a usage error or a request for help.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Report {
@@ -103,6 +106,10 @@ fn script_text(error: &clap::Error) -> String {
             format!("argument {argument}: invalid choice: '{value}' (choose from {choices})")
         }
         ErrorKind::ValueValidation => match error.source() {
+            // The whole message of Flux's scripts.
+            Some(source) if source.to_string().starts_with(NO_INTEGER) => {
+                format!("argument {argument}: {source}")
+            }
             Some(source) => format!("argument {argument}: invalid value '{value}': {source}"),
             None => format!("argument {argument}: invalid value '{value}'"),
         },

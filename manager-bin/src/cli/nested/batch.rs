@@ -112,7 +112,7 @@ fn with_directives(
     }
     for Directive { line, words } in &found {
         let refused = |text: String| {
-            CliError::usage(format!("argument parsing failed at {name} line {line}: {text}"))
+            CliError::usage(format!("argument parsing failed at {name} line {line}\n{text}"))
         };
         let parsed = parse(words).map_err(refused)?;
         if let Some(word) = parsed.nested.job.command.first() {
@@ -126,13 +126,16 @@ fn with_directives(
     Ok(BatchCommand { wrap, ..parse(&all).map_err(CliError::usage)? })
 }
 
+/// Parses options. The error is the usage and what is wrong.
 fn parse(words: &[String]) -> Result<BatchCommand, String> {
+    let program = usage::program_name(std::env::args_os().next().as_deref());
+    let mut command = Line::command().bin_name(format!("{program} {COMMAND}"));
     let line = [COMMAND.to_owned()].into_iter().chain(words.iter().cloned());
     Line::try_parse_from(line).map(|line| line.batch).map_err(|error| {
-        let usage = Line::command().render_usage().to_string();
-        let text = usage::describe(&error, "", COMMAND, &usage, Family::Script).text;
-        let text = text.rsplit_once("error: ").map_or(text.as_str(), |(_, last)| last);
-        text.trim_end().to_owned()
+        let usage = command.render_usage().to_string();
+        let usage = usage.trim_start_matches("Usage:").trim();
+        let report = usage::describe(&error, &program, COMMAND, usage, Family::Script);
+        report.text.trim_end().to_owned()
     })
 }
 
@@ -193,10 +196,18 @@ mod tests {
     fn a_wrong_directive_is_refused_by_its_line() {
         let script = "#!/bin/sh\n#flux: -n1\n#flux: --foo\n";
         let refused = read_with(script, "job.sh").unwrap_err();
-        let text = "argument parsing failed at job.sh line 3: unrecognized arguments: --foo";
-        assert_eq!((refused.text.as_str(), refused.code), (text, 2));
+        let lines: Vec<&str> = refused.text.lines().collect();
+        assert_eq!((lines[0], refused.code), ("argument parsing failed at job.sh line 3", 2));
+        assert!(lines[1].starts_with("usage: "), "{refused}");
+        assert!(
+            lines[lines.len() - 1].ends_with("-batch: error: unrecognized arguments: --foo"),
+            "{refused}"
+        );
+        let refused = read_with("#!/bin/sh\n#flux: -n x\n", "job.sh").unwrap_err();
+        let text = "-batch: error: argument --nslots: invalid int value: 'x'";
+        assert!(refused.text.ends_with(text), "{refused}");
         let refused = read_with("#!/bin/sh\n#flux: -n1 foo\n", "job.sh").unwrap_err();
-        assert!(refused.text.ends_with("line 2: Unknown directive: foo"), "{refused}");
+        assert!(refused.text.ends_with("line 2\nUnknown directive: foo"), "{refused}");
     }
 
     #[test]

@@ -44,10 +44,11 @@ pub(super) fn directives(name: &str, script: &str) -> Result<Vec<Directive>, Str
                 return Err(format!(
                     "{place}: sentinel changed from '{}' to '{}'\n\nAll directives in a file must \
                      use the same sentinel. To disable one, write a '#' after the sentinel, which \
-                     begins a comment:\n\n  {} # -t 5m",
+                     begins a comment:\n\n  {} # {}",
                     first.trim_start(),
                     own.trim_start(),
-                    first.trim_start()
+                    first.trim_start(),
+                    rest.trim()
                 ));
             }
             _ => {}
@@ -61,8 +62,8 @@ pub(super) fn directives(name: &str, script: &str) -> Result<Vec<Directive>, Str
         sentinel = Some((sentinel.map_or(own, |(first, _)| first), last));
         let words = words::split(&text, Comments::Anywhere, Escapes::QuoteAndBackslash)
             .map_err(|_| format!("{place}: {text}: No closing quotation"))?;
-        if let Some(first) = words.first().filter(|first| !first.starts_with('-')) {
-            return Err(format!("{place}: Unknown directive: {first}"));
+        if words.first().is_some_and(|first| !first.starts_with('-')) {
+            return Err(format!("{place}: Unknown directive: {}", rest.trim_end()));
         }
         found.push(Directive { line: number, words });
     }
@@ -182,7 +183,7 @@ mod tests {
                 "# FLUX: -n2\n# flux: -c2\n",
                 "job.sh: line 3: sentinel changed from '# FLUX:' to '# flux:'",
             ),
-            ("#flux: foo\n", "job.sh: line 2: Unknown directive: foo"),
+            ("#flux: foo\n", "job.sh: line 2: Unknown directive:  foo"),
             ("#flux: -n1 \"foo\n", "job.sh: line 2:  -n1 \"foo: No closing quotation"),
             (
                 "#flux: -n2 --conf=\"\"\"\necho hi\n",

@@ -14,6 +14,7 @@ pub(super) use self::batch::{BatchCommand, run as batch};
 pub(super) use self::proxy::{ProxyArgs, run as proxy};
 
 use super::common::message::CliError;
+use super::common::usage;
 use super::submit::args::SubmitArgs;
 use super::submit::caller::Caller;
 use super::submit::{Submission, submission};
@@ -33,13 +34,20 @@ const PRIVATE: u32 = 0o100_600;
 /// manager in the job.
 #[derive(Debug, Clone, clap::Args)]
 #[command(
-    mut_arg("ntasks", |arg| arg.long("nslots").help("Number of resource slots")),
+    mut_arg("ntasks", |arg| {
+        arg.long("nslots").value_parser(integer).help("Number of resource slots")
+    }),
     mut_arg("cores_per_task", |arg| {
-        arg.long("cores-per-slot").help("Number of cores per slot [default: 1]")
+        arg.long("cores-per-slot")
+            .value_parser(integer)
+            .help("Number of cores per slot [default: 1]")
     }),
     mut_arg("gpus_per_task", |arg| {
-        arg.long("gpus-per-slot").help("Number of GPUs per slot [default: 0]")
+        arg.long("gpus-per-slot")
+            .value_parser(integer)
+            .help("Number of GPUs per slot [default: 0]")
     }),
+    mut_arg("nodes", |arg| arg.value_parser(integer)),
     mut_arg("cores", |arg| arg.hide(true)),
     mut_arg("tasks_per_node", |arg| arg.hide(true)),
     mut_arg("tasks_per_core", |arg| arg.hide(true)),
@@ -58,6 +66,15 @@ pub(super) struct NestedArgs {
     /// Write an archive with all that the manager has stored, at its end [default: flux-JOBID-dump.tgz]
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = DUMP)]
     dump: Option<String>,
+}
+
+/// Checks that a text is an integer. Unlike other commands, Flux's `batch` and `alloc` refuse one that isn't as a usage
+/// error.
+fn integer(text: &str) -> Result<String, String> {
+    match text.trim().parse::<i64>() {
+        Ok(_) => Ok(text.to_owned()),
+        Err(_) => Err(format!("{}: '{text}'", usage::NO_INTEGER)),
+    }
 }
 
 impl NestedArgs {
