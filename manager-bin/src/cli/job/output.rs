@@ -96,13 +96,12 @@ pub(super) fn lines(event: &EventEntry) -> usize {
 
 /// An exception event as `type=T severity=N NOTE`.
 pub(in crate::cli) fn show_exception(event: &EventEntry) -> String {
-    let shown = format!(
+    format!(
         "type={} severity={} {}",
         shown::in_line(text(event, "type").unwrap_or_default()),
         integer(event, "severity").unwrap_or(0),
         shown::in_line(text(event, "note").unwrap_or_default())
-    );
-    shown.trim_end().to_owned()
+    )
 }
 
 #[cfg(test)]

@@ -40,8 +40,8 @@ pub(super) struct DrainArgs {
     /// Ranks or hosts; without any, drained nodes are listed
     #[arg(value_name = "TARGETS")]
     targets: Option<String>,
-    /// Reason: all words after the targets
-    #[arg(value_name = "REASON", trailing_var_arg = true, allow_hyphen_values = true)]
+    /// Reason
+    #[arg(value_name = "REASON")]
     reason: Vec<String>,
 }
 
@@ -57,8 +57,8 @@ pub(super) struct UndrainArgs {
     /// Ranks or hosts
     #[arg(value_name = "TARGETS")]
     targets: String,
-    /// Reason: all words after the targets
-    #[arg(value_name = "REASON", trailing_var_arg = true, allow_hyphen_values = true)]
+    /// Reason
+    #[arg(value_name = "REASON")]
     reason: Vec<String>,
 }
 

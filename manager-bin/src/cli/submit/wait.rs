@@ -167,7 +167,7 @@ fn print_event(id: JobId, event: &EventEntry, first: Timestamp, verbose: u8, sin
         severity.and_then(Value::as_i64) == Some(0)
     };
     if event.name == "exception" && fatal(event) {
-        sinks.print_message(&format!("job.exception: {}", show_exception(event)));
+        sinks.print_message(&format!("job.exception: {}", show_exception(event).trim_end()));
     }
     let time = event.timestamp.as_secs() - first.as_secs();
     let start = format!("{}: {time:.3}s:", show_id(id));
