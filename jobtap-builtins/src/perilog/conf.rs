@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jobtap_core::plugin::{Bulk, Perilog};
 use jobtap_core::prelude::*;
-use regex::Regex;
+use regex_lite::Regex;
 use serde_json::{Value, json};
 
 use crate::unpack::unpack;

@@ -4,7 +4,7 @@ use std::io;
 use std::process::ExitCode;
 
 use jobtap_core::job::JobId;
-use regex::Regex;
+use regex_lite::Regex;
 
 use super::common::format::{RenderOptions, render};
 use super::common::ids::show_id;
@@ -97,10 +97,7 @@ impl Wanted {
                 continue;
             }
             let pattern = expression.strip_prefix("name:").unwrap_or(expression);
-            let regex = Regex::new(pattern).map_err(|error| {
-                let text = error.to_string();
-                invalid(text.lines().last().unwrap_or_default().trim_start_matches("error: "))
-            })?;
+            let regex = Regex::new(pattern).map_err(|error| invalid(&error.to_string()))?;
             if wanted.name.replace(regex).is_some() {
                 return Err(invalid("Only one pattern can be provided"));
             }
@@ -238,6 +235,6 @@ mod tests {
         assert_eq!(error.code, 2);
         assert!(wanted(&["1..2", "3..4"]).is_err());
         let error = wanted(&["a["]).unwrap_err();
-        assert_eq!(error.text, "expression error: unclosed character class");
+        assert_eq!(error.text, "expression error: found unclosed character class");
     }
 }

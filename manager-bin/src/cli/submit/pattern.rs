@@ -1,6 +1,6 @@
 //! The patterns by which `--env` and `--rlimit` select names.
 
-use regex::Regex;
+use regex_lite::Regex;
 
 /// A pattern for names: a glob or, after a `/`, a regular expression that matches from the beginning of a
 /// name.
@@ -41,7 +41,7 @@ fn glob(text: &str) -> String {
                 }
                 None => regex.push_str(r"\["),
             },
-            _ => regex.push_str(&regex::escape(first.encode_utf8(&mut [0; 4]))),
+            _ => regex.push_str(&regex_lite::escape(first.encode_utf8(&mut [0; 4]))),
         }
     }
     regex + r"\z"
