@@ -46,6 +46,8 @@ impl Dependency {
         if !is_scheme(scheme) {
             return Err(invalid());
         }
+        // A URI may have a fragment, which says nothing here.
+        let (rest, _) = rest.split_once('#').unwrap_or((rest, ""));
         let (value, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (mut scheme, mut value) = (scheme.to_owned(), value.to_owned());
         let mut options = Map::new();
@@ -203,6 +205,7 @@ mod tests {
             json!({"scheme": "afterok", "value": "job.0000.0000.0000.0001"})
         );
         assert_eq!(uri("x:a?b"), json!({"scheme": "x", "value": "a"}));
+        assert_eq!(uri("x:a?b=1#c"), json!({"scheme": "x", "value": "a", "b": 1}));
     }
 
     #[test]

@@ -28,7 +28,7 @@ impl NodeArgs {
 
     /// Returns true if the options name nodes.
     pub(super) fn includes(&self) -> bool {
-        self.include.is_some()
+        self.include.as_ref().is_some_and(|text| !text.is_empty())
     }
 
     /// The queues that the options name, in the order given.
@@ -39,8 +39,8 @@ impl NodeArgs {
     /// The selected ranks among those of `all`.
     pub(super) fn ranks(&self, all: &ResourceSet, queues: &Queues) -> Result<Idset, CliError> {
         let mut ranks = match &self.include {
-            None => all.ranks(),
-            Some(text) => included(text, all)?,
+            Some(text) if !text.is_empty() => included(text, all)?,
+            _ => all.ranks(),
         };
         if let Some(names) = &self.queue {
             let mut wanted = Idset::new();

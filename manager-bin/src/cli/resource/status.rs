@@ -254,6 +254,7 @@ struct Chosen {
 
 impl Chosen {
     fn new(states: Option<&str>, empty: EmptyArgs) -> Result<Self, CliError> {
+        let states = states.filter(|text| !text.is_empty());
         let words = states.map(|text| text.split(',').map(|word| word.trim().to_owned()).collect());
         let words: Option<Vec<String>> = words;
         let unknown = words.iter().flatten().find(|word| !CHOICES.contains(&word.as_str()));

@@ -131,11 +131,11 @@ fn output(
         RsetCommand::Append => fold(sets()?, |all, set| {
             all.append(set).map_err(|error| CliError::failure(format!("append: {error}")))
         })?,
-        RsetCommand::Diff => fold(sets()?, |all, set| {
+        RsetCommand::Diff => fold(several("diff", sets()?)?, |all, set| {
             all.subtract(set);
             Ok(())
         })?,
-        RsetCommand::Intersect => fold(sets()?, |all, set| {
+        RsetCommand::Intersect => fold(several("intersect", sets()?)?, |all, set| {
             *all = all.intersection(set);
             Ok(())
         })?,
@@ -175,6 +175,14 @@ fn read(text: &str) -> Result<Vec<ResourceSet>, CliError> {
 }
 
 /// Combines all sets with the first.
+/// Refuses a single set, for a command that compares several.
+fn several(command: &str, sets: Vec<ResourceSet>) -> Result<Vec<ResourceSet>, CliError> {
+    match sets.len() {
+        1 => Err(CliError::failure(format!("{command} requires at least 2 resource sets"))),
+        _ => Ok(sets),
+    }
+}
+
 fn fold(
     sets: Vec<ResourceSet>,
     mut combine: impl FnMut(&mut ResourceSet, &ResourceSet) -> Result<(), CliError>,
@@ -385,6 +393,7 @@ mod tests {
         assert_eq!(short("intersect", &both), "rank1/core0");
         assert_eq!(r("decode -s", &both).unwrap(), "rank[0-1]/core[0-1] rank2/core0\n");
         assert!(r("append", &both).unwrap_err().starts_with("append: "));
+        assert_eq!(r("diff", &one).unwrap_err(), "diff requires at least 2 resource sets");
         let apart = format!("{}{one}", r("encode -r 7 -H n7", "").unwrap());
         assert_eq!(short("append", &apart), "rank[0-1]/core[0-1] rank7/core0");
         assert_eq!(short("remap", &apart), "rank[0-1]/core[0-1] rank2/core0");
