@@ -20,7 +20,8 @@ impl ResourceSet {
     /// their first rank, and unset times are written as 0. Hosts are written if every rank has one.
     #[must_use]
     pub fn to_value(&self) -> Value {
-        // It cannot fail: the text is JSON.
+        // The text is JSON. Only scheduling data that is nested more deeply than a parser reads can make it fail, and R
+        // with such data could not be read back after a restart either.
         serde_json::from_str(&self.to_json()).unwrap_or_default()
     }
 

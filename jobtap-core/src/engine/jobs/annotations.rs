@@ -28,7 +28,7 @@ pub(crate) fn merge(target: &mut Map<String, Value>, notes: Map<String, Value>) 
     }
 }
 
-/// Leaves out what removes nothing, since nothing is there yet: `null`, and objects of nothing else.
+/// Removes `null`, and objects that are empty or become so, from notes whose key the target doesn't have yet.
 fn drop_blank(notes: &mut Map<String, Value>) {
     notes.retain(|_, note| match note {
         Value::Null => false,

@@ -58,13 +58,13 @@ impl Record {
     /// where the jobspec doesn't say how many of these there are.
     fn ntasks(&self, spec: &Jobspec) -> Option<u64> {
         let counts = spec.counts();
-        let text = |value: &Value| value.get("type").and_then(Value::as_str).map(str::to_owned);
         let per = spec.attribute("shell.options.per-resource");
+        let kind = per.and_then(|per| per.get("type")).and_then(Value::as_str);
         let of_r = |number: fn(&ResourceSet) -> usize| {
             let count = per?.get("count").and_then(Value::as_u64).unwrap_or(1);
             Some(count.saturating_mul(number(self.job.resources.as_deref()?) as u64))
         };
-        match per.and_then(text).as_deref() {
+        match kind {
             Some("node") if counts.nnodes == 0 => of_r(ResourceSet::nnodes),
             Some("core") if counts.exclusive => of_r(ResourceSet::ncores),
             _ => Some(counts.ntasks),
