@@ -254,3 +254,15 @@ fn a_listing_has_the_jobs_that_fit_and_no_others() {
         prop_assert_eq!(listed.iter().collect::<Vec<_>>(), wanted);
     });
 }
+
+#[test]
+fn tasks_of_each_node_are_counted_once_there_are_nodes() {
+    let mut m = TestManager::new().plugin::<ByUrgency>().hosts(2).cores(2).start();
+    let job = || {
+        let per_node = json!({"type": "node", "count": 3});
+        TestJob::new().ntasks(4).attribute("shell.options.per-resource", per_node)
+    };
+    let (runs, waits) = (m.submit(job()).unwrap(), m.submit(job()).unwrap());
+    assert_eq!(m.listed(runs)["ntasks"], 6, "three on each of the two nodes of its R");
+    assert!(m.listed(waits).get("ntasks").is_none(), "it has no nodes yet");
+}
