@@ -153,5 +153,7 @@ mod tests {
         let active = select(&["-a"]).unwrap().unwrap();
         assert_eq!((active.all, active.filter), (false, vec!["active".to_owned()]));
         assert!(select(&["-c", "1"]).unwrap().unwrap().all);
+        assert_eq!(select(&["-f", "failed"]).unwrap().unwrap().filter, ["failed"]);
+        assert!(select(&["-A", "-f", "failed"]).unwrap().unwrap().filter.is_empty());
     }
 }

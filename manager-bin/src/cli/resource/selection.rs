@@ -143,6 +143,8 @@ mod tests {
         assert!(nodes(None).has_queue("a"));
         assert!(nodes(Some("b,a")).has_queue("a"));
         assert!(!nodes(Some("b,aa")).has_queue("a"));
+        let included = |text: &str| NodeArgs { include: Some(text.to_owned()), queue: None };
+        assert!(included("0").includes() && !included("").includes());
     }
 
     #[test]

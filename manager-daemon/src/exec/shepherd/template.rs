@@ -1,8 +1,8 @@
 //! Templates with `{{tags}}`, in the names of output files, in commands and in the environment.
 
 use jobtap_core::job::Encoding;
-use jobtap_core::resource::{Children, ResourceSet};
-use serde_json::json;
+use jobtap_core::resource::Idset;
+use serde_json::{Value, json};
 
 use super::placement::place;
 use crate::exec::StartJob;
@@ -72,13 +72,12 @@ fn value(tag: &str, job: &StartJob, rank: Option<u32>) -> Option<String> {
         "node.name" => {
             rank.map(|_| rustix::system::uname().nodename().to_string_lossy().into_owned())?
         }
-        "node.cores" => node(job, rank?)?.cores().to_string(),
-        "node.ncores" => node(job, rank?)?.cores().len().to_string(),
-        "node.gpus" => node(job, rank?)?.gpus().to_string(),
-        "node.ngpus" => node(job, rank?)?.gpus().len().to_string(),
+        "node.cores" => ids(job, rank?, "core")?.to_string(),
+        "node.ncores" => ids(job, rank?, "core")?.len().to_string(),
+        "node.gpus" => ids(job, rank?, "gpu")?.to_string(),
+        "node.ngpus" => ids(job, rank?, "gpu")?.len().to_string(),
         "node.resources" => {
-            let node = node(job, rank?)?;
-            let (cores, gpus) = (node.cores(), node.gpus());
+            let (cores, gpus) = (ids(job, rank?, "core")?, ids(job, rank?, "gpu")?);
             json!({"ncores": cores.len(), "cores": cores, "gpus": gpus}).to_string()
         }
         "taskid" | "task.id" | "task.rank" => rank?.to_string(),
@@ -87,18 +86,25 @@ fn value(tag: &str, job: &StartJob, rank: Option<u32>) -> Option<String> {
     })
 }
 
-/// What the job has of the node on which a task runs.
-fn node(job: &StartJob, rank: u32) -> Option<Children> {
-    let resources: ResourceSet = serde_json::from_value(job.resources.clone()).ok()?;
-    let index = place(&job.taskmap, rank).node;
-    let node = resources.ranks().iter().nth(index)?;
-    resources.rank(node).map(|node| node.children().clone())
+/// The cores or GPUs that the job has on the node on which a task runs. They are looked up in the JSON of R: a job can
+/// have thousands of these tags, and the shepherd, which serves all jobs, would read the whole R for each.
+fn ids(job: &StartJob, rank: u32, kind: &str) -> Option<Idset> {
+    let node = job.nodes.get(place(&job.taskmap, rank).node)?.rank;
+    let is_of_node = |entry: &&Value| {
+        let ranks = entry.get("rank").and_then(Value::as_str).map(str::parse::<Idset>);
+        ranks.is_some_and(|ranks| ranks.is_ok_and(|ranks| ranks.contains(node)))
+    };
+    let entries = job.resources.pointer("/execution/R_lite")?.as_array()?;
+    match entries.iter().find(is_of_node)?.get("children")?.get(kind) {
+        Some(ids) => ids.as_str()?.parse().ok(),
+        None => Some(Idset::new()),
+    }
 }
 
 /// The hosts of the job, as R has them.
 fn nodelist(job: &StartJob) -> Option<String> {
     let hosts = job.resources.pointer("/execution/nodelist")?.as_array()?;
-    Some(hosts.iter().filter_map(serde_json::Value::as_str).collect::<Vec<_>>().join(","))
+    Some(hosts.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(","))
 }
 
 #[cfg(test)]
@@ -108,13 +114,18 @@ mod tests {
     use jobtap_core::job::JobId;
 
     use super::*;
+    use crate::exec::NodeTasks;
 
     fn job() -> StartJob {
         let id = JobId::new(6731191091817518);
-        let lite = json!([{"rank": "3-6", "children": {"core": "0-1,4", "gpu": "0"}}]);
+        let lite = json!([
+            {"rank": "2", "children": {"core": "9"}},
+            {"rank": "3-6", "children": {"core": "0-1,4", "gpu": "0"}},
+        ]);
         let execution = json!({"R_lite": lite, "nodelist": ["n[0-2]", "m1"]});
         let resources = json!({"version": 1, "execution": execution});
-        StartJob { ntasks: 4, name: "nm".to_owned(), resources, ..StartJob::new(id) }
+        let nodes = vec![NodeTasks { rank: 3, ntasks: 4 }];
+        StartJob { ntasks: 4, name: "nm".to_owned(), nodes, resources, ..StartJob::new(id) }
     }
 
     #[test]

@@ -235,7 +235,7 @@ mod tests {
     fn output_over_the_limit_is_counted_and_not_kept() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
-        let mut log = OutputLog::new(File::create(&path).unwrap(), 2, 10);
+        let mut log = OutputLog::new(File::create(&path).unwrap(), 2, 12);
         for rank in [0, 1] {
             log.data(Stream::Stdout, rank, b"1234\n");
         }
@@ -267,9 +267,10 @@ mod tests {
         let expected = [
             "1234\n",
             "1234\n",
-            "stdout will be truncated, 10 limit exceeded",
+            "\n",
+            "stdout will be truncated, 12 limit exceeded",
             "error\n",
-            "stdout: 1000006 of 1000016 bytes truncated",
+            "stdout: 1000004 of 1000016 bytes truncated",
         ];
         assert_eq!(said, expected);
     }
