@@ -302,3 +302,34 @@ impl Row for ListRow {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        nodes: NodeArgs,
+    }
+
+    #[test]
+    fn properties_that_are_names_of_queues_are_left_out_of_propertiesx() {
+        let execution = json!({
+            "R_lite": [{"rank": "0", "children": {"core": "0"}}],
+            "nodelist": ["n0"],
+            "properties": {"big": "0", "q1": "0"},
+        });
+        let set = resources("all", &json!({"version": 1, "execution": execution})).unwrap();
+        let queues = Queues::from_config(&json!({"q1": {"requires": ["big"]}}));
+        let nodes = Command::parse_from(["list"]).nodes;
+        let listing = Listing::of::<ListRow>("{queue} {properties} {propertiesx}");
+        let rows = split("free", &set, &queues, &nodes, &listing);
+        let shown =
+            |row: &ListRow| [&row.queue, &row.properties, &row.propertiesx].map(String::clone);
+        assert_eq!(rows.iter().map(shown).collect::<Vec<_>>(), [["q1", "big,q1", "big"]]);
+    }
+}

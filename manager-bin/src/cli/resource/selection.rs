@@ -87,7 +87,7 @@ impl Queues {
         Self::from_config(config.get("queues").unwrap_or(&Value::Null))
     }
 
-    fn from_config(tables: &Value) -> Self {
+    pub(super) fn from_config(tables: &Value) -> Self {
         // A virtual queue has the nodes of its parent.
         let parent =
             |queue: &Value| queue.get("parent").and_then(|name| tables.get(name.as_str()?));
