@@ -16,7 +16,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::Counts;
-use super::environment::Variables;
+use super::environment;
 use super::facts::{Facts, Simulation};
 
 /// A jobspec that was read in one pass.
@@ -32,47 +32,71 @@ pub(super) struct OnePass<'t> {
 
 /// Reads the jobspec at the beginning of a text; `None` if it isn't a valid one of the usual form.
 pub(super) fn read_first(text: &str) -> Option<OnePass<'_>> {
+    let Some(place) = environment::find(text) else {
+        let (read, len) = read_document(text, None)?;
+        let (document, rest) = text.split_at_checked(len)?;
+        return Some(OnePass { facts: read.facts, text: document.into(), whole: None, rest });
+    };
+    // The parser gets an empty object in place of the environment, which is known to be an object, too. So what it
+    // accepts is JSON with the environment as well.
+    let (before, after) = (text.get(..place.start)?, text.get(place.end..)?);
+    let short = [before, EMPTY, after].concat();
+    let (read, len) = read_document(&short, Some(place.start))?;
+    let rest = short.get(len..)?;
+    let (document, rest) = text.split_at_checked(text.len() - rest.len())?;
+    Some(OnePass { facts: read.facts, text: read.text?, whole: Some(document), rest })
+}
+
+/// What the parser is given as the environment.
+const EMPTY: &str = "{}";
+
+/// What a document says.
+struct Read {
+    facts: Facts,
+    /// The document without its environment, if it has one.
+    text: Option<Box<str>>,
+}
+
+/// Reads the document at the beginning of a text, and its length. `environment` is where its environment is, which is
+/// [`EMPTY`]; if there is another one, or none, or one elsewhere, the document isn't read.
+fn read_document(text: &str, environment: Option<usize>) -> Option<(Read, usize)> {
     let mut parser = serde_json::Deserializer::from_str(text).into_iter::<Object<Document<'_>>>();
     let Object(read) = parser.next()?.ok()?;
-    let (document, rest) = text.split_at_checked(parser.byte_offset())?;
+    let len = parser.byte_offset();
+    let document = text.get(..len)?;
     let counts = read.counts()?;
     let Object(system) = read.attributes.0.system;
-    let (text, whole) = match system.environment {
-        Some(variables) => (without_environment(document, variables)?, Some(document)),
-        None => (document.into(), None),
+    let place = system.environment.map(|environment| environment.get().as_ptr().addr());
+    if place != environment.map(|start| document.as_ptr().addr() + start) {
+        return None;
+    }
+    let without = match environment {
+        Some(start) => Some(without_environment(document, start)?),
+        None => None,
     };
-    if !is_as_we_write(&text) {
+    let stored = without.as_deref().unwrap_or(document);
+    if !is_as_we_write(stored) {
         return None;
     }
     let simulation = match system.exec {
-        Some(Object(exec)) => exec.within(&text)?,
+        Some(Object(exec)) => exec.within(stored)?,
         None => Simulation::None,
     };
     let facts = Facts::plain(counts, system.duration, simulation, system.queue.as_deref());
-    (system.duration >= 0.0 && system.duration.is_finite()).then_some(OnePass {
-        facts,
-        text,
-        whole,
-        rest,
-    })
+    let is_valid = system.duration >= 0.0 && system.duration.is_finite();
+    is_valid.then_some((Read { facts, text: without }, len))
 }
 
-/// Cuts the environment out of a document.
-fn without_environment(document: &str, variables: Variables<'_>) -> Option<Box<str>> {
-    let ends = variables.ends?;
-    let offset = |part: &str| part.as_ptr().addr().checked_sub(document.as_ptr().addr());
-    let before = document.get(..offset(ends.first_name)?)?.strip_suffix("\"environment\":{\"")?;
-    let after = document.get(offset(ends.last_value)? + ends.last_value.len()..)?;
-    let after = after.strip_prefix("\"}")?;
+/// Cuts the environment, which is [`EMPTY`] and begins at `start`, out of a document.
+fn without_environment(document: &str, start: usize) -> Option<Box<str>> {
+    let before = document.get(..start)?.strip_suffix("\"environment\":")?;
+    let after = document.get(start..)?.strip_prefix(EMPTY)?;
     // Together with the comma before or after it.
     let (before, after) = match before.strip_suffix(',') {
         Some(before) => (before, after),
         None => (before, after.strip_prefix(',')?),
     };
-    let mut text = String::with_capacity(before.len() + after.len());
-    text.push_str(before);
-    text.push_str(after);
-    Some(text.into_boxed_str())
+    Some([before, after].concat().into_boxed_str())
 }
 
 /// Whether the text has the spaces and escapes of a jobspec that the manager writes itself, since this one is stored
@@ -155,7 +179,7 @@ struct System<'t> {
     #[serde(default, borrow, deserialize_with = "not_null")]
     queue: Option<Cow<'t, str>>,
     #[serde(default, borrow, deserialize_with = "not_null")]
-    environment: Option<Variables<'t>>,
+    environment: Option<&'t RawValue>,
     #[serde(default, borrow, deserialize_with = "not_null")]
     exec: Option<Object<Exec<'t>>>,
     #[serde(default, deserialize_with = "not_null")]
@@ -501,7 +525,7 @@ mod tests {
                 let mut members = members.clone();
                 members.insert(
                     at,
-                    ("environment".to_owned(), json!({"A": null, "B": "{\"b\":[1,2]}", "C": ""})),
+                    ("environment".to_owned(), json!({"A": null, "B": "{\"b\":[1,2]}", "C": null})),
                 );
                 let mut value = usual();
                 value["attributes"]["system"] = Value::Object(members.into_iter().collect());
@@ -529,9 +553,9 @@ mod tests {
             text.replace("\"environment\":", "\"environment\" :"),
             text.replace("\"environment\":{", "\"environment\":{ "),
             text.replace("\"HOME\":\"/home/u\"}", "\"HOME\":\"/home/u\" }"),
-            text.replace("\"HOME\"", "\"HOME\":null,\"HOME\"")
-                .replace("\"HOME\":\"/home/u\"", "\"HOME\":null"),
             text.replace("\"name\"", "\"environment\":{\"A\":\"1\"},\"name\""),
+            text.replace("\"environment\":{", "\"environment\":{},\"environment\":{"),
+            text.replace("\"A\":", "\"A\":1,\"B\":"),
         ] {
             assert_ne!(odd, text);
             assert!(read_first(&odd).is_none(), "{odd}");
@@ -545,6 +569,28 @@ mod tests {
             assert_ne!(odd, text);
             assert!(read_first(&odd).is_none(), "{odd}");
         }
+    }
+
+    #[test]
+    fn an_object_like_an_environment_elsewhere_is_not_taken_for_it() {
+        let option = json!({"options": {"environment": {"A": "1"}}});
+        let own = json!({"B": "2"});
+        for (members, in_one_pass) in [
+            (json!({"duration": 0, "shell": option}), false),
+            (json!({"shell": option, "duration": 0, "environment": own}), false),
+            (json!({"environment": own, "duration": 0, "shell": option}), true),
+        ] {
+            let mut value = usual();
+            value["attributes"]["system"] = members;
+            let text = value.to_string();
+            assert_eq!(reads_the_same(&text), in_one_pass, "{text}");
+            let environment = Jobspec::parse(&text).unwrap().environment().cloned();
+            let expected = value.pointer("/attributes/system/environment");
+            assert_eq!(environment.map(Value::Object).as_ref(), expected);
+        }
+        // After the document.
+        let without = JobspecBuilder::new(["true"]).to_value();
+        assert!(read_first(&format!("{without},\"environment\":{{\"A\":\"1\"}}}}")).is_none());
     }
 
     /// All objects and lists of the document, and what is in them.
