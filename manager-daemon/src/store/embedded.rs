@@ -23,9 +23,10 @@ use fjall::{CompressionType, Database, PersistMode};
 use jobtap_core::host::panic_text;
 
 use super::acked::Acked;
-use super::layout::{self, Effects, JobScan, Listing, LogEnds, Rows};
+use super::changes::Changes;
+use super::layout::{self, JobScan, Listing, LogEnds, Rows};
 use super::lock::{self, Lock};
-use super::rows::{self, Name, Row};
+use super::rows::{self, Row};
 use super::space::{self, Space};
 use super::{Key, Memory, OnDamage, Op, Store, StoreError, StoreSettings, StoredJob, request};
 use crate::open_files::OpenFiles;
@@ -124,7 +125,7 @@ impl EmbeddedStore {
         // After the check of what was acknowledged, for which this commit would count.
         if is_earlier {
             last = last.saturating_add(1);
-            engine.write(Effects::from([format_row()]), last)?;
+            engine.write(format_row(), last)?;
         }
         let commits = Mutex::new(Commits {
             last,
@@ -163,7 +164,7 @@ impl Engine {
         let engine = Self::open_new(dir, &files::clear(dir)?, memory)?;
         // Before the first row: a database with a row and without all keyspaces is a damaged one.
         files::sync_keyspaces(dir)?;
-        engine.write(Effects::from([format_row()]), 0)?;
+        engine.write(format_row(), 0)?;
         Ok(engine)
     }
 
@@ -220,22 +221,22 @@ impl Engine {
     }
 
     /// Writes the rows as commit `number` and waits for the disk.
-    fn write(&self, mut effects: Effects, number: u64) -> Result<(), StoreError> {
-        effects.insert(rows::COMMITS.into(), Some(number.to_be_bytes().into()));
+    fn write(&self, mut changes: Changes, number: u64) -> Result<(), StoreError> {
+        changes.set(rows::COMMITS.into(), Some(number.to_be_bytes().into()));
         // fdatasync makes the length and the blocks of the write-ahead log durable too, since its data can't be read
         // without them. What it leaves out is the time of the change, for which fsync would wait for the journal of
         // the file system.
-        self.write_rows(effects, PersistMode::SyncData)
+        self.write_rows(changes, PersistMode::SyncData)
     }
 
     /// Writes the rows, all or none of them.
-    fn write_rows(&self, effects: Effects, mode: PersistMode) -> Result<(), StoreError> {
+    fn write_rows(&self, changes: Changes, mode: PersistMode) -> Result<(), StoreError> {
         self.wait_for_memory()?;
         self.guarded(|| {
-            let mut batch = fjall::OwnedWriteBatch::with_capacity(self.db.clone(), effects.len())
+            let mut batch = fjall::OwnedWriteBatch::with_capacity(self.db.clone(), changes.len())
                 .durability(Some(mode));
-            for (name, effect) in effects {
-                match effect {
+            for (name, change) in changes {
+                match change {
                     Some(value) => batch.insert(self.rows.of(&name), &*name, value),
                     None => batch.remove(self.rows.of(&name), &*name),
                 }
@@ -328,7 +329,7 @@ impl Store for EmbeddedStore {
         // The lock is held during the write: commits are durable in the order of their numbers.
         let number = commits.last.saturating_add(1);
         let made = layout::resolve(&self.engine, &mut commits.ends, ops)
-            .and_then(|effects| self.engine.write(effects, number));
+            .and_then(|changes| self.engine.write(changes, number));
         match &made {
             Ok(()) => {
                 commits.last = number;
@@ -452,8 +453,8 @@ fn open_database(dir: &Path, path: &Path, memory: Memory) -> Result<Database, St
 }
 
 /// The row that says which format a store has.
-fn format_row() -> (Name, Option<Vec<u8>>) {
-    (rows::FORMAT.into(), Some(FORMAT.to_string().into_bytes()))
+fn format_row() -> Changes {
+    Changes::of(rows::FORMAT.into(), FORMAT.to_string().into_bytes())
 }
 
 /// Calls the engine. Its errors, and its panics, which damaged files can cause, become errors about the

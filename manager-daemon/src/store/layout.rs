@@ -1,16 +1,13 @@
 //! How operations change the rows of an ordered byte map, and how a scan reads rows back as jobs. Shared
 //! by all stores that are such a map, so that they behave alike.
 
-use std::collections::BTreeMap;
-use std::ops::{Bound, ControlFlow};
+use std::ops::ControlFlow;
 
 use rustc_hash::FxHashMap;
 
+use super::changes::Changes;
 use super::rows::{self, Name, Row};
 use super::{Key, KeyError, Op, StoreError, StoredEntry, StoredJob, request};
-
-/// The changes of a commit by row: the value to set, or `None` to remove the row.
-pub(super) type Effects = BTreeMap<Name, Option<Vec<u8>>>;
 
 /// Read access to the stored rows.
 pub(super) trait Rows {
@@ -105,39 +102,39 @@ pub(super) fn resolve(
     stored: &dyn Rows,
     ends: &mut LogEnds,
     ops: Vec<Op>,
-) -> Result<Effects, StoreError> {
-    let mut effects = Effects::new();
+) -> Result<Changes, StoreError> {
+    let mut changes = Changes::default();
     for op in ops {
         match op {
             Op::Put { key, value } => {
                 check_size(&key, value.len())?;
-                effects.insert(rows::of_value(&key), Some(value));
+                changes.set(rows::of_value(&key), Some(value));
             }
-            Op::Append { key, seq, value } => append(stored, ends, &mut effects, &key, seq, value)?,
+            Op::Append { key, seq, value } => append(stored, ends, &mut changes, &key, seq, value)?,
             Op::Remove { key } => {
-                effects.insert(rows::of_value(&key), None);
-                remove_all(stored, &mut effects, &rows::of_log(&key))?;
+                changes.set(rows::of_value(&key), None);
+                remove_all(stored, &mut changes, &rows::of_log(&key))?;
             }
             Op::RemoveJob(id) => {
-                remove_all(stored, &mut effects, &rows::of_job(id))?;
+                remove_all(stored, &mut changes, &rows::of_job(id))?;
                 ends.removed(id);
             }
         }
     }
-    Ok(effects)
+    Ok(changes)
 }
 
 fn append(
     stored: &dyn Rows,
     ends: &mut LogEnds,
-    effects: &mut Effects,
+    changes: &mut Changes,
     key: &Key,
     seq: u64,
     value: Vec<u8>,
 ) -> Result<(), StoreError> {
     check_size(key, value.len())?;
     let name = rows::of_record(key, seq);
-    match effects.get_mut(&name) {
+    match changes.get_mut(&name) {
         Some(Some(record)) => {
             check_size(key, record.len().saturating_add(value.len()))?;
             record.extend(value);
@@ -151,21 +148,16 @@ fn append(
                 return Err(StoreError::Sequence { key: key.to_string(), seq });
             }
             ends.note(key, seq);
-            effects.insert(name, Some(value));
+            changes.set(name, Some(value));
         }
     }
     Ok(())
 }
 
-fn remove_all(stored: &dyn Rows, effects: &mut Effects, prefix: &[u8]) -> Result<(), StoreError> {
-    let end = rows::after(prefix);
-    let end = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-    let range = (Bound::Included(prefix), end);
-    for (_, effect) in effects.range_mut::<[u8], _>(range) {
-        *effect = None;
-    }
+fn remove_all(stored: &dyn Rows, changes: &mut Changes, prefix: &[u8]) -> Result<(), StoreError> {
+    changes.remove(prefix);
     for name in stored.names(prefix)? {
-        effects.insert(Name::from_vec(name), None);
+        changes.set(Name::from_vec(name), None);
     }
     Ok(())
 }
@@ -373,8 +365,8 @@ mod tests {
             Op::RemoveJob(1),
             append_op(1, 1, "c"),
         ];
-        let effects = resolve(&Nothing, &mut LogEnds::after(None), ops).unwrap();
-        let values: Vec<_> = effects.into_values().collect();
+        let changes = resolve(&Nothing, &mut LogEnds::after(None), ops).unwrap();
+        let values: Vec<_> = changes.into_iter().map(|(_, change)| change).collect();
         assert_eq!(values, [None, Some(b"c".to_vec()), Some(b"b".to_vec())]);
     }
 

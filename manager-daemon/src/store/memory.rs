@@ -96,8 +96,8 @@ impl Store for MemoryStore {
             return Err(StoreError::io("memory".as_ref(), std::io::Error::other("injected")));
         }
         let (mut rows, mut ends) = (self.rows.lock().unwrap(), self.ends.lock().unwrap());
-        for (name, effect) in layout::resolve(&MapRows(&rows), &mut ends, ops.clone())? {
-            match effect {
+        for (name, change) in layout::resolve(&MapRows(&rows), &mut ends, ops.clone())? {
+            match change {
                 Some(value) => rows.insert(name.into_vec(), value),
                 None => rows.remove(&*name),
             };

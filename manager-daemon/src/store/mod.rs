@@ -4,6 +4,7 @@
 //! the module `embedded` only, so that a distributed store can replace it.
 
 mod acked;
+mod changes;
 mod commit_times;
 mod committer;
 mod embedded;

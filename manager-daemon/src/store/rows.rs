@@ -50,6 +50,12 @@ pub(super) fn of_job(id: u64) -> Name {
     row
 }
 
+/// The job of a row's name, or of a prefix of names that is no shorter than that of a job's rows.
+pub(super) fn job_of(name: &[u8]) -> Option<u64> {
+    let id = name.strip_prefix(ALL_JOBS)?.first_chunk()?;
+    Some(u64::from_be_bytes(*id))
+}
+
 /// The prefix of the rows of the instance's keys that begin with `prefix`.
 pub(super) fn of_instance(prefix: &str) -> Vec<u8> {
     let mut row = vec![INSTANCE];

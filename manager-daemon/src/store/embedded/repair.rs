@@ -16,6 +16,7 @@ use fjall::PersistMode;
 use jobtap_core::job::{Encoding, JobId};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
+use super::super::changes::Changes;
 use super::super::lock::Lock;
 use super::super::rows::{self, Name};
 use super::super::{Key, Memory, StoreError, request, space};
@@ -376,9 +377,11 @@ impl Target<'_> {
 
     fn write(&mut self, mode: PersistMode) -> Result<(), StoreError> {
         let group = std::mem::take(&mut self.group);
-        let effects =
-            group.into_iter().map(|(name, value)| (Name::from_vec(name), Some(value))).collect();
-        self.engine.write_rows(effects, mode)
+        let mut changes = Changes::default();
+        for (name, value) in group {
+            changes.set(Name::from_vec(name), Some(value));
+        }
+        self.engine.write_rows(changes, mode)
     }
 
     /// Writes the rows that make the database a store, and syncs it.

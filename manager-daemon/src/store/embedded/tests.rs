@@ -119,7 +119,7 @@ fn a_second_manager_is_refused_and_the_next_one_is_not() {
 fn a_store_of_a_newer_version_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     let store = EmbeddedStore::open(dir.path()).unwrap();
-    let newer = Effects::from([(rows::FORMAT.into(), Some("4".into()))]);
+    let newer = Changes::of(rows::FORMAT.into(), "4".into());
     store.engine.write(newer, 1).unwrap();
     drop(store);
     let err = EmbeddedStore::open(dir.path()).err().unwrap();
@@ -137,7 +137,7 @@ fn a_store_of_the_earlier_format_goes_on_as_one_of_this() {
     let store = EmbeddedStore::open(dir.path()).unwrap();
     let token = request::token_of(1000, "{}");
     store.commit(vec![put(&Key::request(1), &token)]).unwrap();
-    let earlier = Effects::from([(rows::FORMAT.into(), Some(EARLIER.to_string().into()))]);
+    let earlier = Changes::of(rows::FORMAT.into(), EARLIER.to_string().into());
     store.engine.write(earlier, 2).unwrap();
     drop(store);
     let store = EmbeddedStore::open(dir.path()).unwrap();
@@ -159,7 +159,7 @@ fn a_store_of_the_earlier_format_that_lacks_a_commit_is_refused_as_it_is() {
     let dir = tempfile::tempdir().unwrap();
     let store = EmbeddedStore::open(dir.path()).unwrap();
     store.commit(vec![put(&Key::request(1), "x")]).unwrap();
-    let earlier = Effects::from([(rows::FORMAT.into(), Some(EARLIER.to_string().into()))]);
+    let earlier = Changes::of(rows::FORMAT.into(), EARLIER.to_string().into());
     store.engine.write(earlier, 2).unwrap();
     // Acknowledged, and lost.
     store.commits.lock().unwrap().acked.note(3);
