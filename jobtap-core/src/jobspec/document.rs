@@ -335,6 +335,14 @@ impl Document {
         }
     }
 
+    /// The length of the text without the environment.
+    pub(super) fn redacted_len(&self) -> usize {
+        if self.with_environment().is_some() || self.system(ENVIRONMENT).is_none() {
+            return self.text_without_environment().len();
+        }
+        self.redacted().map_or(0, |document| document.text().len())
+    }
+
     /// Like [`redacted`](Self::redacted), without a copy.
     pub(super) fn into_redacted(self) -> Self {
         if self.with_environment().is_some() {

@@ -326,6 +326,21 @@ impl Jobspec {
         }
     }
 
+    /// The length in bytes of the text of the [redacted](Self::redacted) jobspec.
+    ///
+    /// ```
+    /// use jobtap_core::jobspec::JobspecBuilder;
+    ///
+    /// let with = JobspecBuilder::new(["hostname"]).environment([("HOME", "/home/u")]).build()?;
+    /// let without = JobspecBuilder::new(["hostname"]).build()?;
+    /// assert_eq!(with.redacted_len(), without.redacted_len());
+    /// # Ok::<(), jobtap_core::jobspec::JobspecError>(())
+    /// ```
+    #[must_use]
+    pub fn redacted_len(&self) -> usize {
+        self.document.redacted_len()
+    }
+
     /// Like [`redacted`](Self::redacted), but consumes the jobspec and so avoids a copy.
     pub(crate) fn into_redacted(self) -> Self {
         match Arc::try_unwrap(self.document) {

@@ -177,7 +177,7 @@ pub(super) fn request(request: Request) -> Input {
 
 /// The submission of a job.
 pub(super) fn submission(jobspec: Jobspec) -> Input {
-    let signed = unsigned(owner().as_u32(), &jobspec.value().to_string());
+    let signed = unsigned(owner().as_u32(), jobspec.value().to_string());
     request(Request::Submit(Box::new(Submission { jobspec, signed, urgency: 16, flags: 0 })))
 }
 

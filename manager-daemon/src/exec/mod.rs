@@ -24,8 +24,8 @@ use serde::{Deserialize, Serialize};
 pub use kill::{KillPolicy, KillPolicyError};
 pub(crate) use local::LOG as SHEPHERD_LOG;
 pub use local::{ExecError, LocalConfig, LocalExecutor};
-pub(crate) use shepherd::files_per_task;
 pub use shepherd::shepherd_main;
+pub(crate) use shepherd::{MOST_FILES_PER_TASK, files_per_task};
 pub(crate) use socket::listens as shepherd_listens;
 
 /// The hidden first argument that makes the manager's binary a shepherd.

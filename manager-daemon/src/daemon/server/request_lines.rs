@@ -22,6 +22,9 @@ const STEP: usize = 64 * 1024;
 /// Bytes of short requests that a connection may have in flight. No other connection uses them: there
 /// is room for short requests however many long ones the user's other connections send.
 const SHORT_BYTES: usize = 1 << 20;
+/// Bytes that are read at once: several submissions, which have a few thousand each. What a client doesn't fill takes no
+/// memory.
+const READ: usize = 32 * 1024;
 /// How much of a malformed line is searched for an id.
 const HEAD: usize = 256;
 
@@ -69,7 +72,8 @@ pub(super) struct RequestLines<R> {
 impl<R: AsyncRead + Unpin> RequestLines<R> {
     pub(super) fn new(from: R) -> Self {
         let short = Arc::new(Semaphore::new(SHORT_BYTES));
-        Self { from: BufReader::new(from), line: Vec::new(), short }
+        let from = BufReader::with_capacity(READ, from);
+        Self { from, line: Vec::new(), short }
     }
 
     /// The socket.

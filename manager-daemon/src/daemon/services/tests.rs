@@ -241,7 +241,7 @@ fn the_types_of_responses_read_what_the_engine_returns() {
     let mut engine = Engine::new(Timestamp::from_secs(2.0), setup).unwrap();
     let jobspec = JobspecBuilder::new(["true"]).build().unwrap();
     let submission = Submission {
-        signed: request::unsigned(OWNER.userid.as_u32(), &jobspec.value().to_string()),
+        signed: request::unsigned(OWNER.userid.as_u32(), jobspec.value().to_string()),
         jobspec,
         urgency: 16,
         flags: Flags::WAITABLE.bits(),

@@ -39,7 +39,7 @@ fn submission(effector: &Effector, job: Resubmission) -> Result<Submission, RpcE
             path::set(&mut document, "attributes.system.environment", Value::Object(environment));
         set.map_err(|error| RpcError::proto(error.to_string()))?;
     }
-    let signed = request::unsigned(job.userid.as_u32(), &document.to_string());
+    let signed = request::unsigned(job.userid.as_u32(), document.to_string());
     // It was validated when it was submitted first.
     let jobspec = Jobspec::unvalidated(document);
     let (urgency, flags) = (job.urgency.value().into(), job.flags.bits());

@@ -60,7 +60,7 @@ use self::ending::MANAGER_PATROL;
 use self::job::Job;
 use self::message::Message;
 use self::state::{Manager, Shepherd};
-pub(crate) use self::streams::options::files_per_task;
+pub(crate) use self::streams::options::{MOST_FILES_PER_TASK, files_per_task};
 use super::protocol::{ShepherdMessage, ShepherdRequest, VERSION};
 use super::{HeldJob, TaskProcess};
 use crate::clock::now;

@@ -141,7 +141,7 @@ fn a_store_of_the_earlier_format_goes_on_as_one_of_this() {
     store.engine.write(earlier, 2).unwrap();
     drop(store);
     let store = EmbeddedStore::open(dir.path()).unwrap();
-    store.commit(vec![put(&Key::request(2), &request::unsigned(1000, "{}"))]).unwrap();
+    store.commit(vec![put(&Key::request(2), &request::unsigned(1000, "{}".to_owned()))]).unwrap();
     drop(store);
     let store = EmbeddedStore::open(dir.path()).unwrap();
     let format = store.engine.row(rows::FORMAT).unwrap();

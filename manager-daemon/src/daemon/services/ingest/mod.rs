@@ -26,7 +26,7 @@ impl Handle for Submit {
         let submission = submission(self, context.cred, most)?;
         check_user(context.parts.owner, context.cred, &submission.jobspec)?;
         check_space(context.parts)?;
-        check_limits(context.parts, &submission.jobspec)?;
+        check_limits(context.parts, &submission)?;
         Ok(PendingResponse::Request(Request::Submit(Box::new(submission))))
     }
 
@@ -48,7 +48,9 @@ fn in_one_pass(payload: &str) -> Option<Submit> {
         .strip_prefix("{\"jobspec\":")
         .filter(|text| text.starts_with('{') && text.len() <= SHORT)?;
     let (jobspec, rest) = Jobspec::parse_first(payload).ok()?;
-    let text = payload.strip_suffix(rest)?.to_owned();
+    let jobspec_text = payload.strip_suffix(rest)?;
+    let mut text = String::with_capacity(jobspec_text.len() + request::HEAD);
+    text.push_str(jobspec_text);
     let options = match rest.strip_prefix(',') {
         // The last value of a key that occurs twice counts, so that this jobspec may not be the one.
         Some(options) if options.starts_with('"') && !options.contains("\"jobspec\"") => {
@@ -85,7 +87,11 @@ fn check_space(parts: &Parts) -> Result<(), RpcError> {
 }
 
 /// Refuses jobs that no host can run.
-fn check_limits(parts: &Parts, jobspec: &Jobspec) -> Result<(), RpcError> {
+fn check_limits(parts: &Parts, submission: &Submission) -> Result<(), RpcError> {
+    let Submission { jobspec, signed, .. } = submission;
+    if request::jobspec_in(signed).is_some_and(|text| parts.limits.have_room(jobspec, text)) {
+        return Ok(());
+    }
     let checked = parts.limits.check(jobspec);
     checked.map_err(|excess| RpcError::new(EINVAL, excess.to_string()))
 }
@@ -111,13 +117,13 @@ pub(in crate::daemon) fn submission(
         }
         (None, Some(SentJobspec::Read(ReadJobspec { text, jobspec }))) => {
             size::check(text.len(), most)?;
-            let signed = request::unsigned(userid, &text);
+            let signed = request::unsigned(userid, text);
             return Ok(Submission { jobspec, signed, urgency, flags });
         }
         (None, Some(jobspec)) => {
             let text = text_of(&jobspec)?;
             size::check(text.len(), most)?;
-            let signed = request::unsigned(userid, &text);
+            let signed = request::unsigned(userid, text.clone());
             (text, signed)
         }
         (None, None) => {

@@ -120,6 +120,9 @@ impl ExitOptions {
     }
 }
 
+/// The most that [`files_per_task`] can be: two for each stream, two for the input, one for PMI and five for a terminal.
+pub(crate) const MOST_FILES_PER_TASK: u64 = 12;
+
 /// The number of files that a shepherd has open for each task of a job with these options; `None` if they
 /// are invalid. Several tasks have a socket each for PMI besides, where there is room for it.
 pub(crate) fn files_per_task(options: &Value) -> Option<u64> {
@@ -276,6 +279,19 @@ mod tests {
             // A socket for PMI.
             (json!({"pmi": "simple"}), Some(3)),
             (json!({"pmi": "off"}), Some(2)),
+            // All at once.
+            (
+                json!({
+                    "output": {
+                        "stdout": {"path": "out.{{taskid}}", "label": true},
+                        "stderr": {"path": "err.{{taskid}}", "label": true},
+                    },
+                    "input": {"stdin": {"type": "service"}},
+                    "pmi": "simple",
+                    "pty": {},
+                }),
+                Some(MOST_FILES_PER_TASK),
+            ),
             (json!({"output": {"mode": "upside-down"}}), None),
         ] {
             assert_eq!(files_per_task(&options), expected, "{options}");
