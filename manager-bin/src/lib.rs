@@ -11,6 +11,7 @@
 //! }
 //! ```
 
+mod allocator;
 mod bench;
 pub mod build;
 mod cli;
@@ -22,8 +23,3 @@ pub use cli::{main, main_of};
 pub use jobtap_daemon::{archive, daemon, exec, rpc, store};
 
 use jobtap_daemon::{clock, files, limited, linked, open_files, rlimits, shown, stderr, users};
-
-/// Jobs are allocated on one thread and freed on another, in many sizes and for days. With the system's
-/// allocator that took a fifth of the time per job, and memory became fragmented.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
