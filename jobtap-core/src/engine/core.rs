@@ -21,7 +21,7 @@ use super::jobs::waiters::Waiters;
 use super::jobs::{Jobs, Record};
 use super::requests::ingest::Submissions;
 use super::timers::{Due, Timers};
-use crate::eventlog::EventEntry;
+use crate::eventlog::{Context, EventEntry};
 use crate::host::{Exception, Severity};
 use crate::job::{Flags, Job, JobId, Timestamp, Uid};
 use crate::topic::TopicId;
@@ -75,13 +75,15 @@ impl Core {
     }
 
     /// Merges annotations into the job's, and shows the result to watchers of all jobs and to subscribed
-    /// plugins. The event is not logged (RFC 21).
-    pub(super) fn annotate(&mut self, id: JobId, notes: Map<String, Value>) {
+    /// plugins. The event is not logged (RFC 21). Returns its context.
+    pub(super) fn annotate(&mut self, id: JobId, notes: Map<String, Value>) -> Option<Context> {
         self.jobs.annotate(id, notes);
-        let Some(job) = self.job(id) else { return };
-        let all = job.annotations();
+        let all = self.job(id)?.annotations();
         let all = if all.is_empty() { Value::Null } else { all.clone().into() };
-        self.post(id, events::annotations(self.clock.now, all));
+        let event = events::annotations(self.clock.now, all);
+        let context = event.context.clone();
+        self.post(id, event);
+        context
     }
 
     /// Appends an event to a log of the job; see [`Jobs::append`].

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 
-use crate::eventlog::EventEntry;
+use crate::eventlog::{Context, EventEntry};
 use crate::job::{Timestamp, Uid, Urgency};
 use crate::resource::Idset;
 
@@ -56,9 +56,9 @@ pub(super) fn urgency(now: Timestamp, userid: Uid, urgency: Urgency) -> EventEnt
     with(now, "urgency", [("userid", json!(userid.0)), ("urgency", json!(urgency.value()))])
 }
 
-/// `annotations` are all that the job has at that moment, those of its user included.
-pub(super) fn alloc(now: Timestamp, annotations: Map<String, Value>) -> EventEntry {
-    with(now, "alloc", [("annotations", Value::Object(annotations))])
+/// The context has all [annotations](annotations) that the job has at that moment, those of its user included.
+pub(super) fn alloc(now: Timestamp, context: Option<Context>) -> EventEntry {
+    EventEntry { timestamp: now, name: "alloc".into(), context }
 }
 
 pub(super) fn perilog_start(now: Timestamp, name: &'static str, description: &str) -> EventEntry {

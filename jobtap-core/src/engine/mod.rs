@@ -189,6 +189,13 @@ impl Engine {
         self.settle();
     }
 
+    /// Says whether anything watches jobs; it is assumed until it is said. While nothing does, the effects have no
+    /// [events](Effect::Publish), but only their number: an event is dropped as soon as it has happened, and its memory
+    /// is used for the next one.
+    pub fn set_watched(&mut self, watched: bool) {
+        self.core.effects.set_watched(watched);
+    }
+
     /// What the inputs that were [gathered](Self::gather) have led to since the last call.
     pub fn take_effects(&mut self) -> Effects {
         self.core.effects.take()

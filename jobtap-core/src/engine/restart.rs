@@ -56,7 +56,7 @@ pub(super) fn restore_inactive(
 ) -> Result<(), RestoreError> {
     let record = summary::read(id, &summary).map_err(|error| RestoreError(error.to_string()))?;
     insert(core, id, record);
-    core.jobs.summarize_as(id, summary);
+    core.jobs.summarize_as(id, &summary);
     Ok(())
 }
 

@@ -1,11 +1,13 @@
 //! The context of an event.
 //!
 //! A manager makes and drops a dozen of these for each job. They have few members, most of them with names that are
-//! known when the manager is compiled, so a list without hashes is smaller and faster than a map.
+//! known when the manager is compiled, so a list without hashes is smaller and faster than a map. Two events may share
+//! one.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Index;
+use std::sync::Arc;
 
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -24,7 +26,7 @@ use serde_json::{Map, Value};
 /// # Ok::<(), jobtap_core::eventlog::EntryError>(())
 /// ```
 #[derive(Clone, Default)]
-pub struct Context(Vec<Member>);
+pub struct Context(Arc<[Member]>);
 
 type Member = (Cow<'static, str>, Value);
 
@@ -48,7 +50,8 @@ impl Context {
 
     /// Adds a member, which isn't there yet.
     pub(crate) fn push(&mut self, key: &'static str, value: Value) {
-        self.0.push((Cow::Borrowed(key), value));
+        let members = self.0.iter().cloned();
+        self.0 = members.chain(std::iter::once((Cow::Borrowed(key), value))).collect();
     }
 
     /// The number of members.
@@ -79,7 +82,7 @@ impl From<Map<String, Value>> for Context {
 
 impl From<Context> for Map<String, Value> {
     fn from(context: Context) -> Self {
-        context.0.into_iter().map(|(key, value)| (key.into_owned(), value)).collect()
+        context.iter().map(|(key, value)| (key.to_owned(), value.clone())).collect()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use jobtap_core::engine::Effects;
+use jobtap_core::engine::Writes;
 use jobtap_core::host::Registry;
 
 use super::offline::{Changes, Offline};
@@ -40,6 +40,6 @@ pub(super) fn fill(statedir: &Path, setup: &ManagerSetup) -> Result<(), BenchErr
     }
     // What an orderly shutdown writes.
     let checkpoint = manager.engine().checkpoint();
-    changes.take(Effects { writes: vec![checkpoint].into(), ..Effects::default() })?;
+    changes.take(Writes::from(vec![checkpoint]).into())?;
     changes.commit()
 }

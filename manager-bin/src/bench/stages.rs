@@ -121,7 +121,10 @@ struct Stages {
 impl Stages {
     fn new(registry: Registry, submissions: Submissions) -> Result<Self, BenchError> {
         let started = Timestamp::from_secs(STARTED);
-        let (manager, _) = Offline::start_at(cluster("node"), registry, started, Ticks::default())?;
+        let (mut manager, _) =
+            Offline::start_at(cluster("node"), registry, started, Ticks::default())?;
+        // As in a manager without watchers.
+        manager.engine().set_watched(false);
         Ok(Self { manager, submissions, publication: Publication::default(), written: 0 })
     }
 

@@ -86,9 +86,8 @@ fn grant(core: &mut Core, id: JobId, resources: ResourceSet) {
     core.alloc.allocated_jobs.insert(id);
     let sched = [("sched".to_owned(), json!({"resource_summary": resources.summary()}))];
     // As Flux's scheduler does: watchers and plugins see the annotations, then the event that has them.
-    core.annotate(id, sched.into_iter().collect());
+    let annotations = core.annotate(id, sched.into_iter().collect());
     let Some(record) = core.jobs.get_mut(id) else { return };
-    let annotations = record.job.annotations().clone();
     record.job.set_resources(resources);
     core.post(id, events::alloc(core.clock.now, annotations));
 }

@@ -24,6 +24,10 @@ pub struct Effects {
     pub after: Vec<Effect>,
     /// Lines for the manager's log; they do not wait for the commit.
     pub log: Vec<LogLine>,
+    /// How many events watchers of all jobs would have seen while [nothing watched](crate::engine::Engine::set_watched).
+    pub unpublished: u64,
+    /// Whether nothing watches jobs, so that their events are not among the effects.
+    unwatched: bool,
 }
 
 /// How many effects there is room for at most before the first of them is known.
@@ -38,7 +42,39 @@ impl Effects {
             writes: self.writes.take(),
             after: std::mem::replace(&mut self.after, Vec::with_capacity(room)),
             log: std::mem::take(&mut self.log),
+            unpublished: std::mem::take(&mut self.unpublished),
+            unwatched: self.unwatched,
         }
+    }
+
+    /// See [`Engine::set_watched`](crate::engine::Engine::set_watched).
+    pub(crate) fn set_watched(&mut self, watched: bool) {
+        self.unwatched = !watched;
+    }
+
+    /// Shows watchers an event of a log of a job.
+    pub(crate) fn publish(&mut self, id: JobId, log: JobLog, seq: u64, entry: &Arc<EventEntry>) {
+        match (self.unwatched, log) {
+            (false, _) => {
+                self.after.push(Effect::Publish { id, log, seq, entry: Arc::clone(entry) });
+            }
+            (true, JobLog::Main) => self.unpublished += 1,
+            (true, JobLog::Exec) => {}
+        }
+    }
+
+    /// Shows watchers of all jobs an event that is in no log.
+    pub(crate) fn announce(&mut self, id: JobId, entry: &Arc<EventEntry>) {
+        match self.unwatched {
+            false => self.after.push(Effect::Announce { id, entry: Arc::clone(entry) }),
+            true => self.unpublished += 1,
+        }
+    }
+}
+
+impl From<Writes> for Effects {
+    fn from(writes: Writes) -> Self {
+        Self { writes, ..Self::default() }
     }
 }
 
@@ -219,4 +255,31 @@ pub struct LogLine {
     pub level: Level,
     /// The message.
     pub text: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nothing_watches_is_counted_and_not_published() {
+        let (id, mut effects) = (JobId::new(1), Effects::default());
+        let entry = Arc::new(EventEntry::new(Timestamp::from_secs(1.0), "submit", None));
+        let post = |effects: &mut Effects| {
+            effects.publish(id, JobLog::Main, 0, &entry);
+            effects.publish(id, JobLog::Exec, 0, &entry);
+            effects.announce(id, &entry);
+            effects.take()
+        };
+        let published = post(&mut effects);
+        assert_eq!((published.after.len(), published.unpublished), (3, 0));
+        effects.set_watched(false);
+        // Watchers of all jobs don't see the events of the execution.
+        for _ in 0..2 {
+            let counted = post(&mut effects);
+            assert_eq!((counted.after.len(), counted.unpublished), (0, 2));
+        }
+        effects.set_watched(true);
+        assert_eq!(post(&mut effects).after.len(), 3);
+    }
 }

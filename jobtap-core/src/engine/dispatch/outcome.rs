@@ -18,7 +18,9 @@ pub(crate) fn take(core: &mut Core, topic: TopicId, id: JobId, outcome: Outcome)
         match topic {
             // They are part of what is first published of the job.
             TopicId::JobNew => core.jobs.annotate(id, notes),
-            _ => core.annotate(id, notes),
+            _ => {
+                core.annotate(id, notes);
+            }
         }
     }
     if let Some(resources) = decisions.resources {

@@ -41,7 +41,7 @@ pub(super) use record::{Admission, HeldBack, Record};
 pub(super) use transitions::{Applied, ApplyError};
 
 use super::agenda::{Agenda, Work};
-use super::api::{Effect, Effects, JobLog, Write, append_held_back};
+use super::api::{Effects, JobLog, Write, append_held_back};
 use crate::eventlog::EventEntry;
 use crate::job::{IdGenerator, IdsExhausted, JobId, JobResult, State, Uid};
 use counts::AllCounts;
@@ -87,12 +87,10 @@ pub(super) struct Brief {
 }
 
 impl Summarized {
-    fn new(record: &Record, summary: String) -> Self {
+    fn new(record: &Record, summary: &str) -> Self {
         let brief = Brief { userid: record.job.userid, result: record.result() };
         let volatile_data = record.volatile_data.clone();
-        // Into memory of its own size: as a boxed slice it would keep the room into which the text has grown.
-        let summary = Box::from(&*summary);
-        Self { brief, summary, volatile_data, record: OnceCell::new() }
+        Self { brief, summary: summary.into(), volatile_data, record: OnceCell::new() }
     }
 
     /// The job, read for a look that leaves nothing in memory.
@@ -138,13 +136,14 @@ impl Jobs {
 
     /// A job by its id, to change it.
     pub(super) fn get_mut(&mut self, id: JobId) -> Option<&mut Record> {
-        if self.summarized.contains_key(&id) {
-            // Reads it.
-            self.get(id)?;
-            self.changed.push(id);
-            return self.summarized.get_mut(&id)?.record.get_mut().map(|record| &mut **record);
+        // Most are active. Those are in a smaller table, and in one that every event looks into.
+        if self.records.contains_key(&id) {
+            return self.records.get_mut(&id).map(|record| &mut **record);
         }
-        self.records.get_mut(&id).map(|record| &mut **record)
+        // Reads it.
+        self.get(id)?;
+        self.changed.push(id);
+        self.summarized.get_mut(&id)?.record.get_mut().map(|record| &mut **record)
     }
 
     /// The state of a job.
@@ -305,15 +304,14 @@ impl Jobs {
         };
         let seq = *lines;
         *lines += 1;
-        let publish = Effect::Publish { id, log, seq, entry: Arc::clone(entry) };
         match &mut record.admission {
             Admission::Accepted => {
                 effects.writes.append(id, log, seq, entry);
-                effects.after.push(publish);
+                effects.publish(id, log, seq, entry);
             }
             Admission::Pending(held_back) => {
                 append_held_back(&mut held_back.writes, id, log, seq, entry);
-                held_back.published.push(publish);
+                held_back.events.push((log, seq, Arc::clone(entry)));
             }
             Admission::Rejected => {}
         }
@@ -375,12 +373,12 @@ impl Jobs {
         }
         let record = self.records.remove(&id)?;
         let summary = summary::write(&record);
-        self.summarized.insert(id, Summarized::new(&record, summary.clone()));
+        self.summarized.insert(id, Summarized::new(&record, &summary));
         Some(summary)
     }
 
     /// Turns a job that was restored from a summary into that summary.
-    pub(super) fn summarize_as(&mut self, id: JobId, summary: String) {
+    pub(super) fn summarize_as(&mut self, id: JobId, summary: &str) {
         if let Some(record) = self.records.remove(&id) {
             self.summarized.insert(id, Summarized::new(&record, summary));
         }

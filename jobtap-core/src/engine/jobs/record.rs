@@ -12,7 +12,7 @@ use super::allocation::JobAllocation;
 use super::async_work::AsyncWork;
 use super::execution::Execution;
 use super::perilogs::Perilogs;
-use crate::engine::api::{Effect, Write};
+use crate::engine::api::{JobLog, Write};
 use crate::eventlog::EventEntry;
 use crate::host::PluginKey;
 use crate::job::{Flags, Job, JobId, JobResult, State, Timestamp, Uid, Unread, Urgency};
@@ -74,8 +74,8 @@ pub(crate) enum Admission {
 #[derive(Debug, Default)]
 pub(crate) struct HeldBack {
     pub(crate) writes: Vec<Write>,
-    /// Its events, for watchers of all jobs.
-    pub(crate) published: Vec<Effect>,
+    /// Its events, for watchers: each with its log and its number there.
+    pub(crate) events: Vec<(JobLog, u64, Arc<EventEntry>)>,
 }
 
 /// The events of a job that are posted and not applied yet.

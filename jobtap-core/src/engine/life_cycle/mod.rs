@@ -10,7 +10,7 @@ pub(super) mod waiters;
 use std::sync::Arc;
 
 use super::agenda::{Cause, Frame, Purpose, Subject, Work};
-use super::api::{Effect, JobLog, Level};
+use super::api::{JobLog, Level};
 use super::core::Core;
 use super::dispatch::{async_work, frames};
 use super::events::{self, ANNOTATIONS};
@@ -65,7 +65,7 @@ pub(super) fn apply_next(core: &mut Core, id: JobId) {
 fn follow(core: &mut Core, id: JobId, entry: &Arc<EventEntry>, applied: Applied) {
     if entry.name == ANNOTATIONS {
         if core.jobs.is_accepted(id) {
-            core.effects.after.push(Effect::Announce { id, entry: Arc::clone(entry) });
+            core.effects.announce(id, entry);
         }
         return show_subscribers(core, id, entry);
     }

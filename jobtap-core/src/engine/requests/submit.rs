@@ -205,10 +205,12 @@ fn accept(core: &mut Core, id: JobId) {
     };
     let admission = std::mem::replace(&mut record.admission, Admission::Accepted);
     if let Admission::Pending(held_back) = admission {
-        let HeldBack { writes, published } = *held_back;
+        let HeldBack { writes, events } = *held_back;
         core.effects.writes.extend(writes);
         core.effects.writes.push(Write::Accepted { id });
-        core.effects.after.extend(published);
+        for (log, seq, entry) in events {
+            core.effects.publish(id, log, seq, &entry);
+        }
     }
     core.jobs.count_new(id);
     waiters::count_waitable(core, id);

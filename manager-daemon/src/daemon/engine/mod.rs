@@ -11,7 +11,6 @@ mod timers;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use jobtap_core::engine::{
     Cred, Effect, Effects, Engine, Input, Request, RequestError, TimerId, Write,
@@ -32,9 +31,9 @@ use crate::store::Op;
 /// How many messages one turn takes at most. Bounds the latency of the first of them.
 const PER_TURN: usize = 1024;
 
-/// A turn that has lasted this long takes no more messages, for the same reason: a few of them may be as
+/// A turn that has lasted so many seconds takes no more messages, for the same reason: a few of them may be as
 /// much work as a thousand others.
-const LONGEST_TURN: Duration = Duration::from_millis(10);
+const LONGEST_TURN: f64 = 0.010;
 
 /// Delivers the result of a read once everything that it may show is durable.
 pub(super) type Delivery = Box<dyn FnOnce() + Send>;
@@ -74,6 +73,8 @@ pub(super) struct Turn {
     pub ops: Vec<Op>,
     /// What is done, in this order, once the writes are durable.
     pub after: Vec<After>,
+    /// How many events watchers of all jobs would have seen, if there were any.
+    pub unpublished: u64,
 }
 
 /// Sends messages to the engine, from any thread. The messages of one handle are processed in the order
@@ -217,6 +218,8 @@ pub(super) struct ThreadContext<'a> {
     pub failure: &'a Failure,
     /// The clocks by which handlers are metered.
     pub pulse: &'a Pulse,
+    /// Whether anything watches jobs.
+    pub is_watched: &'a dyn Fn() -> bool,
 }
 
 /// Runs the engine until it is stopped; `turns` commits each turn, and is told whether the engine has nothing else
@@ -265,15 +268,20 @@ fn one_turn(
     messages: &Messages,
     context: &ThreadContext<'_>,
 ) -> (Turn, TurnEnd) {
-    let begun = Instant::now();
+    let begun = crate::clock::now();
+    // Read once for each message: a clock takes longer than a short message's way to the engine.
+    let mut now = begun;
     let mut turn = Turn::default();
     let mut next = Some(first);
     let mut taken = 0;
     while let Some(message) = next {
         context.pulse.works();
+        // A watcher that comes later misses none of the events that are left out: it asks the engine for a turn of its
+        // own, and reads the store after all earlier ones are durable.
+        engine.set_watched((context.is_watched)());
         match message {
             Message::Input(input) => {
-                engine.gather(crate::clock::now(), input);
+                engine.gather(now, input);
                 context.log.write_all(engine.take_log());
             }
             Message::Read(look) => {
@@ -291,7 +299,8 @@ fn one_turn(
             }
         }
         taken += 1;
-        let more = taken < PER_TURN && begun.elapsed() < LONGEST_TURN;
+        now = crate::clock::now();
+        let more = taken < PER_TURN && now.as_secs() - begun.as_secs() < LONGEST_TURN;
         next = if more { messages.try_take() } else { None };
     }
     turn.add(engine.take_effects(), context.log);
@@ -302,6 +311,7 @@ impl Turn {
     /// Adds effects of the engine. Its log lines are written at once.
     pub(super) fn add(&mut self, effects: Effects, log: &Log) {
         log.write_all(effects.log);
+        self.unpublished += effects.unpublished;
         // Most turns add once: then the writes are taken over and not copied.
         let mut writes = effects.writes.into_list();
         match self.writes.is_empty() {

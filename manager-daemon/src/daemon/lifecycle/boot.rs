@@ -253,7 +253,9 @@ impl Boot {
         let settle = Arc::clone(&effector);
         writes::after_earlier(&committer, move || settle.execution.settle());
         let _ = ready.send(Ok(()));
-        let context = ThreadContext { log: &log, failure: &effector.failure, pulse: &pulse };
+        let is_watched = || effector.hub.is_watched() || effector.journal.is_watched();
+        let failure = &effector.failure;
+        let context = ThreadContext { log: &log, failure, pulse: &pulse, is_watched: &is_watched };
         engine::run(engine, messages, &context, turns);
         committer.close();
     }

@@ -4,6 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use memchr::memchr;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
@@ -91,7 +92,7 @@ impl<R: AsyncRead + Unpin> RequestLines<R> {
                 Ok(read) if !read.is_empty() => read,
                 _ => return None,
             };
-            let end = read.iter().position(|byte| *byte == b'\n');
+            let end = memchr(b'\n', read);
             let more = read.get(..end.unwrap_or(read.len())).unwrap_or_default();
             let length = self.line.len() + more.len();
             if length > MAX_LINE {

@@ -68,8 +68,9 @@ pub(in crate::daemon) struct Subscription {
 }
 
 impl Hub {
-    /// Watches both logs of this job. Turns of the engine that have ended may have left out their events, see
-    /// [`unwatched`](super::unwatched): a watcher reads the store after they are durable.
+    /// Watches both logs of this job. Events that happened before may have been left out, see
+    /// [`Engine::set_watched`](jobtap_core::engine::Engine::set_watched): a watcher reads the store after they are
+    /// durable.
     pub(in crate::daemon) fn subscribe(self: &Arc<Self>, id: JobId) -> Subscription {
         let mut jobs = self.lock();
         let events = jobs.entry(id).or_insert_with(|| channel(WAITING).0).subscribe();

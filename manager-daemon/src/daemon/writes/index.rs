@@ -18,13 +18,17 @@ pub(in crate::daemon) fn mark() -> Result<Key, KeyError> {
 
 /// The key of a job's row.
 pub(in crate::daemon) fn key(id: JobId) -> Result<Key, KeyError> {
-    let mut name = String::with_capacity(JOBS.len() + 16);
-    name.push_str(JOBS);
+    const DIGITS: usize = 16;
     // Two rows of each job are written, and `write!` would take several times as long.
-    for digit in (0..16).rev() {
-        let value = id.as_u64() >> (4 * digit) & 0xf;
-        name.extend(char::from_digit(value as u32, 16));
-    }
+    let digits: [u8; DIGITS] = std::array::from_fn(|place| {
+        match (id.as_u64() >> (4 * (DIGITS - 1 - place)) & 0xf) as u8 {
+            digit @ 0..=9 => b'0' + digit,
+            digit => b'a' + digit - 10,
+        }
+    });
+    let mut name = String::with_capacity(JOBS.len() + DIGITS);
+    name.push_str(JOBS);
+    name.push_str(std::str::from_utf8(&digits).unwrap_or_default());
     Key::instance(&name)
 }
 

@@ -7,7 +7,7 @@ mod resubmit;
 
 use std::sync::Arc;
 
-use jobtap_core::engine::{Effect, JobLog, Write};
+use jobtap_core::engine::Write;
 use jobtap_core::job::JobId;
 
 use self::effects::Effector;
@@ -17,15 +17,8 @@ use crate::store::{Batch, Committer, Key, KeyError, Op};
 /// Queues a turn. Its effects are carried out when its writes and all earlier ones are durable. `idle` says that the
 /// engine has nothing else to do: then the calling thread, which is the engine's, commits the turn if nothing else is
 /// being committed.
-pub(super) fn queue_turn(
-    committer: &Committer,
-    effector: &Arc<Effector>,
-    mut turn: Turn,
-    idle: bool,
-) {
-    if !effector.hub.is_watched() && !effector.journal.is_watched() {
-        effector.journal.count(unwatched(&mut turn));
-    }
+pub(super) fn queue_turn(committer: &Committer, effector: &Arc<Effector>, turn: Turn, idle: bool) {
+    effector.journal.count(turn.unpublished);
     let purged: Vec<JobId> = turn.writes.iter().filter_map(purged).collect();
     let changes = !turn.writes.is_empty();
     let to = Arc::clone(effector);
@@ -41,31 +34,6 @@ pub(super) fn queue_turn(
         // write would acknowledge what is not stored.
         effector.failure.report(format!("an event can't be stored: {error}"));
     }
-}
-
-/// Leaves out the events that a turn publishes, and counts those of them that watchers of all jobs would have seen.
-/// For turns that end while nothing is watched: the thread that has made these events frees them for less than the
-/// committing one, and a job has a dozen of them.
-///
-/// A watcher that comes later misses none: it asks the engine for a turn of its own, and reads the store after all
-/// earlier ones are durable.
-fn unwatched(turn: &mut Turn) -> u64 {
-    let mut events = 0;
-    for after in &mut turn.after {
-        let After::Effects(effects) = after else { continue };
-        effects.retain(|effect| match effect {
-            Effect::Publish { log, .. } => {
-                events += u64::from(*log == JobLog::Main);
-                false
-            }
-            Effect::Announce { .. } => {
-                events += 1;
-                false
-            }
-            _ => true,
-        });
-    }
-    events
 }
 
 /// Queues the writes of a turn, after which `then` is called. A turn without writes waits, too: what was
@@ -136,28 +104,9 @@ pub fn push_ops(write: Write, ops: &mut Vec<Op>) -> Result<(), KeyError> {
 mod tests {
     use std::sync::mpsc;
 
-    use jobtap_core::engine::ReplyTo;
-    use jobtap_core::eventlog::EventEntry;
-    use jobtap_core::job::Timestamp;
-    use serde_json::json;
-
     use super::*;
     use crate::store::Store;
     use crate::store::memory::MemoryStore;
-
-    #[test]
-    fn a_turn_without_watchers_keeps_all_but_its_events() {
-        let entry = Arc::new(EventEntry::new(Timestamp::from_secs(1.0), "submit", None));
-        let publish =
-            |log| Effect::Publish { id: JobId::new(1), log, seq: 0, entry: Arc::clone(&entry) };
-        let respond = Effect::Respond { to: ReplyTo(7), payload: json!({}) };
-        let announce = Effect::Announce { id: JobId::new(1), entry: Arc::clone(&entry) };
-        let effects = vec![publish(JobLog::Main), respond, publish(JobLog::Exec), announce];
-        let mut turn = Turn { after: vec![After::Effects(effects)], ..Turn::default() };
-        assert_eq!(unwatched(&mut turn), 2);
-        let [After::Effects(left)] = &*turn.after else { panic!("another list of effects") };
-        assert!(matches!(&**left, [Effect::Respond { to: ReplyTo(7), .. }]), "{left:?}");
-    }
 
     #[test]
     fn an_answer_waits_until_all_that_it_may_show_is_durable() {
