@@ -121,16 +121,33 @@ fn jobs_are_found_by_name_and_range_and_canceled() {
 }
 
 #[test]
-fn waiting_for_an_event_that_never_comes_fails() {
+fn waiting_for_an_event_that_never_comes_ends_with_the_job() {
     let m = Manager::start(jobtap());
-    let fails = |event: &str| {
-        let output = m.jobtap(&format!("submit --wait-event={event} true"));
-        let id = output.stdout.trim_end();
-        let text = format!("{id}: event '{event}' never received\n");
-        assert_eq!((output.code, output.stderr), (1, text));
-    };
-    fails("nosuch");
-    fails("exec.nosuch");
+    for event in ["nosuch", "exec.nosuch"] {
+        for (command, code) in [("true", 0), ("false", 1)] {
+            let output = m.jobtap(&format!("submit --wait-event={event} {command}"));
+            assert_eq!((output.code, output.stderr.as_str()), (code, ""), "{event}");
+        }
+    }
     let output = m.jobtap("submit --wait-event=finish true");
     assert_eq!((output.code, output.stderr.as_str()), (0, ""));
+    let output = m.jobtap("submit --wait-event=exec.shell.start false");
+    assert_eq!((output.code, output.stderr.as_str()), (0, ""));
+}
+
+#[test]
+fn the_events_of_an_execution_are_shown_before_the_one_that_is_waited_for() {
+    let m = Manager::start(jobtap());
+    let shown = |options: &str| {
+        let output = m.jobtap(&format!("submit -vv {options} true"));
+        let names = output.stderr.lines().filter_map(|line| line.split(' ').nth(2));
+        names.map(str::to_owned).collect::<Vec<_>>().join(" ")
+    };
+    let started = "submit validate depend priority alloc start";
+    let starting = format!("{started} exec.init exec.starting exec.shell.init");
+    assert_eq!(shown("--wait-event=exec.shell.start"), format!("{starting} exec.shell.start"));
+    assert_eq!(shown("--wait-event=start"), started);
+    let end = "finish complete: release free clean";
+    assert_eq!(shown("--watch"), format!("{starting} {end}"));
+    assert_eq!(shown("--wait"), format!("{started} {end}"));
 }

@@ -51,6 +51,16 @@ impl Wait {
         self.watch.is_some()
     }
 
+    /// The last event of the execution that is waited for or shown; `None` if the execution doesn't matter. As Flux
+    /// does it, those that come before the output are shown with the output.
+    fn last_of_execution(&self) -> Option<&str> {
+        match (self.exec, self.watch.is_some() && self.verbose > 1) {
+            (true, _) => Some(&self.event),
+            (false, true) => Some("shell.init"),
+            (false, false) => None,
+        }
+    }
+
     /// The same, with a progress bar for the jobs.
     pub(in crate::cli) fn with_progress(self, progress: Option<Progress>) -> Self {
         Self { progress, ..self }
@@ -111,9 +121,6 @@ async fn wait_for_event(
     wait: &Wait,
     sinks: &Sinks,
 ) -> Result<u8, CliError> {
-    if wait.exec {
-        return wait_for_exec_event(client, id, &wait.event, sinks).await;
-    }
     let mut events = EventStream::open(client, id, "eventlog", false).await?;
     let mut finish = Finish::default();
     let mut first = None;
@@ -124,51 +131,64 @@ async fn wait_for_event(
         if let Some(progress) = &wait.progress {
             progress.update(id, &event);
         }
-        print_event(id, &event, first, wait.verbose, sinks);
-        if event.name == *wait.event {
+        print_event(id, "", &event, first, wait.verbose, sinks);
+        if event.name == *wait.event && !wait.exec {
             // Before the event `finish` the exit code isn't known yet.
             let finished = event.name == "clean" || finish.status.is_some();
             return Ok(if finished { exit_code_of(&finish, 1) } else { 0 });
         }
+        if event.name == "start"
+            && let Some(last) = wait.last_of_execution()
+            && follow_execution(client, id, last, |event| {
+                print_event(id, "exec.", event, first, wait.verbose, sinks);
+            })
+            .await?
+            && wait.exec
+        {
+            return Ok(0);
+        }
     }
-    sinks.print_message(&never_received(id, &wait.event));
-    Ok(exit_code_of(&finish, 1).max(1))
+    Ok(exit_code_of(&finish, 1))
 }
 
-async fn wait_for_exec_event(
+/// Shows the events of a job's execution up to the one of the name `last`. Returns whether that one came.
+async fn follow_execution(
     client: &Client,
     id: JobId,
-    name: &str,
-    sinks: &Sinks,
-) -> Result<u8, CliError> {
+    last: &str,
+    show: impl Fn(&EventEntry),
+) -> Result<bool, CliError> {
     let mut events = EventStream::open(client, id, "guest.exec.eventlog", true).await?;
     while let Some(event) = events.next().await {
         match event {
-            Ok(event) if event.name == name => return Ok(0),
-            Ok(_) => {}
-            // A job that was never started, or is simulated, has no such eventlog.
+            Ok(event) => {
+                show(&event);
+                if event.name == last {
+                    return Ok(true);
+                }
+            }
+            // The job has ended without having begun.
             Err(error) if error.errno == ENOENT => break,
             Err(error) => return Err(error.into()),
         }
     }
-    sinks.print_message(&never_received(id, &format!("exec.{name}")));
-    Ok(1)
+    Ok(false)
 }
 
-fn never_received(id: JobId, event: &str) -> String {
-    format!("{}: event '{event}' never received", show_id(id))
-}
-
-/// Prints an event if it is a fatal exception or `verbose` asks for it. Times are relative to the time
-/// `first` of the job's first event.
-fn print_event(id: JobId, event: &EventEntry, first: Timestamp, verbose: u8, sinks: &Sinks) {
+/// Prints an event if it is a fatal exception or `verbose` asks for it, with `prefix` before its name. Times are relative
+/// to the time `first` of the job's first event.
+fn print_event(
+    id: JobId,
+    prefix: &str,
+    event: &EventEntry,
+    first: Timestamp,
+    verbose: u8,
+    sinks: &Sinks,
+) {
     let fatal = |event: &EventEntry| {
         let severity = event.context.as_ref().and_then(|context| context.get("severity"));
         severity.and_then(Value::as_i64) == Some(0)
     };
-    if event.name == "exception" && fatal(event) {
-        sinks.print_message(&format!("job.exception: {}", show_exception(event).trim_end()));
-    }
     let time = event.timestamp.as_secs() - first.as_secs();
     let start = format!("{}: {time:.3}s:", show_id(id));
     if verbose > 1 {
@@ -178,7 +198,11 @@ fn print_event(id: JobId, event: &EventEntry, first: Timestamp, verbose: u8, sin
             context.sort_all_objects();
             context.to_string()
         });
-        sinks.print_message(&format!("{start} {} {}", event.name, context.unwrap_or_default()));
+        let context = context.unwrap_or_default();
+        sinks.print_message(&format!("{start} {prefix}{} {context}", event.name));
+    }
+    if event.name == "exception" && fatal(event) {
+        sinks.print_message(&format!("job.exception: {}", show_exception(event).trim_end()));
     }
     if verbose > 0 && event.name == "finish" {
         let status = event.context.as_ref().and_then(|context| context.get("status"));
