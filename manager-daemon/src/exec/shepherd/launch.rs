@@ -16,6 +16,7 @@ use super::claims::Claimed;
 use super::devices::Devices;
 use super::job::{Executing, Job, Launch, Stage};
 use super::message::{Execution, Message};
+use super::option_shapes;
 use super::placement::task_map;
 use super::pmi::{self, Pmi};
 use super::processes::reap::send;
@@ -115,6 +116,7 @@ impl Shepherd {
         start: &StartJob,
         job: &mut Job,
     ) -> Result<(TaskLimits, bool, Devices), String> {
+        option_shapes::check(&start.shell_options)?;
         if IoOptions::parse(&start.shell_options)?.input == Input::Service {
             job.input = Some(self.make_input(start)?);
         }

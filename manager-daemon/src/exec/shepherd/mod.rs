@@ -29,6 +29,7 @@ mod gpus;
 mod job;
 mod launch;
 mod message;
+mod option_shapes;
 mod placement;
 mod pmi;
 mod processes;

@@ -1,0 +1,108 @@
+//! Refuses shell options whose values have another form than they can have. A job would otherwise run without what its
+//! user asked for: its output elsewhere, or no signal before its end.
+
+use serde_json::Value;
+
+/// What an option can be.
+#[derive(Clone, Copy)]
+enum Form {
+    Object,
+    Text,
+    Integer,
+    Seconds,
+    /// As an integer the option is only on or off.
+    ObjectOrInteger,
+    /// Nothing: the option is known to Flux's job shell, and there is none here that could do it.
+    Nothing,
+}
+
+/// The options with their forms. Those that are missing here are checked where they are read.
+const FORMS: [(&str, Form); 14] = [
+    ("output", Form::Object),
+    ("output.stdout", Form::Object),
+    ("output.stdout.path", Form::Text),
+    ("output.stderr", Form::Object),
+    ("output.stderr.path", Form::Text),
+    ("input", Form::Object),
+    ("input.stdin", Form::Object),
+    ("input.stdin.path", Form::Text),
+    ("signal", Form::ObjectOrInteger),
+    ("signal.signum", Form::Integer),
+    ("signal.timeleft", Form::Seconds),
+    ("verbose", Form::Integer),
+    ("userrc", Form::Nothing),
+    ("initrc", Form::Nothing),
+];
+
+/// Checks the options of a job. The error is for the user.
+pub(super) fn check(options: &Value) -> Result<(), String> {
+    for (name, form) in FORMS {
+        let Some(value) = name.split('.').try_fold(options, |value, key| value.get(key)) else {
+            continue;
+        };
+        let (fits, wanted) = match form {
+            Form::Object => (value.is_object(), "an object"),
+            Form::Text => (value.is_string(), "a text"),
+            Form::Integer => (value.is_i64() || value.is_u64(), "an integer"),
+            Form::Seconds => {
+                (value.as_f64().is_some_and(|seconds| seconds >= 0.0), "a number of seconds")
+            }
+            Form::ObjectOrInteger => (value.is_object() || value.is_i64(), "an object"),
+            Form::Nothing => {
+                return Err(format!(
+                    "{name}: there are no files of Lua for the job shell here: plugins act in the manager"
+                ));
+            }
+        };
+        if !fits {
+            return Err(format!("{name}: {value} is not {wanted}"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn values_of_another_form_are_refused_by_their_option() {
+        for (options, refusal) in [
+            (json!({"output": 1}), "output: 1 is not an object"),
+            (json!({"output": {"stderr": "e"}}), "output.stderr: \"e\" is not an object"),
+            (json!({"output": {"stdout": {"path": 5}}}), "output.stdout.path: 5 is not a text"),
+            (json!({"input": 1}), "input: 1 is not an object"),
+            (json!({"signal": {"signum": "x"}}), "signal.signum: \"x\" is not an integer"),
+            (
+                json!({"signal": {"timeleft": "x"}}),
+                "signal.timeleft: \"x\" is not a number of seconds",
+            ),
+            (json!({"signal": {"timeleft": -1}}), "signal.timeleft: -1 is not a number of seconds"),
+            (json!({"signal": "x"}), "signal: \"x\" is not an object"),
+            (json!({"verbose": "x"}), "verbose: \"x\" is not an integer"),
+        ] {
+            assert_eq!(check(&options), Err(refusal.to_owned()));
+        }
+        for name in ["userrc", "initrc"] {
+            assert!(check(&json!({name: "f"})).unwrap_err().starts_with(name));
+        }
+    }
+
+    #[test]
+    fn options_as_the_commands_write_them_are_taken() {
+        let options = json!({
+            "output": {"stdout": {"type": "file", "path": "o", "label": true}, "mode": "append"},
+            "input": {"stdin": {"type": "service"}},
+            "signal": {"signum": 10, "timeleft": 60.5},
+            "verbose": 2,
+            "rlimit": {"core": 0},
+            "unknown": 1,
+        });
+        assert_eq!(check(&options), Ok(()));
+        // `-o signal` alone.
+        assert_eq!(check(&json!({"signal": 1})), Ok(()));
+        assert_eq!(check(&Value::Null), Ok(()));
+    }
+}
