@@ -269,7 +269,8 @@ fn one_turn(
     context: &ThreadContext<'_>,
 ) -> (Turn, TurnEnd) {
     let begun = crate::clock::now();
-    // Read once for each message: a clock takes longer than a short message's way to the engine.
+    // Read once for each message, though both the engine and the length of the turn need it: a virtual machine takes
+    // a good part of the time of a short message to read a clock.
     let mut now = begun;
     let mut turn = Turn::default();
     let mut next = Some(first);

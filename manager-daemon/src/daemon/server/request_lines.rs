@@ -23,9 +23,9 @@ const STEP: usize = 64 * 1024;
 /// Bytes of short requests that a connection may have in flight. No other connection uses them: there
 /// is room for short requests however many long ones the user's other connections send.
 const SHORT_BYTES: usize = 1 << 20;
-/// Bytes that are read at once: several submissions, which have a few thousand each. What a client doesn't fill takes no
-/// memory.
-const READ: usize = 32 * 1024;
+/// Bytes that are read at once: several submissions, which have a few thousand each. Each connection has a buffer of this
+/// size.
+const READ: usize = 16 * 1024;
 /// How much of a malformed line is searched for an id.
 const HEAD: usize = 256;
 
