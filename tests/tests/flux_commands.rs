@@ -25,6 +25,7 @@ fn attributes_are_read_added_and_protected() {
     assert_eq!(get("instance-level").ok(), "0");
     assert_eq!(get("broker.pid").ok(), m.pid().to_string());
     assert_eq!(get("statedir").ok(), m.statedir.display().to_string());
+    assert_eq!(get("log-stderr-level").ok(), "4");
     get("nosuch").says(1, "jobtap-getattr: nosuch: No such file or directory");
     // A plugin's process for one rank asks for its own.
     let mut command = m.command(["getattr", "rank"]);

@@ -268,8 +268,8 @@ pub(super) fn find(text: &str) -> Option<Range<usize>> {
     (!has_control).then_some(start..start + object.len())
 }
 
-/// What follows the JSON text at the beginning, but for control characters in it, which aren't looked for. `None` if
-/// there is none.
+/// What follows the JSON text with which the bytes begin; `None` if they don't begin with one. Control characters, which
+/// such a text can't have, aren't looked for.
 fn after_text(bytes: &[u8]) -> Option<&[u8]> {
     let mut rest = bytes.strip_prefix(b"\"")?;
     loop {

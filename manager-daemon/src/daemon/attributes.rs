@@ -48,6 +48,19 @@ impl Attributes {
         Self { own: own.into_iter().collect(), added: Mutex::default() }
     }
 
+    /// These attributes, with [`STDERR_LEVEL`] as it is at the start.
+    #[must_use]
+    pub fn with_stderr_level(self, level: Level) -> Self {
+        let severity = match level {
+            Level::Error => "3",
+            Level::Warning => "4",
+            Level::Info => "6",
+            Level::Debug => "7",
+        };
+        self.added().insert(STDERR_LEVEL.to_owned(), severity.to_owned());
+        self
+    }
+
     /// These attributes with some of the manager's added or replaced.
     pub(super) fn with(&self, own: impl IntoIterator<Item = (&'static str, String)>) -> Self {
         let mut all = self.own.clone();
@@ -124,7 +137,12 @@ mod tests {
     #[test]
     fn the_level_of_stderr_is_a_severity_of_syslog() {
         let log = Log::new(Level::Error);
-        let attributes = Attributes::default();
+        for level in [Level::Error, Level::Warning, Level::Info, Level::Debug] {
+            let attributes = Attributes::default().with_stderr_level(level);
+            let shown = attributes.get(STDERR_LEVEL).unwrap();
+            assert_eq!(stderr_level(&shown), Some(level));
+        }
+        let attributes = Attributes::default().with_stderr_level(Level::Error);
         assert_eq!(attributes.set(STDERR_LEVEL, "8", &log), Err(AttributeError::Level));
         attributes.set(STDERR_LEVEL, "7", &log).unwrap();
         assert_eq!(attributes.get(STDERR_LEVEL).as_deref(), Some("7"));

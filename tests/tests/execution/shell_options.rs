@@ -32,6 +32,20 @@ fn each_task_has_a_terminal_and_a_session() {
 }
 
 #[test]
+fn an_option_of_another_type_is_refused_before_a_task_starts() {
+    let m = Manager::start(jobtap());
+    for (option, refusal) in [
+        ("output=1", "output: 1 is not an object"),
+        ("signal.timeleft=x", "signal.timeleft: \"x\" is not a number of seconds"),
+        ("userrc=f.lua", "userrc: there are no files of Lua"),
+    ] {
+        let refused = m.jobtap_args(&["run", "-o", option, "echo", "started"]);
+        assert_eq!((refused.code, refused.stdout.as_str()), (1, ""), "{option}");
+        assert!(refused.stderr.contains(refusal), "{refused:?}");
+    }
+}
+
+#[test]
 fn input_of_a_terminal_ends_where_that_of_its_client_does() {
     let m = Manager::start(jobtap());
     for (input, printed) in [("hi\n", "hi\nhi\n"), ("hi", "hihi"), ("", "")] {

@@ -214,7 +214,7 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
             attributes.extend([("instance-level", "0".to_owned()), (JOBID_PATH, "/".to_owned())])
         }
     }
-    let attributes = Arc::new(Attributes::new(attributes));
+    let attributes = Arc::new(Attributes::new(attributes).with_stderr_level(log_level));
     let options = Options {
         source,
         config,

@@ -12,7 +12,7 @@ enum Form {
     Seconds,
     /// As an integer the option is only on or off.
     ObjectOrInteger,
-    /// Nothing: the option is known to Flux's job shell, and there is none here that could do it.
+    /// No value: Flux's job shell has the option, and the shepherd can't do what it asks for.
     Nothing,
 }
 
