@@ -573,7 +573,7 @@ mod tests {
 
     #[test]
     fn an_object_like_an_environment_elsewhere_is_not_taken_for_it() {
-        let option = json!({"options": {"environment": {"A": "1"}}});
+        let option = json!({"options": {"environment": {"A": "1"}, "more": 1}});
         let own = json!({"B": "2"});
         for (members, in_one_pass) in [
             (json!({"duration": 0, "shell": option}), false),
