@@ -136,7 +136,7 @@ impl Jobs {
 
     /// A job by its id, to change it.
     pub(super) fn get_mut(&mut self, id: JobId) -> Option<&mut Record> {
-        // Most are active. Those are in a smaller table, and in one that every event looks into.
+        // Most jobs that are changed are active. Their table is the smaller one, and every event looks into it.
         if self.records.contains_key(&id) {
             return self.records.get_mut(&id).map(|record| &mut **record);
         }

@@ -269,8 +269,8 @@ fn one_turn(
     context: &ThreadContext<'_>,
 ) -> (Turn, TurnEnd) {
     let begun = crate::clock::now();
-    // Read once for each message, though both the engine and the length of the turn need it: a virtual machine takes
-    // a good part of the time of a short message to read a clock.
+    // One reading of the clock for each message, both for the engine and for the length of the turn: to read a clock
+    // takes a good part of the time of a short message. If it is set back meanwhile, `PER_TURN` ends the turn.
     let mut now = begun;
     let mut turn = Turn::default();
     let mut next = Some(first);

@@ -126,7 +126,8 @@ impl Journal {
         self.listeners.store(0, Ordering::Release);
     }
 
-    /// All events of the turns of the engine that end from now on, and whether some were lost when they end.
+    /// All events that happen from now on, and whether some were lost when they end. Those before are in the engine and,
+    /// once a turn that is asked for now is durable, in the store.
     pub(super) fn watch(&self) -> (Receiver<Posted>, Arc<AtomicBool>) {
         let (sender, events) = channel(WAITING_EVENTS);
         let lost = Arc::new(AtomicBool::new(false));
