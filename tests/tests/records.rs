@@ -51,6 +51,27 @@ fn archive_of_flux(dir: &Path, without: &str) -> std::path::PathBuf {
 }
 
 #[test]
+fn what_a_short_job_prints_is_stored_with_its_end() {
+    let mut m = Manager::start(jobtap());
+    let id = m.submit_args(&["sh", "-c", "echo hello; echo no >&2"]);
+    // This client waits for output while the job runs.
+    let attached = m.jobtap(&format!("job attach {id}"));
+    assert_eq!((attached.stdout.trim(), attached.stderr.trim()), ("hello", "no"));
+    m.wait(&id, "clean");
+    let files = std::fs::read_dir(m.statedir.join("output")).map_or(0, Iterator::count);
+    assert_eq!(files, 0, "it needs no file");
+    m.kill();
+    m.start_again();
+    assert_eq!(m.jobtap(&format!("job attach {id}")).stdout.trim(), "hello");
+    let log = m.jobtap(&format!("job eventlog -p output {id}")).ok();
+    assert!(log.contains(" header ") && log.contains("data=\"hello\\n\""), "{log}");
+    assert!(m.jobtap(&format!("job info {id} guest.output")).ok().contains("hello"));
+    let dir = m.jobtap(&format!("job id --to=kvs {id}")).ok();
+    m.jobtap(&format!("job purge --force {id}")).ok();
+    assert_ne!(m.jobtap(&format!("kvs get {dir}.guest.output")).code, 0);
+}
+
+#[test]
 fn keys_are_those_of_rfc_16() {
     let m = Manager::start(jobtap());
     let id = m.submit_args(&["sh", "-c", "echo hello"]);

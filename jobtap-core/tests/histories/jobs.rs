@@ -111,7 +111,7 @@ fn act() -> impl Strategy<Value = Act> {
         2 => (which.clone(), prop_oneof![Just(0), Just(31), 0..32i64])
             .prop_map(|(job, urgency)| Act::Urgency(job, urgency)),
         4 => (which.clone(), 0..2u8).prop_map(|(job, code)| Act::Finish(job, code)),
-        2 => (which.clone(), 0..9u8).prop_map(|(job, what)| Act::Report(job, what)),
+        2 => (which.clone(), 0..10u8).prop_map(|(job, what)| Act::Report(job, what)),
         3 => (which.clone(), 0..7u8).prop_map(|(job, how)| Act::Update(job, how)),
         1 => which.clone().prop_map(Act::Purge),
         1 => (0..6i64).prop_map(Act::PurgeOver),
@@ -274,6 +274,7 @@ impl World {
                 let (ranks, reason) = (Idset::from(0), "unkillable".into());
                 ExecEvent::Unkillable { id, ranks, reason }
             }
+            8 => ExecEvent::Output { id, text: "{}".into() },
             _ => return self.m.started(id),
         });
     }

@@ -296,3 +296,20 @@ fn a_warning_that_was_due_while_the_manager_was_down_comes_late() {
     assert_eq!((m.signals(due), m.signals(not_yet)), (&[12][..], &[12][..]));
     assert_eq!(m.signals(at_start), [12], "not again");
 }
+
+#[test]
+fn the_output_of_a_job_is_stored_while_the_job_is_executed() {
+    let mut m = delayed(json!({}));
+    let id = m.submit(TestJob::new()).unwrap();
+    let output = |text: &str| ExecEvent::Output { id, text: text.to_owned() };
+    m.started(id);
+    m.report(output("{\"name\":\"header\"}\n"));
+    m.crash_and_restart();
+    assert_eq!(m.guest_value(id, "output"), Some(json!({"name": "header"})));
+    m.report(ExecEvent::Finished { id, status: 0 });
+    m.report(ExecEvent::Released { id });
+    m.assert_state(id, State::Inactive);
+    // A report that comes once more, after a restart.
+    m.report(output("{}"));
+    assert_eq!(m.guest_value(id, "output"), Some(json!({"name": "header"})));
+}

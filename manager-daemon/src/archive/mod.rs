@@ -82,6 +82,7 @@ mod tests {
     use crate::store::{EmbeddedStore, GuestFiles, Key, Op, Store};
 
     /// Returns all keys with their values, without the index.
+    /// All keys with their values, in order: those in the store and those in files.
     fn content(state: &Path) -> Vec<(String, Vec<u8>)> {
         let store = EmbeddedStore::open(&state.join("store")).unwrap();
         let files = GuestFiles::new(state);
@@ -101,6 +102,7 @@ mod tests {
                 all.extend(value.map(|value| (Key::job(id, name).unwrap().to_string(), value)));
             }
         }
+        all.sort();
         all
     }
 
@@ -165,7 +167,10 @@ mod tests {
                 ops.push(Op::Append { key: Key::eventlog(7), seq, value });
             }
             store.commit(ops).unwrap();
-            std::fs::write(GuestFiles::new(&first).path(7, "guest.output").unwrap(), "hi").unwrap();
+            for (id, text) in [(7, "hi".to_owned()), (9, "hi".repeat(4096))] {
+                let output = GuestFiles::new(&first).path(id, "guest.output").unwrap();
+                std::fs::write(output, text).unwrap();
+            }
         }
         for name in ["a.tar", "a.tar.bz2", "a.tgz"] {
             let (file, again) = (dir.path().join(name), dir.path().join("again.tar"));
@@ -173,8 +178,10 @@ mod tests {
             std::fs::create_dir(&state).unwrap();
             dump_of(&first, &file);
             let restored = restore(&state, &file).unwrap();
-            assert_eq!((restored.jobs, restored.keys), (2, 7));
+            assert_eq!((restored.jobs, restored.keys), (2, 8));
             assert_eq!(content(&state), content(&first));
+            let files = std::fs::read_dir(state.join("output")).unwrap();
+            assert_eq!(files.count(), 1, "only much output needs a file");
             // Without its mark the first start makes the index.
             let store = EmbeddedStore::open(&state.join("store")).unwrap();
             assert!(!store.list("").unwrap().iter().any(Key::is_index));

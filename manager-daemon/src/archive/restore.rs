@@ -18,6 +18,9 @@ const PARTIAL: &str = "restore.partial";
 const STORE: &str = "store";
 /// The number of bytes that are committed together, which bounds the memory that a restore needs.
 const BATCH: usize = 8 << 20;
+/// The largest input or output of a job, in bytes, that is restored into the store and not as a file. Most of what jobs
+/// print is shorter, and a directory of as many files as there are jobs is slow.
+const MOST_IN_STORE: usize = 4096;
 
 /// The result of a restore.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -122,7 +125,7 @@ impl Visitor for Target<'_> {
         (self.seen)(self.restored.keys);
         self.jobs.extend(key.job_id());
         let file = key.job_id().and_then(|id| self.files.path(id, key.name()));
-        if let Some(path) = file {
+        if let Some(path) = file.filter(|_| value.len() > MOST_IN_STORE) {
             return match write(&path, &value) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     Err(StoreError::Sequence { key: key.to_string(), seq: 0 }.into())

@@ -48,8 +48,8 @@ impl Records {
         &self.files
     }
 
-    /// The content of a job's input or output, for a client; `None` for a key that is in the store, or a file that
-    /// doesn't exist.
+    /// The content of the file of a job's input or output, for a client; `None` for other keys, or a file that doesn't
+    /// exist.
     ///
     /// # Errors
     /// EFBIG for a guest who asks for a large one: the manager would hold all of it in memory.
@@ -73,7 +73,7 @@ impl Records {
         })
     }
 
-    /// The file of a job's input or output; `None` for a key that is in the store.
+    /// The file of a job's input or output; `None` for a key that is always in the store.
     pub(super) fn file(&self, id: JobId, key: &str) -> Option<PathBuf> {
         self.files.path(id.as_u64(), key)
     }

@@ -90,6 +90,10 @@ pub struct StartJob {
     /// otherwise.
     #[serde(default = "output_limit::highest")]
     pub output_limit: u64,
+    /// Whether the manager takes the output of a job that prints little as [`ExecEvent::Output`]. A manager of a build
+    /// that doesn't know of this reads all output from files.
+    #[serde(default)]
+    pub takes_output: bool,
 }
 
 impl StartJob {
@@ -114,6 +118,7 @@ impl StartJob {
             seen: Seen::default(),
             kill: KillPolicy::default(),
             output_limit: output_limit::highest(),
+            takes_output: false,
         }
     }
 }

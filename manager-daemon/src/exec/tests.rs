@@ -234,6 +234,7 @@ impl Manager {
 fn name(event: &ExecEvent) -> String {
     match event {
         ExecEvent::Log { entry, .. } => entry.name.to_string(),
+        ExecEvent::Output { .. } => "OUTPUT".to_owned(),
         ExecEvent::Started { .. } => "START".to_owned(),
         ExecEvent::Exception { exception: Exception { severity, note, .. }, .. } => {
             format!("EXCEPTION {severity} {note}")

@@ -1,5 +1,7 @@
 //! The keys of a job that are files: its input and output. They grow too fast for the store, so the
 //! shepherd writes each to a file of the state directory. This module maps keys to files.
+//!
+//! The output of a short job that has printed little is in the store when the job has ended, and in no file.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,10 +9,11 @@ use std::path::{Path, PathBuf};
 
 use jobtap_core::job::{Encoding, JobId};
 
+use super::Key;
 use crate::files::Dir;
 
 /// The names of the keys that are files, each with the directory of the files of all jobs.
-const FILES: [(&str, &str); 2] = [("guest.input", "input"), ("guest.output", "output")];
+const FILES: [(&str, &str); 2] = [("guest.input", "input"), (Key::OUTPUT, "output")];
 
 /// The files of all jobs in one state directory.
 #[derive(Clone, Debug)]
@@ -34,7 +37,7 @@ impl GuestFiles {
         FILES.into_iter().map(|(_, directory)| directory)
     }
 
-    /// The file of key `name` of job `id`; `None` if that key is in the store. The file need not exist.
+    /// The file of key `name` of job `id`; `None` if that key is always in the store. The file need not exist.
     pub fn path(&self, id: u64, name: &str) -> Option<PathBuf> {
         let (_, directory) = FILES.into_iter().find(|(key, _)| *key == name)?;
         Some(self.state.join(directory).join(JobId::new(id).encode(Encoding::DotHex)))

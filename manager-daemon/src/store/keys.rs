@@ -30,7 +30,8 @@ pub struct Key {
 }
 
 /// The names that most keys of jobs have, which are not allocated.
-const FREQUENT: [&str; 5] = [Key::EVENTLOG, Key::EXEC_EVENTLOG, Key::J, Key::JOBSPEC, Key::R];
+const FREQUENT: [&str; 6] =
+    [Key::EVENTLOG, Key::EXEC_EVENTLOG, Key::J, Key::JOBSPEC, Key::R, Key::OUTPUT];
 
 /// The reason why a text is not a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -61,6 +62,8 @@ impl Key {
     pub const EXEC_EVENTLOG: &'static str = "guest.exec.eventlog";
     /// Name of the resource set below a job.
     pub const R: &'static str = "R";
+    /// Name of what the tasks of a job print, below the job.
+    pub const OUTPUT: &'static str = "guest.output";
 
     /// The prefix of the keys of the job index, which is not in RFC 16.
     pub const INDEX: &'static str = "jobtap.job.";

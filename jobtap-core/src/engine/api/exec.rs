@@ -29,6 +29,14 @@ pub enum ExecEvent {
         /// The entry.
         entry: EventEntry,
     },
+    /// All that the tasks have printed, of a job that has ended and printed little. An executor keeps what other jobs
+    /// print.
+    Output {
+        /// The job.
+        id: JobId,
+        /// The entries of `guest.output` (RFC 24).
+        text: String,
+    },
     /// All tasks have started.
     Started {
         /// The job.
@@ -96,6 +104,7 @@ impl ExecEvent {
     pub fn id(&self) -> JobId {
         match *self {
             Self::Log { id, .. }
+            | Self::Output { id, .. }
             | Self::Reattached { id }
             | Self::CaughtUp { id }
             | Self::Started { id }

@@ -11,13 +11,14 @@ pub(super) mod config;
 pub(super) mod simulated;
 pub(super) mod time_limit;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 pub use time_limit::end_of_started;
 
 use self::config::ExecConfig;
 use super::alloc::node_events;
-use super::api::{Effect, Effects, Exception, ExecCommand, ExecEvent, JobLog};
+use super::api::{Effect, Effects, Exception, ExecCommand, ExecEvent, JobLog, Write};
 use super::core::Core;
 use super::events::{self, text_field};
 use super::jobs::{Jobs, Phase, Reattach, Record};
@@ -26,6 +27,9 @@ use crate::job::{JobId, State};
 use crate::resource::Idset;
 
 const SIGALRM: i32 = 14;
+
+/// The key of what a job's tasks print (RFC 24).
+const OUTPUT: &str = "guest.output";
 
 /// Whether the jobspec asks for a simulation, of which the executor knows nothing.
 fn is_simulated(record: &Record) -> bool {
@@ -116,6 +120,12 @@ pub(super) fn report(core: &mut Core, event: ExecEvent) {
             if is_executing(&core.jobs, id) {
                 note_completion(core, id, &entry);
                 core.append(id, JobLog::Exec, &Arc::new(entry));
+            }
+        }
+        ExecEvent::Output { id, text } => {
+            if is_executing(&core.jobs, id) {
+                let key = Cow::Borrowed(OUTPUT);
+                core.effects.writes.push(Write::Put { id, key, value: text });
             }
         }
         ExecEvent::Started { id } => {

@@ -336,6 +336,7 @@ fn start_job(context: &ExecutionContext, id: JobId, job: Start) -> Result<StartJ
         // The executor has its own, and sets it.
         kill: KillPolicy::default(),
         output_limit: context.output_limit,
+        takes_output: true,
     })
 }
 

@@ -26,7 +26,7 @@ use super::spawn::Spawned;
 use super::streams::input::JobInput;
 use super::streams::options::ExitOptions;
 use super::streams::pty::Terminal;
-use super::streams::taskio::JobIo;
+use super::streams::taskio::{JobIo, SharedLog, lock};
 use super::template::f58_for;
 use crate::clock::now;
 use crate::exec::protocol::ShepherdMessage;
@@ -148,6 +148,8 @@ pub(super) struct Job {
     /// The terminals of its tasks.
     pub(super) terminals: Vec<Terminal>,
     pub(super) input: Option<JobInput>,
+    /// The log of its output, until it ends.
+    pub(super) output: Option<SharedLog>,
     pub(super) dir: Option<JobDir>,
     pub(super) cancel: Option<Cancel>,
     /// What the end of one task means for the others.
@@ -196,6 +198,7 @@ impl Job {
             pumps: Vec::new(),
             terminals: Vec::new(),
             input: None,
+            output: None,
             dir: None,
             cancel: None,
             exit_options: ExitOptions::default(),
@@ -354,7 +357,8 @@ impl Job {
                 exceptions > seen.exceptions
             }
             ExecEvent::Started { .. } => !reattach,
-            ExecEvent::Finished { .. } => !seen.finished,
+            // The finish is stored after the output, or with it.
+            ExecEvent::Output { .. } | ExecEvent::Finished { .. } => !seen.finished,
             ExecEvent::Released { .. } => true,
             // Repeated even if the earlier manager handled it: the processes still run.
             ExecEvent::Unkillable { .. } => !ended,
@@ -507,6 +511,10 @@ impl Job {
             return false;
         }
         let id = self.id;
+        // Before the job's finish, so that whoever learns of that can read the output.
+        if let Some(text) = self.output.take().and_then(|log| lock(&log).take_held()) {
+            self.emit(ExecEvent::Output { id, text });
+        }
         if !self.failed {
             let mut status = self.status;
             let exit = [("rank", json!(0)), ("wait_status", json!(status))];
@@ -541,8 +549,11 @@ impl Job {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use tokio::sync::mpsc::unbounded_channel;
 
+    use super::super::files::private_files::PrivateFiles;
     use super::*;
 
     const ID: JobId = JobId::new(7);
@@ -550,6 +561,7 @@ mod tests {
     fn names(events: &[ExecEvent]) -> Vec<String> {
         let name = |event: &ExecEvent| match event {
             ExecEvent::Log { entry, .. } => entry.name.to_string(),
+            ExecEvent::Output { .. } => "OUTPUT".to_owned(),
             ExecEvent::Started { .. } => "STARTED".to_owned(),
             ExecEvent::Exception { exception, .. } => format!("EXCEPTION {}", exception.severity),
             ExecEvent::Lost { .. } => "LOST".to_owned(),
@@ -627,6 +639,26 @@ mod tests {
         task_ended(&mut job, 0);
         job.end_if_done();
         assert!(names(&job.history).contains(&"FINISHED 256".to_owned()));
+    }
+
+    #[test]
+    fn what_a_job_has_printed_is_reported_before_its_finish() {
+        let state = tempfile::tempdir().unwrap();
+        let files = Arc::new(PrivateFiles::of(state.path(), "output").unwrap());
+        let start = StartJob { ntasks: 1, takes_output: true, ..StartJob::new(ID) };
+        let io = JobIo::create(&start, &Actor::default(), &files).unwrap();
+        let mut job = job(1);
+        job.output = Some(io.log());
+        job.log_start();
+        job.end_if_done();
+        let expected =
+            "init starting STARTED shell.init OUTPUT shell-exit complete FINISHED 0 done RELEASED";
+        assert_eq!(names(&job.history).join(" "), expected);
+        let seen = |log_entries, finished| Seen { log_entries, exceptions: 0, finished };
+        let unseen = seen_by(&mut job, true, seen(5, false)).join(" ");
+        assert_eq!(unseen, "REATTACHED OUTPUT FINISHED 0 done RELEASED CAUGHT-UP");
+        let unseen = seen_by(&mut job, true, seen(5, true)).join(" ");
+        assert_eq!(unseen, "REATTACHED done RELEASED CAUGHT-UP");
     }
 
     #[test]

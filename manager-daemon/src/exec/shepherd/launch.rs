@@ -352,13 +352,17 @@ impl Shepherd {
 
     /// Creates the output log and opens the files that all tasks share. The error is for the user.
     fn open_shared_files(
-        &self,
+        &mut self,
         start: &StartJob,
         limits: &TaskLimits,
         actor: &Actor,
         job: &mut Job,
     ) -> Result<Stage, String> {
         let io = JobIo::create(start, actor, &self.output)?;
+        job.output = Some(io.log());
+        if start.takes_output {
+            self.holds_output(start.id);
+        }
         for warning in limits.warnings() {
             io.warn("rlimit", &warning);
         }

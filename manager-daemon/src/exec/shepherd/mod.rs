@@ -26,6 +26,7 @@ mod devices;
 mod ending;
 mod files;
 mod gpus;
+mod held_output;
 mod job;
 mod launch;
 mod message;
@@ -160,6 +161,7 @@ impl Shepherd {
                     tokio::task::yield_now().await;
                 }
                 () = at(self.sweep_at) => self.sweep(),
+                () = at(self.end_of_holding()) => self.write_held_output(),
                 () = sleep_until(idle_since + idle_time), if self.is_idle() => break,
                 _ = patrol.tick() => if self.has_lost_its_state() { break },
                 _ = manager_patrol.tick(), if self.must_check_manager_process() => {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jobtap_core::job::JobId;
@@ -36,7 +37,7 @@ pub(super) struct Shepherd {
     pub(super) manager_process: Option<Pid>,
     pub(super) job_dirs: JobDirs,
     /// What the tasks of jobs printed.
-    pub(super) output: PrivateFiles,
+    pub(super) output: Arc<PrivateFiles>,
     /// The input of jobs whose clients send it.
     pub(super) input: PrivateFiles,
     /// Distinguishes processes of this shepherd from those of others, by their environment.
@@ -50,6 +51,8 @@ pub(super) struct Shepherd {
     pub(super) jobs: BTreeMap<JobId, Job>,
     /// Claimed jobs whose tasks are being started, in the order of their next slice.
     pub(super) starting: VecDeque<JobId>,
+    /// The jobs whose output is held, until when: sorted, since all are held for the same time.
+    pub(super) holding_output: VecDeque<(Instant, JobId)>,
     /// The jobs whose tasks left processes in their groups.
     pub(super) jobs_with_groups: HashSet<JobId>,
     /// Tasks not yet reaped, with their jobs.
@@ -85,7 +88,7 @@ impl Shepherd {
         Ok(Self {
             claims: Claims::start(&state_dir, report)?,
             job_dirs: JobDirs::open(&state_dir)?,
-            output: PrivateFiles::of(&state_dir, "output")?,
+            output: Arc::new(PrivateFiles::of(&state_dir, "output")?),
             input: PrivateFiles::of(&state_dir, "input")?,
             state_dir,
             manager_process: None,
@@ -96,6 +99,7 @@ impl Shepherd {
             manager: None,
             jobs: BTreeMap::new(),
             starting: VecDeque::new(),
+            holding_output: VecDeque::new(),
             jobs_with_groups: HashSet::new(),
             tasks: HashMap::new(),
             sweep_at: None,

@@ -61,6 +61,76 @@ fn large_output_is_complete() {
     manager.end();
 }
 
+/// The job of a manager that takes output.
+fn given(job: StartJob) -> StartJob {
+    StartJob { takes_output: true, ..job }
+}
+
+/// What a job has printed, if the manager is told.
+fn reported_output(manager: &Manager) -> Option<String> {
+    let mut output = None;
+    loop {
+        match manager.next() {
+            ExecEvent::Output { text, .. } => output = Some(text),
+            ExecEvent::Released { .. } => return output,
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn what_a_short_job_prints_is_reported_and_in_no_file() {
+    let site = Site::new();
+    let manager = site.manager();
+    manager.executor.start(given(site.job(1, 2, "echo out; echo err >&2")));
+    let output = reported_output(&manager).unwrap();
+    for text in ["out\\n", "err\\n"] {
+        assert_eq!(output.matches(text).count(), 2, "{output}");
+    }
+    assert!(output.contains("\"header\"") && output.matches("\"eof\":true").count() == 4);
+    assert!(!site.path("state/output").exists());
+    manager.executor.ack(JobId::new(1));
+    manager.end();
+}
+
+#[test]
+fn what_a_job_prints_can_be_read_while_it_runs_on() {
+    let site = Site::new();
+    let manager = site.manager();
+    let go = site.fifo("go");
+    manager.executor.start(given(site.job(1, 1, "echo early; cat go; echo late")));
+    let file = site.path("state/output/0000.0000.0000.0001");
+    wait_for("the output is in a file", || {
+        file.exists() && !site.output(1, "stdout", 0).is_empty()
+    });
+    assert_eq!(site.output(1, "stdout", 0), "early\n");
+    fs::write(go, "").unwrap();
+    assert_eq!(reported_output(&manager), None);
+    assert_eq!(site.output(1, "stdout", 0), "early\nlate\n");
+    manager.executor.ack(JobId::new(1));
+    manager.end();
+}
+
+#[test]
+fn what_a_job_has_printed_outlives_its_shepherd() {
+    let mut site = Site::new();
+    site.temporary = false;
+    let manager = site.manager();
+    let job = given(site.job(1, 1, "echo $PPID"));
+    manager.executor.start(job.clone());
+    let output = reported_output(&manager).unwrap();
+    drop(manager);
+    let entry: Value = serde_json::from_str(output.lines().nth(1).unwrap()).unwrap();
+    let shepherd = entry["context"]["data"].as_str().unwrap().trim();
+    kill_process(pid(shepherd), UnixSignal::TERM).unwrap();
+    wait_gone(shepherd);
+    let second = site.manager();
+    second.executor.start(StartJob { reattach: true, ..job });
+    assert_eq!(reported_output(&second), Some(output));
+    second.executor.ack(JobId::new(1));
+    second.end();
+}
+
 #[test]
 fn output_that_is_not_utf8_is_logged_in_base64() {
     let site = Site::new();

@@ -22,11 +22,10 @@ pub(super) fn values(records: &Records, cred: Cred, request: &Lookup) -> Result<
         let text = match key.as_str() {
             "eventlog" => Some(log.text.clone()),
             "guest.exec.eventlog" => records.log(request.id, JobLog::Exec)?,
-            name if records.file(request.id, name).is_some() => {
-                let bytes = records.read_file(request.id, name, cred)?;
-                bytes.map(String::from_utf8).transpose().map_err(unreadable)?
-            }
-            name => records.value(request.id, name)?,
+            name => match records.read_file(request.id, name, cred)? {
+                Some(bytes) => Some(String::from_utf8(bytes).map_err(unreadable)?),
+                None => records.value(request.id, name)?,
+            },
         };
         let text = text.ok_or_else(|| RpcError::new(ENOENT, format!("{key}: key not found")))?;
         let text = match key.as_str() {

@@ -16,7 +16,7 @@ use crate::daemon::records::{MainLog, Records};
 use crate::daemon::writes::hub::{Heard, Hub, Subscription};
 use crate::rpc::RpcError;
 use crate::rpc::errno::{EIO, ENODATA, ENOENT, EPIPE};
-use crate::store::GuestFiles;
+use crate::store::{GuestFiles, Key};
 
 /// The output of a running job is read again after this time, which is doubled up to [`SLOWEST_POLL`] while
 /// no new output comes.
@@ -74,7 +74,7 @@ impl<S: Sink> Watcher<'_, S> {
         match &request.path {
             Path::Main => self.eventlog(JobLog::Main, main).await,
             Path::Exec => self.eventlog(JobLog::Exec, main).await,
-            Path::Output => self.file(main, "guest.output").await,
+            Path::Output => self.file(main, Key::OUTPUT).await,
             Path::Input => self.file(main, "guest.input").await,
             Path::Unknown if request.waitcreate => self.in_vain(&main).await,
             Path::Unknown => Err(RpcError::new(ENOENT, "")),
@@ -146,7 +146,8 @@ impl<S: Sink> Watcher<'_, S> {
         }
     }
 
-    /// Sends the job's input or output as its file grows, until the job is inactive.
+    /// Sends the job's input or output as its file grows, until the job is inactive. What is in the store in place of a
+    /// file comes there as a whole.
     async fn file(&mut self, main: MainLog, key: &str) -> Result<(), RpcError> {
         let mut over = main.is_inactive();
         let mut started = over || main.has("start");
@@ -158,10 +159,14 @@ impl<S: Sink> Watcher<'_, S> {
             let last = over;
             let mut grew = false;
             while started && let Some(lines) = tail.next().await? {
-                for line in lines.split_inclusive('\n') {
-                    self.show(line).await?;
-                }
+                self.show_all(&lines).await?;
                 grew = true;
+            }
+            if started
+                && !tail.found
+                && let Some(text) = self.records.value(self.id, key)?
+            {
+                return self.show_all(&text).await;
             }
             if last {
                 return if tail.found { Ok(()) } else { Err(no_file()) };
@@ -192,6 +197,13 @@ impl<S: Sink> Watcher<'_, S> {
     /// Whether the job is inactive according to the store, for a watcher that missed events.
     fn is_over(&self) -> Result<bool, RpcError> {
         Ok(self.records.main_log_for(self.id, self.cred)?.is_inactive())
+    }
+
+    async fn show_all(&self, lines: &str) -> Result<(), RpcError> {
+        for line in lines.split_inclusive('\n') {
+            self.show(line).await?;
+        }
+        Ok(())
     }
 
     async fn show(&self, line: &str) -> Result<(), RpcError> {

@@ -2,7 +2,7 @@
 //! reads them, too.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 
 use jobtap_core::job::{Encoding, JobId};
@@ -38,12 +38,26 @@ impl PrivateFiles {
         })?;
         Ok(OpenFiles::of_this_process().apart(file))
     }
+
+    /// As [`create`](Self::create), a file with this content. On an error there is none.
+    pub(in crate::exec::shepherd) fn create_with(
+        &self,
+        id: JobId,
+        content: &[u8],
+    ) -> io::Result<File> {
+        let mut file = self.create(id)?;
+        if let Err(error) = file.write_all(content) {
+            // What can't be removed stays; the error of the write is the more useful one.
+            let _ = self.dir.with(&self.state, |dir| dir.remove_file(id.encode(Encoding::DotHex)));
+            return Err(error);
+        }
+        Ok(file)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::io::Write;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;

@@ -1,14 +1,22 @@
-//! The log of a job's output: a file of its own in the state directory, in the form of
-//! `guest.output` (RFC 24), which the manager reads to show the output while and after the job runs.
+//! The log of a job's output, in the form of `guest.output` (RFC 24), which the manager shows while and after the job
+//! runs.
+//!
+//! It is a file of the job in the state directory, which the manager reads. A short job that prints little needs none:
+//! what it has printed is held in memory, and goes to the manager's store with the job's end. To make a file takes
+//! longer than everything else that such a job needs of the shepherd, and a directory of a million small files is of no
+//! use to a site.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use jobtap_core::job::JobId;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::super::files::private_files::PrivateFiles;
 use super::options::Stream;
 use crate::clock::now;
 use crate::exec::output_limit;
@@ -35,11 +43,21 @@ impl Severity {
     }
 }
 
-/// The output log of a job. Entries are buffered until [`flush`](Self::flush), which writes all of them or
+/// How many bytes of entries are held in memory at most.
+const MOST_HELD: usize = 4096;
+
+/// Where the flushed entries of a log are.
+enum Place {
+    /// In memory, until they are too many, or the job [runs for long](OutputLog::move_to_file), or it ends.
+    Held { entries: Vec<u8>, files: Arc<PrivateFiles>, id: JobId },
+    /// In a file of so many bytes.
+    File { file: File, written: u64 },
+}
+
+/// The output log of a job. Entries are buffered until [`flush`](Self::flush), which keeps all of them or
 /// none.
-pub(super) struct OutputLog {
-    file: File,
-    written: u64,
+pub(in crate::exec::shepherd) struct OutputLog {
+    place: Place,
     buffer: Vec<u8>,
     ntasks: u32,
     /// How many bytes of each stream are kept.
@@ -78,10 +96,19 @@ struct Data<'a> {
 
 impl OutputLog {
     /// The log of a job of `ntasks` tasks in a new file, which keeps `limit` bytes of each stream.
-    pub(super) fn new(file: File, ntasks: u32, limit: u64) -> Self {
+    pub(super) fn in_file(file: File, ntasks: u32, limit: u64) -> Self {
+        Self::new(Place::File { file, written: 0 }, ntasks, limit)
+    }
+
+    /// The same log of the job `id`, held in memory until it is known whether it needs one of `files`.
+    pub(super) fn held(files: Arc<PrivateFiles>, id: JobId, ntasks: u32, limit: u64) -> Self {
+        Self::new(Place::Held { entries: Vec::new(), files, id }, ntasks, limit)
+    }
+
+    fn new(place: Place, ntasks: u32, limit: u64) -> Self {
         let (stdout, stderr) = (Extent::default(), Extent::default());
         let buffer = Vec::new();
-        let mut log = Self { file, written: 0, buffer, ntasks, limit, stdout, stderr };
+        let mut log = Self { place, buffer, ntasks, limit, stdout, stderr };
         log.add(
             "header",
             json!({
@@ -169,18 +196,50 @@ impl OutputLog {
         }
     }
 
-    /// Writes the buffered entries. On an error they are lost, but earlier entries stay readable.
+    /// Writes the buffered entries, or holds them if they are few. On an error they are lost, but earlier entries are
+    /// kept.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         let buffer = std::mem::take(&mut self.buffer);
-        if let Err(error) = self.file.write_all(&buffer) {
-            // A partial line would make the next entry unreadable, so the file is cut back. Errors here
-            // are ignored: the error of the write is the more useful one.
-            let _ = self.file.set_len(self.written);
-            let _ = self.file.seek(SeekFrom::Start(self.written));
-            return Err(error);
+        match &mut self.place {
+            Place::Held { entries, .. } if entries.len() + buffer.len() <= MOST_HELD => {
+                entries.extend(buffer);
+                Ok(())
+            }
+            Place::Held { .. } => {
+                self.move_to_file()?;
+                self.buffer = buffer;
+                self.flush()
+            }
+            Place::File { file, written } => {
+                if let Err(error) = file.write_all(&buffer) {
+                    // A partial line would make the next entry unreadable, so the file is cut back. Errors here
+                    // are ignored: the error of the write is the more useful one.
+                    let _ = file.set_len(*written);
+                    let _ = file.seek(SeekFrom::Start(*written));
+                    return Err(error);
+                }
+                *written += buffer.len() as u64;
+                Ok(())
+            }
         }
-        self.written += buffer.len() as u64;
+    }
+
+    /// Writes the held entries to a file, for readers while the job runs, and all later ones. On an error they stay
+    /// held.
+    pub(in crate::exec::shepherd) fn move_to_file(&mut self) -> io::Result<()> {
+        if let Place::Held { entries, files, id } = &self.place {
+            let file = files.create_with(*id, entries)?;
+            self.place = Place::File { file, written: entries.len() as u64 };
+        }
         Ok(())
+    }
+
+    /// All entries, at the end of a job whose entries aren't in a file.
+    pub(in crate::exec::shepherd) fn take_held(&mut self) -> Option<String> {
+        let Place::Held { entries, .. } = &mut self.place else { return None };
+        entries.append(&mut self.buffer);
+        // JSON is UTF-8.
+        String::from_utf8(std::mem::take(entries)).ok()
     }
 
     fn add(&mut self, name: &'static str, context: impl Serialize) {
@@ -201,7 +260,7 @@ mod tests {
     fn a_log_has_the_form_of_rfc_24() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
-        let mut log = OutputLog::new(File::create(&path).unwrap(), 2, 1 << 30);
+        let mut log = OutputLog::in_file(File::create(&path).unwrap(), 2, 1 << 30);
         log.redirect(Stream::Stderr, "0-1", "e.txt");
         log.data(Stream::Stdout, 1, b"hi\n");
         log.data(Stream::Stdout, 0, b"\xff");
@@ -235,7 +294,7 @@ mod tests {
     fn output_over_the_limit_is_counted_and_not_kept() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
-        let mut log = OutputLog::new(File::create(&path).unwrap(), 2, 12);
+        let mut log = OutputLog::in_file(File::create(&path).unwrap(), 2, 12);
         for rank in [0, 1] {
             log.data(Stream::Stdout, rank, b"1234\n");
         }
@@ -278,7 +337,66 @@ mod tests {
     #[test]
     fn a_full_disk_is_an_error() {
         let full = File::options().write(true).open("/dev/full").unwrap();
-        let mut log = OutputLog::new(full, 1, 1);
+        let mut log = OutputLog::in_file(full, 1, 1);
         assert_eq!(log.flush().unwrap_err().kind(), io::ErrorKind::StorageFull);
+    }
+
+    const ID: JobId = JobId::new(7);
+
+    /// A log that is held in memory, and the path of its file, if it gets one.
+    fn held(state: &tempfile::TempDir) -> (OutputLog, std::path::PathBuf) {
+        let files = Arc::new(PrivateFiles::of(state.path(), "output").unwrap());
+        let path = state.path().join("output/0000.0000.0000.0007");
+        (OutputLog::held(files, ID, 1, 1 << 20), path)
+    }
+
+    fn printed(text: &str) -> String {
+        let entries = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        entries.filter_map(|entry| Some(entry["context"]["data"].as_str()?.to_owned())).collect()
+    }
+
+    #[test]
+    fn little_output_needs_no_file() {
+        let state = tempfile::tempdir().unwrap();
+        let (mut log, path) = held(&state);
+        log.data(Stream::Stdout, 0, b"one\n");
+        log.flush().unwrap();
+        log.data(Stream::Stdout, 0, b"two\n");
+        let text = log.take_held().unwrap();
+        assert_eq!((printed(&text).as_str(), path.exists()), ("one\ntwo\n", false));
+        assert!(text.starts_with("{\"timestamp\":") && text.contains("\"header\""), "{text}");
+    }
+
+    #[test]
+    fn much_output_goes_to_a_file_as_it_comes() {
+        let state = tempfile::tempdir().unwrap();
+        let (mut log, path) = held(&state);
+        let line = "0123456789".repeat(10) + "\n";
+        let mut expected = String::new();
+        while !path.exists() {
+            assert!(expected.len() <= MOST_HELD, "it is still held");
+            log.data(Stream::Stdout, 0, line.as_bytes());
+            log.flush().unwrap();
+            expected += &line;
+        }
+        log.data(Stream::Stdout, 0, b"end\n");
+        log.flush().unwrap();
+        assert_eq!(printed(&std::fs::read_to_string(&path).unwrap()), expected + "end\n");
+        assert_eq!(log.take_held(), None, "the manager reads the file");
+    }
+
+    #[test]
+    fn output_that_cannot_be_written_stays_held() {
+        let state = tempfile::tempdir().unwrap();
+        std::fs::write(state.path().join("output"), "in the way").unwrap();
+        let (mut log, _) = held(&state);
+        log.data(Stream::Stdout, 0, b"early\n");
+        log.flush().unwrap();
+        log.move_to_file().unwrap_err();
+        log.data(Stream::Stdout, 0, &[b'x'; MOST_HELD]);
+        log.flush().unwrap_err();
+        log.data(Stream::Stdout, 0, b"late\n");
+        log.flush().unwrap();
+        assert_eq!(printed(&log.take_held().unwrap()), "early\nlate\n");
     }
 }

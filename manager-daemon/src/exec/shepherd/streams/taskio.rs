@@ -23,10 +23,10 @@ use crate::exec::StartJob;
 use crate::open_files::OpenFiles;
 
 /// The output log, shared by the streams of a job.
-pub(super) type SharedLog = Arc<Mutex<OutputLog>>;
+pub(in crate::exec::shepherd) type SharedLog = Arc<Mutex<OutputLog>>;
 
 /// Locks a log. Poison is ignored, so that a panic in one stream does not end the others.
-pub(super) fn lock(log: &SharedLog) -> MutexGuard<'_, OutputLog> {
+pub(in crate::exec::shepherd) fn lock(log: &SharedLog) -> MutexGuard<'_, OutputLog> {
     log.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -87,18 +87,23 @@ pub(in crate::exec::shepherd) struct JobIo {
 }
 
 impl JobIo {
-    /// Creates the output log among `logs` and opens, as `actor`, the files that all tasks share. The error
-    /// is for the user.
+    /// Creates the output log, whose file is one of `logs`, and opens, as `actor`, the files that all tasks share.
+    /// The error is for the user.
     pub(in crate::exec::shepherd) fn create(
         job: &StartJob,
         actor: &Actor,
-        logs: &PrivateFiles,
+        logs: &Arc<PrivateFiles>,
     ) -> Result<Self, String> {
         let options = IoOptions::parse(&job.shell_options)?;
-        let file = logs.create(job.id);
-        let file = file.map_err(|error| format!("cannot make the output log: {error}"))?;
         let limit = options.limit.unwrap_or(job.output_limit);
-        let mut log = OutputLog::new(file, job.ntasks, limit);
+        let mut log = match job.takes_output {
+            true => OutputLog::held(Arc::clone(logs), job.id, job.ntasks, limit),
+            false => {
+                let file = logs.create(job.id);
+                let file = file.map_err(|error| format!("cannot make the output log: {error}"))?;
+                OutputLog::in_file(file, job.ntasks, limit)
+            }
+        };
         let shared = actor.try_act(|| open_shared(job, &options, &mut log))?;
         let input = match &options.input {
             Input::File(path) => Some(job.cwd.join(render(path, job, 0))),
@@ -281,6 +286,11 @@ impl JobIo {
         Ok(TaskIo { stdin, stdout, stderr, captures: vec![capture], input, terminal })
     }
 
+    /// The output log.
+    pub(in crate::exec::shepherd) fn log(&self) -> SharedLog {
+        Arc::clone(&self.log)
+    }
+
     /// Writes the first entries of the output log, for readers that start before any output.
     pub(in crate::exec::shepherd) fn flush_log(&self) -> io::Result<()> {
         lock(&self.log).flush()
@@ -349,7 +359,7 @@ mod tests {
         let job = StartJob { ntasks: 2, cwd, ..StartJob::new(JobId::new(1)) };
         let shared = |options| {
             let options = IoOptions::parse(&options).unwrap();
-            let mut log = OutputLog::new(tempfile::tempfile().unwrap(), 2, 1 << 20);
+            let mut log = OutputLog::in_file(tempfile::tempfile().unwrap(), 2, 1 << 20);
             let TaskFiles { stdout, stderr } = open_shared(&job, &options, &mut log).unwrap();
             Arc::ptr_eq(&stdout.unwrap(), &stderr.unwrap())
         };
