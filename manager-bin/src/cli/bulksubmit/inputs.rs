@@ -9,7 +9,7 @@ use crate::cli::submit::error::ArgError;
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Source {
     values: Vec<String>,
-    /// Combined element by element with the previous list (`:::+`), not as a product.
+    /// Combined job by job with the other lists (`:::+`), not as a product.
     linked: bool,
 }
 
@@ -79,31 +79,35 @@ impl Inputs {
         self.sources.iter().flat_map(|source| &source.values)
     }
 
-    /// The inputs of each job: every combination of the lists, the last one changing fastest. Linked lists
-    /// advance with the one before them, as far as that goes; shorter ones repeat.
+    /// The inputs of each job: every combination of the lists that aren't linked, the last one changing fastest.
+    /// Linked lists add no jobs: as in Flux, they advance by one value with each job, and start again at their
+    /// end.
     pub(super) fn combinations(&self) -> Vec<Vec<String>> {
-        let mut jobs: Vec<Vec<String>> = vec![Vec::new()];
-        for group in self.sources.chunk_by(|_, next| next.linked) {
-            let rows = rows(group);
-            let joined = |job: &Vec<String>, row: &Vec<String>| [job.as_slice(), row].concat();
-            jobs =
-                jobs.iter().flat_map(|job| rows.iter().map(move |row| joined(job, row))).collect();
+        if self.sources.iter().all(|source| source.linked) {
+            // There is no list whose jobs these lists could advance with.
+            return Vec::new();
         }
-        jobs
-    }
-}
-
-/// The combined elements of linked lists.
-fn rows(group: &[Source]) -> Vec<Vec<String>> {
-    let first = group.first().map_or(0, |source| source.values.len());
-    let row = |at: usize| {
-        let value = |source: &Source| {
-            source.values.iter().cycle().nth(at % source.values.len().max(1)).cloned()
+        let free = self.sources.iter().filter(|source| !source.linked);
+        let count = free.fold(1_usize, |count, source| count.saturating_mul(source.values.len()));
+        let job = |number: usize| {
+            // How many jobs in sequence have the same value of a list.
+            let mut same = count;
+            let value = |source: &Source| {
+                let length = source.values.len().max(1);
+                let at = if source.linked {
+                    number
+                } else {
+                    same /= length;
+                    // Not 0, but for a number of jobs that no machine holds.
+                    number / same.max(1)
+                };
+                source.values.get(at % length).cloned()
+            };
+            // An empty list has no value for any job, so that there are no jobs.
+            self.sources.iter().map(value).collect()
         };
-        // An empty list has no value for any row, so that there are no rows.
-        group.iter().map(value).collect::<Option<Vec<String>>>()
-    };
-    (0..first).filter_map(row).collect()
+        (0..count).filter_map(job).collect()
+    }
 }
 
 #[cfg(test)]
@@ -129,11 +133,15 @@ mod tests {
         assert_eq!(jobs("x ::: a b ::: 1 2"), ["a 1", "a 2", "b 1", "b 2"]);
         assert_eq!(jobs("x ::: a b c :::+ 1 2"), ["a 1", "b 2", "c 1"]);
         assert_eq!(jobs("x ::: a b :::+ 1 2 ::: z"), ["a 1 z", "b 2 z"]);
+        let product = ["a 1 y", "a 2 z", "b 1 y", "b 2 z"];
+        assert_eq!(jobs("x ::: a b :::+ 1 2 ::: y z"), product);
+        assert_eq!(jobs("x ::: a b ::: x y :::+ 1 2 3"), ["a x 1", "a y 2", "b x 3", "b y 1"]);
         assert_eq!(jobs("x :::: f"), ["1", "2", "3"]);
         assert_eq!(jobs("x ::: a b :::+ 1 2 3"), ["a 1", "b 2"]);
         assert_eq!(jobs("x ::: a ::::+ f"), ["a 1"]);
         assert_eq!(jobs("x ::: a :::"), [""; 0]);
         assert_eq!(jobs("x ::: a :::+"), [""; 0]);
+        assert_eq!(jobs("x :::+ a b"), [""; 0]);
     }
 
     #[test]

@@ -26,8 +26,8 @@ const COMMAND: &str = "bulksubmit";
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Lists of inputs follow COMMAND: `::: A B ...`, or `:::: FILE ...` for the lines of files (- for\n\
-standard input). A job is submitted for each combination of their inputs; `:::+` and `::::+`\n\
-combine a list element by element with the previous one, as far as that goes. Without a list, the\n\
+standard input). A job is submitted for each combination of their inputs; lists after `:::+` and\n\
+`::::+` add no jobs, but give each job their next input, from the first again at their end. Without a list, the\n\
 lines of standard input are read. In COMMAND and in options, {} or {0} is replaced by the input from the first list,\n\
 {1} by that from the second; {.%} removes its extension, {./} its directory, {./%} both, {.//} is\n\
 its directory; {seq} and {seq1} number the jobs from 0 and 1.")]
