@@ -76,6 +76,9 @@ pub enum ClientError {
 /// The payload of a request, as JSON.
 type Written = Result<Box<RawValue>, serde_json::Error>;
 
+/// Where the response to a request comes.
+type Sent = oneshot::Receiver<rpc::RpcResult>;
+
 /// A connection to the manager; clones share it.
 #[derive(Clone)]
 pub struct Client {
@@ -180,6 +183,23 @@ impl Client {
         self.call_topic(S::TOPIC, request).await
     }
 
+    /// Sends requests, all before the first response is awaited, so that the manager can commit many changes at once.
+    /// The responses are in the order of the requests.
+    pub async fn call_all<S: Service>(
+        &self,
+        requests: impl IntoIterator<Item = S>,
+    ) -> Vec<Result<S::Response, RpcError>> {
+        let sent: Vec<_> = requests
+            .into_iter()
+            .map(|request| self.send_one(S::TOPIC, to_raw_value(&request)))
+            .collect();
+        let mut responses = Vec::with_capacity(sent.len());
+        for sent in sent {
+            responses.push(self.response(sent).await.and_then(read::<S>));
+        }
+        responses
+    }
+
     /// Sends a request that has any number of responses.
     ///
     /// # Errors
@@ -200,9 +220,17 @@ impl Client {
     /// As [`call_topic`](Self::call_topic). What follows has no type parameters, so that it is compiled once and not
     /// for each service.
     async fn call_written(&self, topic: &str, payload: Written) -> rpc::RpcResult {
+        self.response(self.send_one(topic, payload)).await
+    }
+
+    fn send_one(&self, topic: &str, payload: Written) -> Result<Sent, RpcError> {
         let (sender, receiver) = oneshot::channel();
         self.send(topic, payload, Sink::One(sender))?;
-        receiver.await.unwrap_or_else(|_| Err(self.shared.waiting.end()))
+        Ok(receiver)
+    }
+
+    async fn response(&self, sent: Result<Sent, RpcError>) -> rpc::RpcResult {
+        sent?.await.unwrap_or_else(|_| Err(self.shared.waiting.end()))
     }
 
     /// Sends a request that has any number of responses to a service of which only the topic is known.

@@ -67,9 +67,10 @@ async fn cancel_ids(args: &CancelArgs) -> Result<u8, CliError> {
     }
     let client = Client::connect().await?;
     let mut failed = false;
-    for id in &args.ids {
-        let note = args.message.clone().unwrap_or_default();
-        if let Err(error) = client.call(Raise::cancel(*id, note)).await {
+    let note = args.message.clone().unwrap_or_default();
+    let requests = args.ids.iter().map(|id| Raise::cancel(*id, note.clone()));
+    for (id, response) in args.ids.iter().zip(client.call_all(requests).await) {
+        if let Err(error) = response {
             session::print_error(COMMAND, Family::Script, &format!("{}: {error}", show_id(*id)));
             failed = true;
         }

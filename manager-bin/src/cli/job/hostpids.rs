@@ -64,7 +64,8 @@ async fn wait_for_start(
     target: &Target,
     args: &HostpidsArgs,
 ) -> Result<(), CliError> {
-    let timeout = args.timeout.as_deref().map(parse_timeout).transpose()?.flatten();
+    let limit = |text| parse_timeout("hostpids", text);
+    let timeout = args.timeout.as_deref().map(limit).transpose()?.flatten();
     let job = client.call(ListId { id: target.id, attrs: &["state"] }).await;
     let job = job.map_err(|_| CliError::failure(format!("{}: No such job", target.typed)))?;
     let state = job.job.get("state").and_then(Value::as_u64);

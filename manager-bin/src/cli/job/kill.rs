@@ -1,8 +1,11 @@
 //! `job kill`: sends a signal to the tasks of running jobs.
 
+use std::str::FromStr;
+
 use jobtap_core::job::Signal;
 
-use super::{any_failed, print_message};
+use super::{any_failed, print_message, until_repeated};
+use crate::cli::common::ids::Target;
 use crate::cli::common::message::CliError;
 use crate::client::Client;
 use crate::rpc::services::job_manager::Kill;
@@ -25,22 +28,28 @@ pub(super) async fn run(client: &Client, args: &KillArgs) -> Result<u8, CliError
     if signal.is_none() && !numeric {
         return Err(CliError::failure(format!("kill: Invalid signal {}", args.signal)));
     }
+    let parsed = |typed: &String| {
+        Target::from_str(typed).map_err(|_| CliError::failure(format!("invalid jobid: {typed}")))
+    };
+    // All before the first signal: nothing is sent if one of them is none.
+    let targets = args.ids.iter().map(parsed).collect::<Result<Vec<_>, CliError>>()?;
+    let (targets, repeated) = until_repeated(&targets);
+    let responses: Vec<Result<(), String>> = match signal {
+        Some(signal) => {
+            let signum = signal.number().into();
+            let requests = targets.iter().map(|target| Kill { id: target.id, signum });
+            let responses = client.call_all(requests).await.into_iter();
+            responses.map(|sent| sent.map(drop).map_err(|error| error.to_string())).collect()
+        }
+        None => targets.iter().map(|_| Err("Invalid signal number".to_owned())).collect(),
+    };
+    if repeated {
+        return Err(CliError::failure("flux_job_kill: File exists"));
+    }
     let mut failed = false;
-    for typed in &args.ids {
-        let Ok(id) = typed.parse::<jobtap_core::job::JobId>() else {
-            print_message(format!("invalid jobid: {typed}"));
-            failed = true;
-            continue;
-        };
-        let sent = match signal {
-            Some(signal) => {
-                let sent = client.call(Kill { id, signum: signal.number().into() }).await;
-                sent.map(drop).map_err(|error| error.to_string())
-            }
-            None => Err("Invalid signal number".to_owned()),
-        };
-        if let Err(error) = sent {
-            print_message(format!("kill {typed}: {error}"));
+    for (target, response) in targets.iter().zip(responses) {
+        if let Err(error) = response {
+            print_message(format!("kill {}: {error}", target.typed));
             failed = true;
         }
     }

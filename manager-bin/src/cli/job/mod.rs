@@ -33,8 +33,10 @@ pub(super) use event_stream::{EventStream, has_context, integer};
 pub(super) use output::{Output, show_exception};
 pub(super) use status::{Finish, exit_code_of};
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
+use super::common::ids::Target;
 use super::common::message::CliError;
 use super::common::session;
 use super::common::usage::Family;
@@ -174,7 +176,33 @@ fn print_message(text: impl std::fmt::Display) {
     session::print_error(COMMAND, Family::Compiled, &text.to_string());
 }
 
+/// The jobs up to the first that is named a second time, and whether there is one. As in Flux, the requests up to it
+/// are sent, but then the command fails.
+fn until_repeated(targets: &[Target]) -> (&[Target], bool) {
+    let mut seen = BTreeSet::new();
+    let end = targets.iter().position(|target| !seen.insert(target.id));
+    let sent = end.and_then(|end| targets.get(..=end)).unwrap_or(targets);
+    (sent, end.is_some())
+}
+
 /// The exit code of a command on several jobs: 1 if it failed for any of them.
 fn any_failed(failed: bool) -> Result<u8, CliError> {
     Ok(u8::from(failed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_after_one_that_is_named_twice_are_left_out() {
+        let sent = |ids: &[&str]| {
+            let targets: Vec<Target> = ids.iter().map(|id| Target::parse(id).unwrap()).collect();
+            let (sent, repeated) = until_repeated(&targets);
+            (sent.len(), repeated)
+        };
+        assert_eq!(sent(&["1", "2", "3"]), (3, false));
+        assert_eq!(sent(&["1", "2", "0x1", "4", "4"]), (3, true));
+        assert_eq!(sent(&[]), (0, false));
+    }
 }

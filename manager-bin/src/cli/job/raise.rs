@@ -1,6 +1,6 @@
 //! `job raise`: raises an exception on jobs.
 
-use super::{any_failed, print_message};
+use super::{any_failed, print_message, until_repeated};
 use crate::cli::common::ids::Target;
 use crate::cli::common::message::CliError;
 use crate::client::Client;
@@ -37,15 +37,20 @@ pub(super) async fn run(client: &Client, args: &RaiseArgs) -> Result<u8, CliErro
         (Some(note), true) => note.clone(),
         (None, _) => words.join(" "),
     };
+    let (targets, repeated) = until_repeated(&targets);
+    let requests = targets.iter().map(|target| Raise {
+        id: target.id,
+        kind: args.kind.clone(),
+        severity: args.severity,
+        note: note.clone(),
+    });
+    let responses = client.call_all(requests).await;
+    if repeated {
+        return Err(CliError::failure("flux_job_raise: File exists"));
+    }
     let mut failed = false;
-    for target in &targets {
-        let request = Raise {
-            id: target.id,
-            kind: args.kind.clone(),
-            severity: args.severity,
-            note: note.clone(),
-        };
-        if let Err(error) = client.call(request).await {
+    for (target, response) in targets.iter().zip(responses) {
+        if let Err(error) = response {
             print_message(format!("raise {}: {error}", target.typed));
             failed = true;
         }

@@ -17,7 +17,7 @@ pub(super) struct WaitEventArgs {
     #[command(flatten)]
     format: FormatArgs,
     /// Fail if no event is posted for this long
-    #[arg(short = 't', long, value_name = "FSD")]
+    #[arg(short = 't', long, value_name = "FSD", allow_hyphen_values = true)]
     timeout: Option<String>,
     /// Print all events before the one that is waited for (repeatable, without further effect)
     #[arg(short = 'v', long, action = clap::ArgAction::Count)]
@@ -56,7 +56,8 @@ struct Wanted<'a> {
 /// Runs the command.
 pub(super) async fn run(client: &Client, args: &WaitEventArgs) -> Result<u8, CliError> {
     let target = Target::parse(&args.id)?;
-    let timeout = args.timeout.as_deref().map(parse_timeout).transpose()?.flatten();
+    let limit = |text| parse_timeout("wait-event", text);
+    let timeout = args.timeout.as_deref().map(limit).transpose()?.flatten();
     if args.count <= 0 {
         return Err(CliError::failure("count must be > 0"));
     }
@@ -106,9 +107,14 @@ pub(super) async fn next(
     }
 }
 
-pub(super) fn parse_timeout(text: &str) -> Result<Option<Duration>, CliError> {
+/// The limit of the option `--timeout` of `command`. No text is no limit.
+pub(super) fn parse_timeout(command: &str, text: &str) -> Result<Option<Duration>, CliError> {
+    if text.is_empty() {
+        return Ok(None);
+    }
     let duration: Fsd = text.parse().map_err(|_| {
-        CliError::failure(format!("Invalid argument for option 'timeout': '{text}'"))
+        let text = format!("{command}: Invalid argument for option 'timeout': '{text}'");
+        CliError::failure(text)
     })?;
     // As in Flux, no time is no limit.
     Ok(duration.to_duration().filter(|limit| *limit > Duration::ZERO))

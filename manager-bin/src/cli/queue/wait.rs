@@ -100,6 +100,8 @@ async fn wait<T>(
     let timeout = timeout.map_err(|_| CliError::failure("invalid Flux standard duration"))?;
     let response = match timeout.and_then(Fsd::to_duration) {
         None => response.await,
+        // As in Flux, which doesn't look whether the response is there.
+        Some(Duration::ZERO) => return Err(CliError::failure(format!("{command}: timeout"))),
         Some(timeout) => tokio::time::timeout(timeout, response)
             .await
             .map_err(|_| CliError::failure(format!("{command}: timeout")))?,
