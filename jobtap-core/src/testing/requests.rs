@@ -148,9 +148,8 @@ impl TestManager {
     /// # Errors
     /// The message with which the manager refuses the request.
     pub fn undrain_nodes(&mut self, targets: &str) -> Result<(), String> {
-        let targets = targets.to_owned();
-        self.ask(Request::Nodes(NodeRequest::Undrain { targets, reason: None, force: false }))
-            .map(drop)
+        let (targets, mode) = (targets.to_owned(), DrainMode::New);
+        self.ask(Request::Nodes(NodeRequest::Undrain { targets, reason: None, mode })).map(drop)
     }
 
     /// Declares nodes as lost: they are drained, and their jobs fail.

@@ -206,9 +206,11 @@ impl World {
                 reason: None,
                 mode: DrainMode::Update,
             }),
-            Act::Undrain(ranks) => {
-                self.nodes(NodeRequest::Undrain { targets: text(ranks), reason: None, force: true })
-            }
+            Act::Undrain(ranks) => self.nodes(NodeRequest::Undrain {
+                targets: text(ranks),
+                reason: None,
+                mode: DrainMode::Update,
+            }),
             Act::Lose(ranks) => {
                 self.nodes(NodeRequest::Offline { targets: text(ranks), reason: None });
             }

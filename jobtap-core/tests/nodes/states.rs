@@ -123,6 +123,12 @@ fn reasons_are_kept_updated_or_overwritten_as_asked() {
     assert_eq!(refused(&mut m, drain("0-9", Some("x"), new)), "idset is out of range");
     assert_eq!(refused(&mut m, drain("n8", Some("x"), new)), "invalid targets: invalid hosts: n8");
     assert_eq!(m.undrain_nodes("0-1").unwrap_err(), "rank 1 not drained");
+    let reason = Some("looked at".to_owned());
+    let mode = DrainMode::Overwrite;
+    m.nodes(NodeRequest::Undrain { targets: "1-2".to_owned(), reason, mode }).unwrap();
+    let context = m.resource_log().last().unwrap().context.clone();
+    let shown = ["idset", "overwrite", "reason"].map(|key| context.as_ref().unwrap()[key].clone());
+    assert_eq!(shown, [json!("1-2"), json!(1), json!("looked at")]);
     m.advance(10.0);
     m.nodes(drain("0", Some("fan"), new)).unwrap();
     m.nodes(drain("0-1", Some("fan"), update)).unwrap();

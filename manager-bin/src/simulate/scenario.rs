@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::path::Path;
 
-use jobtap_core::engine::{NodeRequest, Request};
+use jobtap_core::engine::{DrainMode, NodeRequest, Request};
 use jobtap_core::job::Fsd;
 use jobtap_core::simulation::TraceJob;
 use serde::Deserialize;
@@ -98,7 +98,8 @@ impl Scenario {
                 let back = at + duration.as_secs();
                 let online = NodeRequest::Online { targets: targets.clone() };
                 requests.push((back, Request::Nodes(online)));
-                let undrain = NodeRequest::Undrain { targets, reason: reason(), force: true };
+                let undrain =
+                    NodeRequest::Undrain { targets, reason: reason(), mode: DrainMode::Update };
                 requests.push((back, Request::Nodes(undrain)));
             }
         }

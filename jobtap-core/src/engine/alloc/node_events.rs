@@ -65,16 +65,11 @@ pub(crate) fn drain(
     mode: DrainMode,
     userid: u32,
 ) {
-    let overwrite = match mode {
-        DrainMode::New | DrainMode::Update => 0,
-        DrainMode::Overwrite => 1,
-        DrainMode::Restamp => 2,
-    };
     let mut context = Map::new();
     if let Some(reason) = reason {
         context.insert("reason".to_owned(), reason.into());
     }
-    context.insert("overwrite".to_owned(), overwrite.into());
+    context.insert("overwrite".to_owned(), mode.overwrite().into());
     context.insert("userid".to_owned(), userid.into());
     post(core, "drain", ranks, context);
 }

@@ -259,8 +259,8 @@ pub enum NodeRequest {
         targets: String,
         /// Why.
         reason: Option<String>,
-        /// Nodes that are not drained are no error.
-        force: bool,
+        /// Any mode but [`DrainMode::New`] allows nodes that are not drained.
+        mode: DrainMode,
     },
     /// `resource.offline` (owner): the nodes are lost. They are drained, and their jobs end by a
     /// `node-failure` exception.
@@ -306,7 +306,7 @@ pub enum NodeRequest {
     },
 }
 
-/// What `resource.drain` does to nodes that are drained already.
+/// What `resource.drain` does to nodes that are drained already, and whether `resource.undrain` takes nodes that are not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DrainMode {
     /// The request is refused.
@@ -318,6 +318,17 @@ pub enum DrainMode {
     Overwrite,
     /// They get this reason and the present time.
     Restamp,
+}
+
+impl DrainMode {
+    /// The number that Flux writes into the events.
+    pub(crate) fn overwrite(self) -> u8 {
+        match self {
+            Self::New | Self::Update => 0,
+            Self::Overwrite => 1,
+            Self::Restamp => 2,
+        }
+    }
 }
 
 /// A refused request: an errno and a sentence for the user.

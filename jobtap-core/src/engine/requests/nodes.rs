@@ -26,8 +26,8 @@ pub(super) fn handle(core: &mut Core, reply: ReplyTo, cred: Cred, request: NodeR
         NodeRequest::Drain { targets, reason, mode } => {
             drain(core, &targets, reason.as_deref(), mode, userid)
         }
-        NodeRequest::Undrain { targets, reason, force } => {
-            undrain(core, &targets, reason.as_deref(), force, userid)
+        NodeRequest::Undrain { targets, reason, mode } => {
+            undrain(core, &targets, reason.as_deref(), mode, userid)
         }
         NodeRequest::Offline { targets, reason } => self::targets(&core.alloc, &targets)
             .map(|ranks| node_events::lose(core, &ranks, reason.as_deref(), userid)),
@@ -84,23 +84,22 @@ fn undrain(
     core: &mut Core,
     targets: &str,
     reason: Option<&str>,
-    force: bool,
+    mode: DrainMode,
     userid: u32,
 ) -> Result<(), RequestError> {
     let ranks = self::targets(&core.alloc, targets)?;
-    let drained = core.alloc.nodes.drained_ranks();
-    let not = ranks.difference(&drained);
-    if !force && !not.is_empty() {
+    let not = ranks.difference(&core.alloc.nodes.drained_ranks());
+    if mode == DrainMode::New && !not.is_empty() {
         return refuse(EINVAL, format!("{} {not} not drained", rank_word(&not)));
     }
     let mut context = Map::new();
-    // As Flux has it: 0 in each of these events.
-    context.insert("overwrite".to_owned(), 0.into());
+    context.insert("overwrite".to_owned(), mode.overwrite().into());
     if let Some(reason) = reason {
         context.insert("reason".to_owned(), reason.into());
     }
     context.insert("userid".to_owned(), userid.into());
-    node_events::post(core, "undrain", &ranks.intersection(&drained), context);
+    // As in Flux, the event has all nodes of the request, drained or not.
+    node_events::post(core, "undrain", &ranks, context);
     Ok(())
 }
 

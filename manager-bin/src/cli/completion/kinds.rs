@@ -149,7 +149,7 @@ mod tests {
         is("submit", "queue", Kind::Queues);
         is("queue stop", "queue", Kind::Queues);
         is("jobs", "queue", Kind::Queues);
-        is("resource drain", "targets", Kind::Hosts);
+        is("resource drain", "words", Kind::Hosts);
         is("getattr", "name", Kind::Attributes);
         is("config set", "key", Kind::ConfigKeys);
         is("jobs", "user", Kind::Users);

@@ -20,7 +20,7 @@ const FORMATS: &[(&str, &str, &str)] = &[
     (
         "long",
         "The default with ranks",
-        "{timestamp!d:%b%d %R::<12} {state:<8.8} {ranks:<8.8+} +:{reason:<30.30+} {nodelist}",
+        "{timestamp!d:%b%d %R::<12} {state:<8.8} {ranks:<8.8+} +:{reason:<30.30} {nodelist}",
     ),
 ];
 
@@ -37,29 +37,49 @@ pub(super) struct DrainArgs {
     listing: ListingArgs,
     #[command(flatten)]
     nodes: NodeArgs,
-    /// Ranks or hosts; without any, drained nodes are listed
-    #[arg(value_name = "TARGETS")]
-    targets: Option<String>,
-    /// Reason
-    #[arg(value_name = "REASON")]
-    reason: Vec<String>,
+    /// Ranks or hosts, and the words of a reason; without any, drained nodes are listed
+    #[arg(value_names = ["TARGETS", "REASON"], num_args = 1.., trailing_var_arg = true)]
+    words: Vec<String>,
 }
 
 /// Options and arguments of `resource undrain`.
 #[derive(Debug, clap::Args)]
 pub(super) struct UndrainArgs {
+    /// Don't fail for nodes that aren't drained; the event tells that, and whether it was given twice
+    #[arg(short = 'f', long, action = clap::ArgAction::Count)]
+    force: u8,
     /// Don't fail for nodes that aren't drained
-    #[arg(short = 'f', long)]
-    force: bool,
-    /// The same as --force
     #[arg(short = 'u', long)]
     update: bool,
-    /// Ranks or hosts
-    #[arg(value_name = "TARGETS")]
-    targets: String,
-    /// Reason
-    #[arg(value_name = "REASON")]
-    reason: Vec<String>,
+    /// Ranks or hosts, and the words of a reason
+    #[arg(value_names = ["TARGETS", "REASON"], num_args = 1.., trailing_var_arg = true,
+          required = true)]
+    words: Vec<String>,
+}
+
+/// Splits the words after the options into targets and a reason, of which words that look like options are parts
+/// too. `None` without words. A `--` after the targets is no part of the reason.
+fn split(words: &[String]) -> Option<(String, Option<String>)> {
+    let (targets, reason) = words.split_first()?;
+    let reason = match reason.split_first() {
+        Some((first, rest)) if first == "--" => rest,
+        _ => reason,
+    };
+    Some((targets.clone(), joined(reason)))
+}
+
+/// The mode of the request for the options, which is also about nodes that are in the wanted state already.
+fn mode(force: u8, update: bool) -> Result<Option<String>, CliError> {
+    let mode = match (force, update) {
+        (0, false) => None,
+        (0, true) => Some(Drain::UPDATE),
+        (1, false) => Some(Drain::OVERWRITE),
+        (_, false) => Some(Drain::FORCE_OVERWRITE),
+        (_, true) => {
+            return Err(CliError::failure("Only one of --force and --update may be specified"));
+        }
+    };
+    Ok(mode.map(str::to_owned))
 }
 
 /// Joins the words of a reason. `None` without words.
@@ -69,7 +89,7 @@ pub(super) fn joined(words: &[String]) -> Option<String> {
 
 /// Runs `resource drain`.
 pub(super) async fn run(client: &Client, args: &DrainArgs) -> Result<u8, CliError> {
-    let Some(targets) = &args.targets else {
+    let Some((targets, reason)) = split(&args.words) else {
         let Some(listing) = args.listing.listing::<StatusRow>(COMMAND, Some("drain"), FORMATS)?
         else {
             return Ok(0);
@@ -78,17 +98,8 @@ pub(super) async fn run(client: &Client, args: &DrainArgs) -> Result<u8, CliErro
         listing.print(nodes.drain_rows(&listing))?;
         return Ok(0);
     };
-    let mode = match (args.force, args.update) {
-        (0, false) => None,
-        (0, true) => Some(Drain::UPDATE),
-        (1, false) => Some(Drain::OVERWRITE),
-        (_, false) => Some(Drain::FORCE_OVERWRITE),
-        (_, true) => {
-            return Err(CliError::failure("Only one of --force and --update may be specified"));
-        }
-    };
-    let (targets, reason) = (targets.clone(), joined(&args.reason));
-    match client.call(Drain { targets, reason, mode: mode.map(str::to_owned) }).await {
+    let mode = mode(args.force, args.update)?;
+    match client.call(Drain { targets, reason, mode }).await {
         Ok(_) => Ok(0),
         Err(error) if error.errno == EEXIST => {
             let prog = Prog::current();
@@ -103,9 +114,47 @@ pub(super) async fn run(client: &Client, args: &DrainArgs) -> Result<u8, CliErro
 
 /// Runs `resource undrain`.
 pub(super) async fn undrain(client: &Client, args: &UndrainArgs) -> Result<u8, CliError> {
-    let mode = (args.force || args.update).then(|| Undrain::FORCE.to_owned());
-    let (targets, reason) = (args.targets.clone(), joined(&args.reason));
+    let mode = mode(args.force, args.update)?;
+    let (targets, reason) = split(&args.words).unwrap_or_default();
     // Without errno, unlike `drain`: scripts compare these texts with those of Flux.
     client.call(Undrain { targets, reason, mode }).await.map_err(CliError::failure)?;
     Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        drain: DrainArgs,
+    }
+
+    #[test]
+    fn all_words_after_the_targets_are_the_reason() {
+        let parsed = |line: &str| {
+            let words = ["drain"].into_iter().chain(line.split(' '));
+            let drain = Command::try_parse_from(words).unwrap().drain;
+            let (targets, reason) = split(&drain.words).unwrap();
+            (drain.force, drain.update, targets, reason.unwrap_or_default())
+        };
+        let drained = |force, update, targets: &str, reason: &str| {
+            (force, update, targets.to_owned(), reason.to_owned())
+        };
+        assert_eq!(parsed("0 -f bad disk"), drained(0, false, "0", "-f bad disk"));
+        assert_eq!(parsed("-f 1-2 -u"), drained(1, false, "1-2", "-u"));
+        assert_eq!(parsed("-u n1"), drained(0, true, "n1", ""));
+        assert_eq!(parsed("0 -- b -- c"), drained(0, false, "0", "b -- c"));
+        assert_eq!(parsed("-- 0 c"), drained(0, false, "0", "c"));
+    }
+
+    #[test]
+    fn force_and_update_exclude_each_other() {
+        assert_eq!(mode(2, false).unwrap().as_deref(), Some(Drain::FORCE_OVERWRITE));
+        let refused = mode(1, true).unwrap_err();
+        assert_eq!(refused.text, "Only one of --force and --update may be specified");
+    }
 }

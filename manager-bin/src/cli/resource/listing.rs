@@ -97,6 +97,14 @@ impl Listing {
         self.template.has(field)
     }
 
+    /// Without colours, removes the columns of the fields that begin and end them.
+    pub(super) fn without_colors(mut self, fields: &[&str]) -> Self {
+        if !self.color {
+            self.template.remove(fields);
+        }
+        self
+    }
+
     /// Sorts and prints the rows.
     pub(in crate::cli) fn print<R: Row>(&self, mut rows: Vec<R>) -> Result<(), CliError> {
         sort_rows(&mut rows, self.template.sort_keys()).map_err(CliError::failure)?;

@@ -63,7 +63,7 @@ pub(in crate::cli) fn included(text: &str, all: &ResourceSet) -> Result<Idset, C
     }
     let hosts: Hostlist = text
         .parse()
-        .map_err(|_| CliError::failure(format!("-i: Invalid hostlist or idset: {text}")))?;
+        .map_err(|_| CliError::failure(format!("--include: Invalid hostlist: '{text}'")))?;
     Ok(all.ranks_on(&hosts))
 }
 

@@ -21,12 +21,12 @@ const FORMATS: &[(&str, &str, &str)] = &[
     (
         "default",
         "States of nodes",
-        "{state:>12}{color_up}{up:>2}{color_off} {nnodes:>6} {nodelist}",
+        "{state:>12} {color_up}{up:>2}{color_off} {nnodes:>6} {nodelist}",
     ),
     (
         "long",
         "The default with the reasons of drained nodes and of maintenance",
-        "{state:>12}{color_up}{up:>2}{color_off} {nnodes:>6} +:{reason:<30.30} {nodelist}",
+        "{state:>12} {color_up}{up:>2}{color_off} {nnodes:>6} +:{reason:<30.30} {nodelist}",
     ),
 ];
 
@@ -312,6 +312,7 @@ pub(super) async fn run(client: &Client, args: &StatusArgs) -> Result<u8, CliErr
     let Some(listing) = args.listing.listing::<StatusRow>(COMMAND, Some("status"), FORMATS)? else {
         return Ok(0);
     };
+    let listing = listing.without_colors(&["color_up", "color_off"]);
     let nodes = Nodes::fetch(client, &args.nodes).await?;
     listing.print(nodes.listed(&chosen, &listing))?;
     Ok(0)
@@ -458,6 +459,20 @@ mod tests {
         assert_eq!(listed("avail"), "avail 0 , avail* 1 0");
         assert_eq!(listed("offline"), "avail* 1 0, exclude* 0 , torpid* 0 , housekeeping* 0 ");
         assert_eq!(listed("offline,drained"), "");
+    }
+
+    #[test]
+    fn without_colours_their_columns_are_left_out_with_the_blanks_before_them() {
+        let shown = |format: &str, color: bool| {
+            let mut listing = Listing::of::<StatusRow>(format);
+            listing.color = color;
+            let listing = listing.without_colors(&["color_up", "color_off"]);
+            lines(&nodes().listed(&chosen("avail"), &listing), &listing).join(", ")
+        };
+        let format = "{state:>6} {color_up}{up.ascii:>2}{color_off} {nnodes:>3}";
+        assert_eq!(shown(format, true), " avail \x1b[01;32m y\x1b[0;0m   1");
+        assert_eq!(shown(format, false), " avail y   1");
+        assert_eq!(shown("{state}X {color_up}Y{nnodes} {color_off}", false), "availXY1");
     }
 
     #[test]

@@ -36,23 +36,27 @@ impl Handle for Journal {
 
 impl Handle for Drain {
     fn handle(self, _: &Context<'_>) -> Result<PendingResponse, RpcError> {
-        let mode = match self.mode.as_deref() {
-            None => DrainMode::New,
-            Some(Self::UPDATE) => DrainMode::Update,
-            Some(Self::OVERWRITE) => DrainMode::Overwrite,
-            Some(Self::FORCE_OVERWRITE) => DrainMode::Restamp,
-            Some(_) => return Err(RpcError::new(EINVAL, "invalid mode specified")),
-        };
-        let Self { targets, reason, .. } = self;
+        let Self { targets, reason, mode } = self;
+        let mode = drain_mode(mode.as_deref())?;
         nodes(NodeRequest::Drain { targets, reason, mode })
     }
 }
 
 impl Handle for Undrain {
     fn handle(self, _: &Context<'_>) -> Result<PendingResponse, RpcError> {
-        let force = self.mode.as_deref() == Some(Self::FORCE);
-        let Self { targets, reason, .. } = self;
-        nodes(NodeRequest::Undrain { targets, reason, force })
+        let Self { targets, reason, mode } = self;
+        let mode = drain_mode(mode.as_deref())?;
+        nodes(NodeRequest::Undrain { targets, reason, mode })
+    }
+}
+
+fn drain_mode(mode: Option<&str>) -> Result<DrainMode, RpcError> {
+    match mode {
+        None => Ok(DrainMode::New),
+        Some(Drain::UPDATE) => Ok(DrainMode::Update),
+        Some(Drain::OVERWRITE) => Ok(DrainMode::Overwrite),
+        Some(Drain::FORCE_OVERWRITE) => Ok(DrainMode::Restamp),
+        Some(_) => Err(RpcError::new(EINVAL, "invalid mode specified")),
     }
 }
 

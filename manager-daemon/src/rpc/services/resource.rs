@@ -117,15 +117,12 @@ pub struct Undrain {
     /// Why.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// [`FORCE`](Self::FORCE): nodes that are not drained are no error.
+    /// One of the constants of [`Drain`]: nodes that are not drained are no error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
 }
 
 impl Undrain {
-    /// Nodes that are not drained are no error.
-    pub const FORCE: &str = "force";
-
     pub(super) fn audit(&self) -> Option<Audited> {
         Audited::new("undrain", &["targets", "reason", "mode"])
     }

@@ -51,6 +51,21 @@ impl Template {
         self.columns.iter().any(|column| is_part(&column.field))
     }
 
+    /// Removes the columns of fields, each with the white space before it, as Flux does with those of colours.
+    pub(crate) fn remove(&mut self, fields: &[&str]) {
+        // Text before the removed columns, which belongs to the next one.
+        let mut kept = String::new();
+        for mut column in std::mem::take(&mut self.columns) {
+            if fields.contains(&&*column.field) {
+                kept.push_str(column.text.trim_end());
+            } else {
+                column.text.insert_str(0, &std::mem::take(&mut kept));
+                self.columns.push(column);
+            }
+        }
+        self.tail.insert_str(0, &kept);
+    }
+
     /// The keys of the prefix `sort:`.
     pub(crate) fn sort_keys(&self) -> &[SortKey] {
         &self.sort
