@@ -77,19 +77,38 @@ pub(crate) fn taskmap(text: &str) -> Result<Value, ArgError> {
     Ok(json!({ "scheme": scheme.to_lowercase(), "value": value }))
 }
 
-/// The dependency on a begin time, which is given in one of the forms of [`parse_when`].
+/// The dependency on a begin time, which is given in one of the forms of [`parse_when`]. As with Flux, a number is no
+/// time since the epoch, but a time of day.
 ///
 /// # Errors
 /// [`ArgError::Datetime`] if the text isn't a time, [`ArgError::Duration`] if it isn't one after `+` or `-`.
 pub(crate) fn begin_time(text: &str, now: f64) -> Result<Dependency, ArgError> {
-    let invalid = || match text.trim_start().starts_with(['+', '-']) {
+    let signed = text.trim_start().starts_with(['+', '-']);
+    let invalid = || match signed {
         true => ArgError::Duration,
         false => ArgError::Datetime(text.to_owned()),
     };
-    let epoch = parse_when(text, now, &TimeZone::system()).filter(|epoch| *epoch >= 0.0);
+    let epoch = match text.trim().parse::<f64>() {
+        Ok(_) if !signed => {
+            let time = time_of_day(text.trim()).ok_or_else(invalid)?;
+            parse_when(&time, now, &TimeZone::system())
+        }
+        _ => parse_when(text, now, &TimeZone::system()),
+    };
+    let epoch = epoch.filter(|epoch| *epoch >= 0.0);
     // Always with a decimal point, as Flux writes it.
     let value = format!("{:?}", epoch.ok_or_else(invalid)?);
     Ok(Dependency { scheme: "begin-time".to_owned(), value, options: Default::default() })
+}
+
+/// Writes three to six digits, such as `930` or `203015`, as hours, minutes and seconds with colons.
+fn time_of_day(digits: &str) -> Option<String> {
+    let valid = (3..=6).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit());
+    // An even number of digits: `930` is `09:30`.
+    let padded = format!("{}{digits}", if digits.len().is_multiple_of(2) { "" } else { "0" });
+    let part = |at| padded.get(at..at + 2);
+    let parts: Vec<&str> = [0, 2, 4].into_iter().map_while(part).collect();
+    valid.then(|| parts.join(":"))
 }
 
 /// Returns true if the argument of `--input` names tasks instead of a file.
@@ -132,6 +151,17 @@ pub(crate) fn substitute_cc(text: &str, id: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn digits_are_a_time_of_day() {
+        let cases = [("930", "09:30"), ("2030", "20:30"), ("12345", "01:23:45")];
+        for (digits, time) in cases.into_iter().chain([("202612", "20:26:12")]) {
+            assert_eq!(time_of_day(digits).as_deref(), Some(time));
+        }
+        for other in ["0", "12", "1234567", "12.5", "1e30", "0x10"] {
+            assert_eq!(time_of_day(other), None, "{other}");
+        }
+    }
 
     #[test]
     fn ids_of_copies_can_have_a_format() {

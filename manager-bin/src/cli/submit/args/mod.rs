@@ -67,7 +67,7 @@ pub(crate) struct SubmitArgs {
     /// Dependency of the job: SCHEME:VALUE, e.g. afterok:JOBID (repeatable)
     #[arg(long, value_name = "URI")]
     pub(crate) dependency: Vec<String>,
-    /// Earliest time at which the job may start: +FSD from now, a date, or seconds since the epoch
+    /// Earliest time at which the job may start: +FSD from now, a date or a time of day
     #[arg(long, value_name = "TIME")]
     pub(crate) begin_time: Option<String>,
     /// Constraint on the nodes of the job: properties, host:HOSTS, rank:IDS, joined by and, or, not

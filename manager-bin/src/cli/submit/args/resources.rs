@@ -54,7 +54,11 @@ impl PerResourceArgs {
         }
     }
 
-    fn add_to(&self, mut builder: JobspecBuilder) -> Result<JobspecBuilder, ArgError> {
+    fn add_to(
+        &self,
+        mut builder: JobspecBuilder,
+        with_nodes: bool,
+    ) -> Result<JobspecBuilder, ArgError> {
         if let Some(cores) = count("cores", self.cores.as_deref())? {
             builder = builder.cores(cores);
         }
@@ -64,10 +68,25 @@ impl PerResourceArgs {
         if let Some(tasks) = count("tasks-per-core", self.tasks_per_core.as_deref())? {
             builder = builder.tasks_per_core(tasks);
         }
-        if let Some(gpus) = count("gpus-per-node", self.gpus_per_node.as_deref())? {
+        if let Some(gpus) = self.gpus_per_node(with_nodes)? {
             builder = builder.gpus_per_node(gpus);
         }
         Ok(builder)
+    }
+
+    /// The GPUs of each node. What [`JobspecBuilder::check`] can't see is refused here: a negative number, and a 0
+    /// without nodes.
+    fn gpus_per_node(&self, with_nodes: bool) -> Result<Option<u64>, ArgError> {
+        let text = self.gpus_per_node.as_deref();
+        let gpus = count("gpus-per-node", text)?;
+        let negative = text.is_some_and(|text| text.trim().parse::<i64>().is_ok_and(|n| n < 0));
+        let refused = match (negative, with_nodes, gpus) {
+            (true, false, _) => "--gpus-per-node requires --nodes",
+            (true, true, _) => "gpus_per_node must be an integer >= 0",
+            (false, false, Some(0)) => "gpus_per_node must be specified with nnodes",
+            _ => return Ok(gpus),
+        };
+        Err(JobspecError::Request(refused.to_owned()).into())
     }
 }
 
@@ -101,7 +120,7 @@ impl SubmitArgs {
                 return Err(ArgError::PerResourceAndTask);
             }
             builder = self.tasks(builder.exclusive(self.exclusive))?;
-            builder = self.per_resource.add_to(builder)?;
+            builder = self.per_resource.add_to(builder, self.nodes.is_some())?;
             if let Some(nodes) = count("nodes", self.nodes.as_deref())? {
                 builder = builder.nodes(nodes);
             }
