@@ -17,9 +17,14 @@ fn with_hosts(statedir: &Path) -> Manager {
 #[test]
 fn attributes_are_read_added_and_protected() {
     let directory = temporary();
-    let m = with_hosts(&directory.path().join("state"));
+    let config = format!("--config-path={}", directory.path().display());
+    let options = ["-s3", "--test-hosts=n[0-2]", "-Stest.site=here", &config];
+    let options = options.map(str::as_ref);
+    let m = Manager::start_in(jobtap(), &directory.path().join("state"), &options);
     let get = |name: &str| m.jobtap(&format!("getattr {name}"));
     assert_eq!(get("size").ok(), "3");
+    assert_eq!(get("test.site").ok(), "here");
+    assert_eq!(get("config.path").ok(), directory.path().display().to_string());
     assert_eq!(get("hostlist").ok(), "n[0-2]");
     assert_eq!(get("rank").ok(), "0");
     assert_eq!(get("instance-level").ok(), "0");
@@ -30,19 +35,52 @@ fn attributes_are_read_added_and_protected() {
     // A plugin's process for one rank asks for its own.
     let mut command = m.command(["getattr", "rank"]);
     assert_eq!(run(command.env("JOBTAP_RANK", "2")).ok(), "2");
-    m.jobtap("setattr site.color red").ok();
+    m.jobtap("setattr test.color red").ok();
     let text = "jobtap-setattr: size: attribute may not be updated";
     m.jobtap("setattr size 4").says(1, text);
+    m.jobtap("setattr color red").says(1, "jobtap-setattr: color: unknown attribute");
     let text = "jobtap-setattr: log-stderr-level: use a number from 0 to 7";
     m.jobtap("setattr log-stderr-level 8").says(1, text);
-    let refused = "jobtap-setattr: site.color: Request requires owner credentials";
-    m.as_guest("setattr site.color blue").says(1, refused);
+    let refused = "jobtap-setattr: test.color: Request requires owner credentials";
+    m.as_guest("setattr test.color blue").says(1, refused);
     // Attributes survive a restart within the process.
     m.jobtap("module reload job-manager").ok();
     let listed = m.jobtap("lsattr -v").ok();
-    assert!(listed.contains(&format!("{:<40}red\n", "site.color")), "{listed}");
+    assert!(listed.contains(&format!("{:<40}red\n", "test.color")), "{listed}");
     let names = m.jobtap("lsattr").ok();
     assert!(names.lines().is_sorted() && names.contains("\nlocal-uri\n"), "{names}");
+}
+
+#[test]
+fn an_attribute_that_flux_does_not_know_is_refused_at_the_start() {
+    let start = |attribute: &str| {
+        run(clean(jobtap()).args(["start", "-s1", "--setattr", attribute, "true"]))
+    };
+    start("colour=red").says(1, "jobtap-start: colour: unknown attribute");
+    let text = "jobtap-start: rank: attribute may not be set on the command line";
+    start("rank=1").says(1, text);
+    let tuned = start("tbon.fanout=2");
+    assert_eq!(tuned.code, 0);
+    assert!(tuned.stderr.contains("tbon.fanout is not supported and ignored"), "{tuned:?}");
+}
+
+#[test]
+fn a_job_that_is_named_twice_gets_both_requests_and_an_error() {
+    let m = Manager::start(jobtap());
+    let job = m.submit_args(&["sleep", "600"]);
+    m.wait(&job, "start");
+    let twice = m.jobtap(&format!("job raise -s7 -t noted {job} {job} 1"));
+    twice.says(1, "jobtap-job: flux_job_raise: File exists");
+    let log = m.jobtap(&format!("job eventlog {job}")).ok();
+    assert_eq!(log.matches("type=\"noted\"").count(), 2, "{log}");
+    // No signal is sent if one of the words is no id.
+    m.jobtap(&format!("job kill -s KILL {job} nosuch"))
+        .says(1, "jobtap-job: invalid jobid: nosuch");
+    m.jobtap("queue idle --timeout=0").says(1, "jobtap-queue: ERROR: idle: timeout");
+    assert_eq!(m.jobtap(&format!("jobs -no {{state}} {job}")).ok(), "RUN");
+    m.jobtap(&format!("cancel {job}")).ok();
+    m.wait(&job, "clean");
+    m.jobtap("queue idle --timeout=0").says(1, "jobtap-queue: ERROR: idle: timeout");
 }
 
 #[test]

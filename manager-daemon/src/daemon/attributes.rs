@@ -1,5 +1,7 @@
 //! The attributes of the manager, by the names of Flux's broker attributes, for scripts that ask for them with
-//! `getattr`. Most are fixed while the manager runs. Others can be added, and stay until the process ends.
+//! `getattr`. Most are fixed while the manager runs. Those of the user can be added, and stay until the process ends.
+
+mod brokers;
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,15 +16,49 @@ pub const STDERR_LEVEL: &str = "log-stderr-level";
 /// The attribute for the ids of the jobs that enclose the manager, from the outermost: `/` where none does.
 pub const JOBID_PATH: &str = "jobid-path";
 
+/// The attribute for the path of the configuration, if there is one.
+pub const CONFIG_PATH: &str = "config.path";
+
+/// With what the names of the user's own attributes begin, as in Flux.
+const OWN: &str = "test.";
+
+/// Returns true for an attribute of the user, which has any name that begins with `test.`.
+pub fn is_of_user(name: &str) -> bool {
+    name.starts_with(OWN)
+}
+
+/// Whether `start` can set an attribute that this manager doesn't have, but Flux's brokers.
+///
+/// # Errors
+/// Its name is unknown to Flux too, or Flux doesn't let it be set.
+pub fn check_of_brokers(name: &str) -> Result<(), StartError> {
+    match (brokers::TUNING.contains(&name), brokers::FIXED.contains(&name)) {
+        (true, _) => Ok(()),
+        (false, true) => Err(StartError::Fixed),
+        (false, false) => Err(StartError::Unknown),
+    }
+}
+
+/// Why `start` can't set an attribute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum StartError {
+    /// It says what the manager is.
+    #[error("attribute may not be set on the command line")]
+    Fixed,
+    /// Neither this manager nor Flux has it.
+    #[error("unknown attribute")]
+    Unknown,
+}
+
 /// Why an attribute was not set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AttributeError {
     /// It is fixed while the manager runs.
     #[error("attribute may not be updated")]
     ReadOnly,
-    /// It has no name.
-    #[error("an attribute needs a name")]
-    NoName,
+    /// Neither this manager nor Flux has it, and it isn't one of the user.
+    #[error("unknown attribute")]
+    Unknown,
     /// The value of `log-stderr-level` is not a level.
     #[error("use a number from 0 to 7")]
     Level,
@@ -46,6 +82,13 @@ impl Attributes {
     /// The attributes of a manager.
     pub fn new(own: impl IntoIterator<Item = (&'static str, String)>) -> Self {
         Self { own: own.into_iter().collect(), added: Mutex::default() }
+    }
+
+    /// These attributes, with some of the user.
+    #[must_use]
+    pub fn with_users(self, attributes: impl IntoIterator<Item = (String, String)>) -> Self {
+        self.added().extend(attributes);
+        self
     }
 
     /// These attributes, with [`STDERR_LEVEL`] as it is at the start.
@@ -82,19 +125,18 @@ impl Attributes {
         names
     }
 
-    /// Sets an attribute that is not fixed. The level of standard error changes that of `log`.
+    /// Sets an attribute of the user or [`STDERR_LEVEL`]. The level of standard error changes that of `log`.
     ///
     /// # Errors
     /// [`AttributeError`].
     pub(super) fn set(&self, name: &str, value: &str, log: &Log) -> Result<(), AttributeError> {
-        if name.is_empty() {
-            return Err(AttributeError::NoName);
-        }
-        if self.own.contains_key(name) {
-            return Err(AttributeError::ReadOnly);
-        }
         if name == STDERR_LEVEL {
             log.set_stderr_level(stderr_level(value).ok_or(AttributeError::Level)?);
+        } else if self.own.contains_key(name) || check_of_brokers(name) != Err(StartError::Unknown)
+        {
+            return Err(AttributeError::ReadOnly);
+        } else if !is_of_user(name) {
+            return Err(AttributeError::Unknown);
         }
         self.added().insert(name.to_owned(), value.to_owned());
         Ok(())
@@ -125,13 +167,24 @@ mod tests {
         let log = Log::new(Level::Error);
         let first = Attributes::new([("size", "4".to_owned())]);
         assert_eq!(first.set("size", "5", &log), Err(AttributeError::ReadOnly));
-        assert_eq!(first.set("", "5", &log), Err(AttributeError::NoName));
-        first.set("site.color", "red", &log).unwrap();
+        assert_eq!(first.set("tbon.topo", "5", &log), Err(AttributeError::ReadOnly));
+        for unknown in ["", "site.color", "test"] {
+            assert_eq!(first.set(unknown, "5", &log), Err(AttributeError::Unknown), "{unknown}");
+        }
+        first.set("test.color", "red", &log).unwrap();
         let next = first.with([("size", "8".to_owned())]);
-        assert_eq!(next.names(), ["site.color", "size"]);
+        assert_eq!(next.names(), ["size", "test.color"]);
         assert_eq!(next.get("size").as_deref(), Some("8"));
-        assert_eq!(next.get("site.color").as_deref(), Some("red"));
+        assert_eq!(next.get("test.color").as_deref(), Some("red"));
         assert_eq!(next.get("nosuch"), None);
+    }
+
+    #[test]
+    fn attributes_of_brokers_can_be_set_at_the_start_unless_they_are_facts() {
+        assert_eq!(check_of_brokers("tbon.fanout"), Ok(()));
+        assert_eq!(check_of_brokers("rank"), Err(StartError::Fixed));
+        assert_eq!(check_of_brokers("tbon.fan"), Err(StartError::Unknown));
+        assert!(brokers::TUNING.is_sorted() && brokers::FIXED.is_sorted());
     }
 
     #[test]

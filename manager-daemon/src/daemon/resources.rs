@@ -38,8 +38,8 @@ pub enum ResourceError {
         reason: String,
     },
     /// `--test-hosts` does not agree with `--test-size`.
-    #[error("--test-hosts: {0}")]
-    TestHosts(String),
+    #[error("{0}")]
+    TestHosts(&'static str),
     /// The system does not tell which cores there are.
     #[error("can't find out this host's cores: {0}")]
     Discovery(std::io::Error),
@@ -197,12 +197,11 @@ fn this_host(here: &str, cores: Idset, test: &TestSize) -> Result<ResourceSet, R
     let hosts = match &test.hosts {
         None => same_name(here, size).map_err(|error| ResourceError::Config(error.to_string()))?,
         Some(text) => {
-            let wrong = |text: String| ResourceError::TestHosts(text);
+            let wrong = ResourceError::TestHosts;
             let hosts: Hostlist =
-                text.parse().map_err(|error: HostlistError| wrong(error.to_string()))?;
+                text.parse().map_err(|_| wrong("could not decode --test-hosts hostlist"))?;
             if u32::try_from(hosts.len()) != Ok(size) {
-                let text = format!("{} hosts for --test-size={size}", hosts.len());
-                return Err(wrong(text));
+                return Err(wrong("--test-hosts hostlist has incorrect size"));
             }
             hosts
         }
@@ -447,7 +446,7 @@ mod tests {
         assert_eq!(found.resources.nodelist().to_string(), "x[1-2]");
         let test = TestSize { size: Some(2), hosts: Some("x1".into()) };
         let error = discover(&json!({}), &test, None).unwrap_err();
-        assert_eq!(error.to_string(), "--test-hosts: 1 hosts for --test-size=2");
+        assert_eq!(error.to_string(), "--test-hosts hostlist has incorrect size");
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub(crate) struct SetArgs {
     /// Accepted without effect: attributes that can't be changed have no other value
     #[arg(short = 'f', long)]
     force: bool,
-    /// Name of the attribute, which is created if it doesn't exist
+    /// Name of the attribute: log-stderr-level, or test.NAME for one of your own
     #[arg(value_name = "NAME")]
     name: String,
     /// Its new value

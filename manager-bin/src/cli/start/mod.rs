@@ -33,7 +33,9 @@ use crate::cli::common::session;
 use crate::cli::common::usage::Family;
 use crate::cli::instance::version;
 use crate::cli::kvs::restore_into;
-use crate::daemon::attributes::{Attributes, JOBID_PATH, STDERR_LEVEL, stderr_level};
+use crate::daemon::attributes::{
+    Attributes, CONFIG_PATH, JOBID_PATH, STDERR_LEVEL, check_of_brokers, is_of_user, stderr_level,
+};
 use crate::daemon::config::Source;
 use crate::daemon::resources::{TestSize, takes_given};
 use crate::daemon::statedir::{self, StateDir};
@@ -124,6 +126,10 @@ struct Plan {
     recovery: bool,
     /// The socket, if it isn't in the state directory.
     socket: Option<PathBuf>,
+    /// The last file or directory of the configuration, as it was named.
+    config_path: Option<PathBuf>,
+    /// The user's own attributes.
+    attributes: Vec<(String, String)>,
 }
 
 /// The first file descriptor after the three standard streams.
@@ -202,19 +208,22 @@ async fn start(args: StartArgs) -> Result<u8, CliError> {
     let rundir = RunDir::new(&statedir)?;
     statedir::remove_leftovers();
     let Plan { source, config, log_level, test_size, command, dump, recovery, socket, .. } = plan;
+    let named = plan.config_path.map(|path| (CONFIG_PATH, path.display().to_string()));
     let socket = socket.unwrap_or_else(|| own_socket(&statedir, &rundir));
     let known = given.as_ref().map(|job| job.expiration().unwrap_or(0.0));
     let mut attributes = vec![
         ("rundir", rundir.path.display().to_string()),
         ("version", version::short().to_owned()),
     ];
+    attributes.extend(named);
     match &enclosing {
         Some(job) => attributes.extend(job.attributes().await),
         None => {
             attributes.extend([("instance-level", "0".to_owned()), (JOBID_PATH, "/".to_owned())])
         }
     }
-    let attributes = Arc::new(Attributes::new(attributes).with_stderr_level(log_level));
+    let attributes = Attributes::new(attributes).with_users(plan.attributes);
+    let attributes = Arc::new(attributes.with_stderr_level(log_level));
     let options = Options {
         source,
         config,
@@ -283,6 +292,8 @@ impl Plan {
             dump,
             recovery,
             socket: None,
+            config_path: files.last().cloned(),
+            attributes: Vec::new(),
         };
         for attribute in args.setattr.iter().chain(&broker_attributes(&args.broker_opts)?) {
             plan.set(attribute)?;
@@ -339,7 +350,11 @@ impl Plan {
                     CliError::failure(format!("{STDERR_LEVEL}: use a number from 0 to 7"))
                 })?;
             }
+            name if is_of_user(name) => {
+                self.attributes.push((name.to_owned(), value.to_owned()));
+            }
             _ => {
+                check_of_brokers(name).map_err(|e| CliError::failure(format!("{name}: {e}")))?;
                 let text = format!("attribute {name} is not supported and ignored");
                 stderr::line(&Prog::current().warning(COMMAND, text));
             }
