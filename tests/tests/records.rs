@@ -95,6 +95,13 @@ fn keys_are_those_of_rfc_16() {
     );
     let directory = m.jobtap("kvs get job");
     assert_eq!(directory.stderr, "jobtap-kvs: job: Is a directory\n");
+    let resources =
+        |words: &str| -> serde_json::Value { serde_json::from_str(&m.jobtap(words).ok()).unwrap() };
+    assert_eq!(resources("kvs get resource.R"), resources("resource R"));
+    let listed = m.jobtap("kvs ls resource nosuch resource.R");
+    assert_eq!(listed.stdout, "resource.R\n\nresource:\nR\neventlog\n");
+    assert_eq!((listed.code, &*listed.stderr), (1, "nosuch: No such file or directory\n"));
+    assert_eq!(m.jobtap("kvs ls -dF . resource").ok(), "..\nresource.");
     let refused = m.as_guest("kvs ls");
     assert_eq!(
         (refused.code, refused.stderr.as_str()),

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::maintenance;
-use super::nodes::{Nodes, RESOURCE_LOG, rank_word};
+use super::nodes::{Nodes, RESOURCE_LOG, RESOURCES, rank_word};
 use crate::engine::api::{DrainMode, Effect, Level, Write};
 use crate::engine::core::Core;
 use crate::engine::events;
@@ -147,8 +147,14 @@ pub(crate) fn start(core: &mut Core) {
         Some(_) => "configuration",
         None => "dynamic-discovery",
     };
-    let define = [("method", json!(method))];
-    post_entry(core, events::with(core.clock.now, "resource-define", define));
+    define(core, [("method", json!(method))]);
+}
+
+/// Tells which resources there are from now on: by an event, and by the key in which Flux has them.
+pub(crate) fn define<const N: usize>(core: &mut Core, context: [(&'static str, Value); N]) {
+    post_entry(core, events::with(core.clock.now, "resource-define", context));
+    let value = core.alloc.nodes.inventory.to_json();
+    core.effects.writes.push(Write::PutInstance { key: RESOURCES.to_owned(), value });
 }
 
 /// Takes over `resource.exclude` and `resource.maintenance` from the configuration.

@@ -18,6 +18,9 @@ use crate::sched::Maintenance;
 /// The instance key of the eventlog of nodes.
 pub const RESOURCE_LOG: &str = "resource.eventlog";
 
+/// The key of the resources of the instance, an R, for those who read the store.
+pub(crate) const RESOURCES: &str = "resource.R";
+
 /// A drained node: since when, why and by whom.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Drained {

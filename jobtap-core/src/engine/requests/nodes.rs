@@ -127,7 +127,7 @@ fn reload(core: &mut Core, resources: &ResourceSet, force: bool) -> Result<(), R
     alloc.nodes.excluded = alloc.nodes.excluded.intersection(&ranks);
     alloc.pool.set_inventory(resources, &alloc.nodes.excluded);
     let define = [("method", json!("reload")), ("ranks", json!(ranks.to_string()))];
-    node_events::post_entry(core, events::with(now, "resource-define", define));
+    node_events::define(core, define);
     if end != before {
         follow_end(core, before.unwrap_or(0.0), end.unwrap_or(0.0));
     }

@@ -4,7 +4,7 @@ use super::{get, key_error};
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
 use crate::client::{Client, RpcError};
-use crate::rpc::errno::{EISDIR, ENOTDIR};
+use crate::rpc::errno::{ENOENT, ENOTDIR};
 use crate::rpc::services::kvs::List;
 
 /// The default of the longest line of `kvs dir`, in characters.
@@ -47,46 +47,90 @@ pub(super) struct DirArgs {
     key: String,
 }
 
-/// Runs `kvs ls`.
+/// Runs `kvs ls`. Like ls(1) it lists the keys first, then the directories, and goes on after a missing one.
 pub(super) async fn ls(client: &Client, args: &LsArgs) -> Result<u8, CliError> {
     let root = [".".to_owned()];
     let wanted = if args.keys.is_empty() { root.as_slice() } else { &args.keys };
-    for (number, key) in wanted.iter().enumerate() {
-        if args.directory {
-            exists(client, key).await.map_err(|error| key_error(key, error))?;
-            session::print(&format!("{key}\n"))?;
-            continue;
-        }
-        let entries = match entries(client, key, false).await {
-            // A key that isn't a directory is listed itself.
-            Err(error) if error.errno == ENOTDIR => {
-                session::print(&format!("{key}\n"))?;
-                continue;
-            }
-            other => other.map_err(|error| key_error(key, error))?,
-        };
-        if wanted.len() > 1 || args.recursive {
-            let gap = if number > 0 { "\n" } else { "" };
-            session::print(&format!("{gap}{key}:\n"))?;
-        }
-        show(client, args, entries).await?;
+    let Found { mut names, mut directories, missing } = find(client, args, wanted).await?;
+    names.sort_unstable();
+    directories.sort_unstable();
+    let mut lister = Lister { args, titled: args.recursive, began: false };
+    lister.titled |= directories.len() > 1 || !names.is_empty();
+    if !names.is_empty() {
+        lister.began = true;
+        session::print(&names.iter().map(|name| format!("{name}\n")).collect::<String>())?;
     }
-    Ok(0)
+    for (key, entries) in directories {
+        let mut remaining = lister.list(&key, entries)?;
+        while args.recursive
+            && let Some(key) = remaining.pop()
+        {
+            let entries = entries_of(client, &key).await.map_err(|e| key_error(&key, e))?;
+            remaining.extend(lister.list(&key, entries)?);
+        }
+    }
+    Ok(u8::from(missing))
 }
 
-async fn show(client: &Client, args: &LsArgs, entries: Vec<String>) -> Result<(), CliError> {
-    print_names(args, &entries)?;
-    if !args.recursive {
-        return Ok(());
+/// What the arguments of `kvs ls` name.
+#[derive(Default)]
+struct Found {
+    /// Keys, and with `--directory` directories, as they are printed.
+    names: Vec<String>,
+    /// Directories and their entries.
+    directories: Vec<(String, Vec<String>)>,
+    /// Whether some are neither. They have been named on standard error.
+    missing: bool,
+}
+
+async fn find(client: &Client, args: &LsArgs, wanted: &[String]) -> Result<Found, CliError> {
+    let mut found = Found::default();
+    for key in wanted {
+        let failed = match (args.directory, entries_of(client, key).await) {
+            (true, Ok(_)) => {
+                found.names.push(format!("{key}{}", if args.classify { "." } else { "" }));
+                continue;
+            }
+            (false, Ok(entries)) => {
+                found.directories.push((key.clone(), entries));
+                continue;
+            }
+            (_, Err(error)) => error,
+        };
+        match failed.errno {
+            ENOTDIR => found.names.push(key.clone()),
+            ENOENT => {
+                // As in Flux, without the name of the program.
+                session::print_message(&format!("{key}: {failed}"));
+                found.missing = true;
+            }
+            _ => return Err(key_error(key, failed)),
+        }
     }
-    let mut remaining: Vec<String> = directories(entries);
-    while let Some(key) = remaining.pop() {
-        let entries = self::entries(client, &key, false).await.map_err(|e| key_error(&key, e))?;
-        session::print(&format!("\n{key}:\n"))?;
-        print_names(args, &entries)?;
-        remaining.extend(directories(entries));
+    Ok(found)
+}
+
+/// Prints directories one below the other.
+struct Lister<'a> {
+    args: &'a LsArgs,
+    /// Whether each has its name above it.
+    titled: bool,
+    /// Whether something has been printed, from which an empty line divides the next directory.
+    began: bool,
+}
+
+impl Lister<'_> {
+    /// Prints a directory, and returns those in it.
+    fn list(&mut self, key: &str, entries: Vec<String>) -> Result<Vec<String>, CliError> {
+        if std::mem::replace(&mut self.began, true) {
+            session::print("\n")?;
+        }
+        if self.titled {
+            session::print(&format!("{key}:\n"))?;
+        }
+        print_names(self.args, &entries)?;
+        Ok(directories(entries))
     }
-    Ok(())
 }
 
 /// The directories among the entries in reverse order, so that the first is popped first.
@@ -137,11 +181,8 @@ async fn entries(client: &Client, key: &str, recursive: bool) -> Result<Vec<Stri
     Ok(client.call(List { key: key.to_owned(), recursive }).await?.keys)
 }
 
-async fn exists(client: &Client, key: &str) -> Result<(), RpcError> {
-    match get::value(client, key).await {
-        Err(error) if error.errno != EISDIR => Err(error),
-        _ => Ok(()),
-    }
+async fn entries_of(client: &Client, key: &str) -> Result<Vec<String>, RpcError> {
+    entries(client, key, false).await
 }
 
 #[cfg(test)]
