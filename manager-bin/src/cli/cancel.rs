@@ -8,6 +8,7 @@ use super::common::ids::show_id;
 use super::common::message::{CliError, Prog, plural};
 use super::common::session;
 use super::common::usage::Family;
+use super::jobs::query::LONGEST_ABBREVIATION;
 use crate::client::Client;
 use crate::rpc::services::job_manager::{ALL_USERS, Matched, Raise, RaiseAll};
 use crate::users::Users;
@@ -113,12 +114,15 @@ fn states(lists: &[String]) -> Result<StateSet, CliError> {
     let mut set = StateSet::EMPTY;
     for name in lists.iter().flat_map(|list| list.split(',')) {
         let invalid = || CliError::failure(format!("Invalid state {name} specified"));
+        if name.len() <= LONGEST_ABBREVIATION {
+            return Err(invalid());
+        }
         let named: StateSet = name.parse().map_err(|_| invalid())?;
         let cancelable = State::ALL
             .into_iter()
             .filter(|state| !matches!(state, State::New | State::Cleanup | State::Inactive));
         // RUNNING includes CLEANUP, which isn't accepted by itself.
-        let exact = matches!(name.to_ascii_lowercase().as_str(), "running" | "ru" | "active" | "a");
+        let exact = matches!(name.to_ascii_lowercase().as_str(), "running" | "active");
         let allowed = cancelable.fold(StateSet::EMPTY, |set, state| set | state.into());
         let excluded = named.state_bits() & !allowed.state_bits() != 0 && !exact;
         if excluded || named.is_empty() || named.result_bits() != 0 {
@@ -166,7 +170,7 @@ mod tests {
             set("depend,run").unwrap(),
             StateSet::from(State::Depend) | StateSet::from(State::Run)
         );
-        for bad in ["", "inactive", "cleanup", "completed", "nosuch"] {
+        for bad in ["", "inactive", "cleanup", "completed", "nosuch", "R", "ru", "A"] {
             assert_eq!(set(bad).unwrap_err().text, format!("Invalid state {bad} specified"));
         }
     }

@@ -1,12 +1,13 @@
 //! `pstree`: shows running jobs as a tree. The jobs of a manager that runs as a job are below that job.
 
+use std::borrow::Cow;
 use std::io;
 use std::pin::Pin;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use super::common::format::{RenderOptions, Template, render};
+use super::common::format::{FieldValue, RenderOptions, Row, Template, render};
 use super::common::ids::Target;
 use super::common::message::{CliError, Streams};
 use super::common::session;
@@ -95,7 +96,7 @@ pub(crate) struct PstreeArgs {
     #[arg(long)]
     ascii: bool,
     /// Leave out or show the manager itself [default: no, with details or job ids yes]
-    #[arg(long, value_name = "yes|no", value_parser = ["yes", "no"])]
+    #[arg(long, value_name = "yes|no")]
     skip_root: Option<String>,
     /// Show only these jobs
     #[arg(value_name = "JOBID")]
@@ -109,7 +110,11 @@ pub(crate) fn run(args: PstreeArgs) -> ExitCode {
         let labels = Labels::new(&args)?;
         let client = Client::connect().await?;
         let skip_root = match args.skip_root.as_deref() {
-            Some(skip) => skip == "yes",
+            Some("yes") => true,
+            Some("no") => false,
+            Some(_) => {
+                return Err(CliError::failure("--skip-root requires either 'yes' or 'no'"));
+            }
             None => labels.details.is_some() || !args.jobids.is_empty(),
         };
         let mut tree = match skip_root {
@@ -178,13 +183,30 @@ impl Labels {
     }
 }
 
+/// The fields of a job, or of the manager itself, which has no job id.
+struct Node<'a>(&'a JobRow<'a>);
+
+impl Row for Node<'_> {
+    fn heading(name: &str) -> Option<Cow<'static, str>> {
+        JobRow::heading(name)
+    }
+
+    fn field(&self, name: &str) -> Option<FieldValue> {
+        let is_id = name == "id" || name.starts_with("id.");
+        match is_id && self.0.id.as_u64() == 0 {
+            true => Some(FieldValue::Text(".".to_owned())),
+            false => self.0.field(name),
+        }
+    }
+}
+
 fn template(format: &str) -> Result<Template, CliError> {
     Template::parse::<JobRow<'_>>(format).map_err(CliError::failure)
 }
 
 fn line(template: &Template, row: &JobRow<'_>) -> Result<String, CliError> {
     let options = RenderOptions { header: false, zone: row.display.zone.clone() };
-    let table = render(template, std::slice::from_ref(row), &options).map_err(CliError::failure)?;
+    let table = render(template, &[Node(row)], &options).map_err(CliError::failure)?;
     Ok(table.lines.into_iter().next().unwrap_or_default())
 }
 
@@ -444,6 +466,20 @@ mod tests {
         assert_eq!(drawn(&["--compact"], None), narrow);
         let ascii = ".\n|-- flux\n|   `-- 2*[sl+\n`-- flux\n    |-- 2*[sl+\n    `-- hostn+\n";
         assert_eq!(drawn(&["--ascii"], Some(14)), ascii);
+    }
+
+    #[test]
+    fn the_manager_itself_has_a_dot_for_its_id() {
+        let args = args(&["-o", "{id}|{id.f58}|{name}"]);
+        let setting = Setting::current(super::super::jobs::options::COMMAND, FORMATS).unwrap();
+        let labels = Labels::new(&args).unwrap();
+        let label = |id: u64| {
+            let job = json!({"id": id, "name": "x", "state": 16});
+            let row = JobRow::from_json(job, &setting.display).unwrap();
+            labels.node(&row, &args).unwrap().label
+        };
+        assert_eq!(label(0), ".|.|x");
+        assert!(!label(5).contains('.'));
     }
 
     #[test]

@@ -7,12 +7,12 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 
 use super::common::ids::Target;
-use super::common::message::CliError;
+use super::common::message::{CliError, Prog};
 use super::common::progress::{Kind, ProgressArgs};
 use super::common::session;
 use super::common::usage::Family;
 use super::jobs::options::{FORMATS, JobsArgs, Setting};
-use super::jobs::query::Query;
+use super::jobs::query::{Query, SinceError, since};
 use super::submit::log::Sinks;
 use super::submit::wait::{Wait, wait_for};
 use crate::client::Client;
@@ -78,6 +78,9 @@ async fn watch(args: WatchArgs) -> Result<u8, CliError> {
         }
     }
     if let Some(wanted) = selection(&args)? {
+        if let Some(when) = &wanted.since {
+            since(when, &setting.display).map_err(wrong_since)?;
+        }
         let query = Query::from_args(&wanted, setting.uid, &setting.display)?;
         let limit = args.count.unwrap_or(DEFAULT_COUNT);
         let jobs = client.call(query.request(limit)).await?.jobs;
@@ -107,15 +110,22 @@ async fn watch(args: WatchArgs) -> Result<u8, CliError> {
     Ok(highest)
 }
 
+/// The error of this command for its option `--since`, which is another one than that of `jobs`.
+fn wrong_since(error: SinceError) -> CliError {
+    match error {
+        SinceError::Unreadable(when) => CliError::usage(format!("--since: invalid value '{when}'")),
+        SinceError::Future(_) => CliError::usage(error),
+    }
+}
+
 /// The options of `jobs` that select the same jobs. `None` if the command line contains only ids.
 fn selection(args: &WatchArgs) -> Result<Option<JobsArgs>, CliError> {
-    let selects = args.active
-        || args.all
-        || args.count.is_some()
-        || args.filter.is_some()
-        || args.since.is_some();
+    let since = args.since.clone().filter(|when| !when.is_empty());
+    let selects =
+        args.active || args.all || args.count.is_some() || args.filter.is_some() || since.is_some();
     if !selects {
         let text = "At least one job selection option is required";
+        let text = format!("{text}\n{}", Prog::current().hint(COMMAND));
         return if args.jobids.is_empty() { Err(CliError::failure(text)) } else { Ok(None) };
     }
     let active = args.active.then(|| "active".to_owned());
@@ -123,7 +133,7 @@ fn selection(args: &WatchArgs) -> Result<Option<JobsArgs>, CliError> {
         all: args.all || !args.active,
         // As in Flux, --all overrides a filter.
         filter: args.filter.clone().filter(|_| !args.all).or(active).into_iter().collect(),
-        since: args.since.clone(),
+        since,
         ..JobsArgs::default()
     }))
 }
@@ -147,8 +157,10 @@ mod tests {
 
     #[test]
     fn ids_or_an_option_that_selects_jobs_are_required() {
-        let text = "At least one job selection option is required";
-        assert_eq!(select(&["-v"]).unwrap_err().text, text);
+        let text = "At least one job selection option is required\nTry '";
+        for words in [["-v"], ["--since="]] {
+            assert!(select(&words).unwrap_err().text.starts_with(text));
+        }
         assert!(select(&["f1"]).unwrap().is_none());
         let active = select(&["-a"]).unwrap().unwrap();
         assert_eq!((active.all, active.filter), (false, vec!["active".to_owned()]));

@@ -44,6 +44,11 @@ impl Prog {
         format!("{}-{command}: {text}", self.0)
     }
 
+    /// Where to read about the options of `command`: `Try 'PROG COMMAND --help' for more information.`
+    pub(crate) fn hint(&self, command: &str) -> String {
+        format!("Try '{} {command} --help' for more information.", self.0)
+    }
+
     /// A warning of `command`, which continues: `PROG-COMMAND: WARNING: TEXT`.
     pub(crate) fn warning(&self, command: &str, text: impl Display) -> String {
         format!("{}-{command}: WARNING: {text}", self.0)

@@ -91,8 +91,9 @@ pub(crate) struct JobsArgs {
     #[arg(long, value_name = "KEY,..", allow_hyphen_values = true)]
     pub(in crate::cli) sort: Option<String>,
     /// Cut lines to N columns; without N to the width of the terminal
-    #[arg(short = 'w', long, value_name = "N", num_args = 0..=1, default_missing_value = "0")]
-    pub(in crate::cli) width: Option<usize>,
+    #[arg(short = 'w', long, value_name = "N", num_args = 0..=1, default_missing_value = "0",
+          allow_negative_numbers = true)]
+    pub(in crate::cli) width: Option<i64>,
     /// Print JSON
     #[arg(long)]
     pub(in crate::cli) json: bool,
@@ -106,8 +107,8 @@ pub(crate) struct JobsArgs {
     #[arg(short = 'R', long)]
     pub(in crate::cli) recursive: bool,
     /// Limit --recursive, which this implies, to N levels
-    #[arg(short = 'L', long, value_name = "N")]
-    pub(in crate::cli) level: Option<usize>,
+    #[arg(short = 'L', long, value_name = "N", allow_negative_numbers = true)]
+    pub(in crate::cli) level: Option<i64>,
     /// Include managers of other users in --recursive, which this implies
     #[arg(long)]
     pub(in crate::cli) recurse_all: bool,

@@ -11,7 +11,7 @@ use crate::cli::common::when::parse_when;
 use crate::rpc::services::job_list::{ALL, Constraint, List};
 
 /// The length of the longest abbreviation of a state or result, such as `CD`.
-const LONGEST_ABBREVIATION: usize = 2;
+pub(in crate::cli) const LONGEST_ABBREVIATION: usize = 2;
 
 /// A request to `job-list.list` without its limit.
 #[derive(Debug, Clone, PartialEq)]
@@ -124,11 +124,27 @@ fn targets(text: &str) -> Result<Constraint, CliError> {
     Ok(if ranks { Constraint::Ranks(texts) } else { Constraint::Hostlist(texts) })
 }
 
-fn since(when: &str, display: &DisplayContext) -> Result<f64, CliError> {
-    let time = parse_when(when, display.now, &display.zone)
-        .ok_or_else(|| CliError::failure(format!("could not convert string to float: '{when}'")))?;
-    match time > display.now {
-        true => Err(CliError::failure(format!("--since={when} appears to be in the future"))),
-        false => Ok(time),
+pub(in crate::cli) fn since(when: &str, display: &DisplayContext) -> Result<f64, SinceError> {
+    match parse_when(when, display.now, &display.zone) {
+        None => Err(SinceError::Unreadable(when.to_owned())),
+        Some(time) if time > display.now => Err(SinceError::Future(when.to_owned())),
+        Some(time) => Ok(time),
+    }
+}
+
+/// Why a text isn't a time after which jobs were active.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::cli) enum SinceError {
+    /// It is no time.
+    #[error("could not convert string to float: '{0}'")]
+    Unreadable(String),
+    /// It is a time to come.
+    #[error("--since={0} appears to be in the future")]
+    Future(String),
+}
+
+impl From<SinceError> for CliError {
+    fn from(error: SinceError) -> Self {
+        Self::failure(error)
     }
 }

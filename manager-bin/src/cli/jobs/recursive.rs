@@ -104,7 +104,7 @@ impl Recursion<'_> {
         row: &JobRow<'_>,
         ancestors: Ancestors<'_>,
     ) -> Option<S> {
-        let level = ancestors.len();
+        let level = i64::try_from(ancestors.len()).unwrap_or(i64::MAX);
         let wanted = self.args.recurses() && self.args.level.is_none_or(|deepest| level < deepest);
         // The socket of another user's manager usually refuses the caller.
         let own = self.args.recurse_all || row.userid() == Some(self.setting.uid);

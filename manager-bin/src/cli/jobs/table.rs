@@ -27,7 +27,12 @@ pub(super) fn table_text(
 ) -> Result<String, CliError> {
     let options = RenderOptions { header: !args.no_header, zone: setting.display.zone.clone() };
     let table = render(template, rows, &options).map_err(CliError::failure)?;
-    let width = args.width.and_then(|width| if width == 0 { setting.columns } else { Some(width) });
+    let width = match args.width {
+        None => None,
+        Some(0) => setting.columns,
+        // As in Flux, lines are not cut to a negative number.
+        Some(width) => usize::try_from(width).ok(),
+    };
     let color = match args.color {
         Some(Color::Always) => true,
         Some(Color::Never) => false,
