@@ -119,6 +119,7 @@ fn refused(error: &SettingsError) -> RpcError {
     let text = match error {
         // The engine reads other keys of the same table, and its refusals have this form.
         SettingsError::Kill(_) => named_by_flux(&text),
+        SettingsError::Resource(_) => format!("error updating resource: {text}"),
         _ => text,
     };
     RpcError::new(EINVAL, text)

@@ -82,7 +82,19 @@ const TABLES: [(&str, &[&str]); 15] = [
     ("log", &["ring-size"]),
     (
         "resource",
-        &["config", "exclude", "maintenance", "norestrict", "noverify", "path", "scheduling"],
+        &[
+            "config",
+            "exclude",
+            "journal-max",
+            "maintenance",
+            "no-update-watch",
+            "norestrict",
+            "noverify",
+            "path",
+            "rediscover",
+            "scheduling",
+            "verify",
+        ],
     ),
     ("store", &["damage", "memory"]),
 ];

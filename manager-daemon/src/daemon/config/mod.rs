@@ -4,6 +4,7 @@ pub mod check;
 pub(super) mod current;
 mod keys;
 pub mod place;
+mod resource;
 pub(super) mod settings;
 
 use std::path::{Path, PathBuf};

@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use super::resource;
 use crate::daemon::http::HttpSettings;
 use crate::daemon::log::{RingSizeError, ring_size};
 use crate::daemon::services::access::AccessSettings;
@@ -36,6 +37,9 @@ pub enum SettingsError {
     /// One of `[ingest]`.
     #[error("{0}")]
     Ingest(String),
+    /// Something of `[resource]`.
+    #[error("{0}")]
+    Resource(String),
     /// One of `[store]`.
     #[error(transparent)]
     Store(#[from] StoreSettingsError),
@@ -66,6 +70,8 @@ impl Settings {
     pub(in crate::daemon) fn read(config: &Value) -> Result<Self, SettingsError> {
         // Read again when the manager listens, which it does once.
         HttpSettings::read(config).map_err(SettingsError::Http)?;
+        // Read at the start only, but a configuration that is loaded must serve the next start too.
+        resource::check(config).map_err(SettingsError::Resource)?;
         Ok(Self {
             ring_size: ring_size(config)?,
             audited: audit::limit(config)?,
@@ -95,6 +101,7 @@ impl Settings {
             problem(size::limit(config).map_err(SettingsError::Ingest)),
             problem(StoreSettings::read(config)),
             problem(HttpSettings::read(config).map_err(SettingsError::Http)),
+            problem(resource::check_keys(config).map_err(SettingsError::Resource)),
         ];
         problems.into_iter().flatten().collect()
     }
@@ -118,6 +125,7 @@ mod tests {
             (json!({"access": {"guest-request-rate": "x"}}), "access.guest-request-rate"),
             (json!({"http": {"listen": "0.0.0.0:80"}}), "http.listen"),
             (json!({"ingest": {"max-jobspec-size": "1M"}}), "ingest.max-jobspec-size"),
+            (json!({"resource": {"noverfy": true}}), "noverfy"),
             (json!({"store": {"memory": "1M"}}), "store.memory"),
             (json!({"store": {"damage": "x"}}), "store.damage"),
         ] {

@@ -169,8 +169,10 @@ async fn get(args: &GetArgs) -> Result<u8, CliError> {
         Some(path) => config::load(path).map_err(CliError::failure)?,
         None => Client::connect().await?.call(Get {}).await?,
     };
-    let pick = |key: &String| (key.clone(), find(&config, key));
-    let (key, found) = args.key.as_ref().map_or((String::new(), Some(&config)), pick);
+    let (key, found) = match &args.key {
+        None => ("", Some(&config)),
+        Some(key) => (key.as_str(), named(&config, key)?),
+    };
     let text = match (found, &args.default) {
         (Some(value), _) => kind
             .show(value)
@@ -181,6 +183,22 @@ async fn get(args: &GetArgs) -> Result<u8, CliError> {
     };
     session::print(&format!("{text}\n"))?;
     Ok(0)
+}
+
+/// The value with a dotted name. As in Flux, a name that has an empty part where its table is there is an error, and
+/// one below a table that isn't there is only not set.
+fn named<'a>(config: &'a Value, key: &str) -> Result<Option<&'a Value>, CliError> {
+    let mut value = config;
+    for part in key.split('.') {
+        if part.is_empty() {
+            return Err(CliError::failure(format!("{key}: Invalid argument")));
+        }
+        match value.get(part) {
+            Some(inner) => value = inner,
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(value))
 }
 
 fn find<'a>(config: &'a Value, key: &str) -> Option<&'a Value> {
@@ -294,6 +312,18 @@ mod tests {
         assert_eq!(show("any", json!("a b")).unwrap(), "a b");
         assert_eq!(show("any", json!({"a": [1]})).unwrap(), r#"{"a":[1]}"#);
         assert_eq!(show("boolean", json!(true)).unwrap(), "true");
+    }
+
+    #[test]
+    fn an_empty_part_of_a_name_is_no_name_where_its_table_is_there() {
+        let config = json!({"a": {"b": 1}});
+        for bad in ["", ".", ".a", "a.", "a..b"] {
+            let text = format!("{bad}: Invalid argument");
+            assert_eq!(named(&config, bad).unwrap_err().text, text);
+        }
+        for (key, found) in [("a.b", Some(json!(1))), ("a.c", None), ("c.", None), ("c..d", None)] {
+            assert_eq!(named(&config, key).unwrap(), found.as_ref(), "{key}");
+        }
     }
 
     #[test]
