@@ -472,7 +472,7 @@ mod tests {
         let format = "{state:>6} {color_up}{up.ascii:>2}{color_off} {nnodes:>3}";
         assert_eq!(shown(format, true), " avail \x1b[01;32m y\x1b[0;0m   1");
         assert_eq!(shown(format, false), " avail y   1");
-        assert_eq!(shown("{state}X {color_up}Y{nnodes} {color_off}", false), "availXY1");
+        assert_eq!(shown("{state}X {color_up}Y{nnodes} {color_off}", false), "availX Y1");
     }
 
     #[test]

@@ -51,13 +51,15 @@ impl Template {
         self.columns.iter().any(|column| is_part(&column.field))
     }
 
-    /// Removes the columns of fields, each with the white space before it, as Flux does with those of colours.
+    /// Removes the columns of fields, each with the text before it if that is only white space, as Flux does with
+    /// those of colours.
     pub(crate) fn remove(&mut self, fields: &[&str]) {
         // Text before the removed columns, which belongs to the next one.
         let mut kept = String::new();
         for mut column in std::mem::take(&mut self.columns) {
             if fields.contains(&&*column.field) {
-                kept.push_str(column.text.trim_end());
+                let blank = column.text.trim().is_empty();
+                kept.push_str(if blank { "" } else { &column.text });
             } else {
                 column.text.insert_str(0, &std::mem::take(&mut kept));
                 self.columns.push(column);
