@@ -2,7 +2,8 @@
 //! of all misspelt ones.
 //!
 //! Any table may have keys that only a plugin reads, or another program that shares the file. So an unknown
-//! key is no error; one that resembles a known key gets a warning.
+//! key is no error; one that resembles a known key gets a warning. Tables that are read whole, such as `[resource]`, refuse
+//! it, and then the warning says what was meant.
 
 use jobtap_core::suggest::nearest;
 use serde_json::Value;

@@ -1,5 +1,5 @@
-//! The table `[resource]`: which keys it may have, and of which types. As in Flux, and unlike in other tables, an
-//! unknown key is an error: a misspelt one could let jobs run on nodes that were to be left out.
+//! The table `[resource]`: which keys it may have, and of which types. As in Flux, an unknown
+//! key is an error: a misspelt one could let jobs run on nodes that were to be left out.
 
 use serde_json::Value;
 
