@@ -170,7 +170,7 @@ mod tests {
             set("depend,run").unwrap(),
             StateSet::from(State::Depend) | StateSet::from(State::Run)
         );
-        for bad in ["", "inactive", "cleanup", "completed", "nosuch", "R", "ru", "A"] {
+        for bad in ["", "inactive", "cleanup", "completed", "nosuch", "R", "ru", "PD"] {
             assert_eq!(set(bad).unwrap_err().text, format!("Invalid state {bad} specified"));
         }
     }
