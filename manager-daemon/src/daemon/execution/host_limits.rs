@@ -103,7 +103,8 @@ impl HostLimits {
         ntasks: u64,
         options: &Value,
     ) -> Result<(), Excess> {
-        let option = match options.pointer("/per-resource/type").and_then(Value::as_str) {
+        let per_resource = options.get("per-resource").and_then(|option| option.get("type"));
+        let option = match per_resource.and_then(Value::as_str) {
             Some("core") => "--tasks-per-core",
             Some("node") => "--tasks-per-node",
             _ => "--ntasks",
