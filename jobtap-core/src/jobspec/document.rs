@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use memchr::memmem;
+use memchr::{memchr_iter, memmem};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -112,7 +112,8 @@ fn may_have(text: &str, name: &str) -> bool {
         start.checked_sub(1).and_then(|before| bytes.get(before)) == Some(&b'"')
             && bytes.get(start + name.len()) == Some(&b'"')
     };
-    memmem::find_iter(bytes, name).any(quoted) || memmem::find(bytes, b"\\u").is_some()
+    let numbered = |at: usize| bytes.get(at + 1) == Some(&b'u');
+    memmem::find_iter(bytes, name).any(quoted) || memchr_iter(b'\\', bytes).any(numbered)
 }
 
 impl Document {

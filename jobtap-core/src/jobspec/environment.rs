@@ -5,9 +5,10 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{LazyLock, OnceLock};
 
-use memchr::{memchr2, memmem};
+use memchr::memchr2;
+use memchr::memmem::Finder;
 use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Number, Value};
@@ -240,8 +241,9 @@ impl<'de> Deserialize<'de> for TextOrNull {
 /// The environment is two thirds of what a parser would read of most submissions, and nothing is wanted of it but that
 /// it is JSON of this form. A search for the ends of its texts takes a quarter of the instructions of the parser.
 pub(super) fn find(text: &str) -> Option<Range<usize>> {
-    const MEMBER: &str = "\"environment\":{";
-    let start = memmem::find(text.as_bytes(), MEMBER.as_bytes())? + MEMBER.len() - 1;
+    const MEMBER: &[u8] = b"\"environment\":{";
+    static FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(MEMBER));
+    let start = FINDER.find(text.as_bytes())? + MEMBER.len() - 1;
     let object = text.as_bytes().get(start..)?;
     let mut rest = object.strip_prefix(b"{")?;
     if let Some(after) = rest.strip_prefix(b"}") {

@@ -1,6 +1,6 @@
 //! The parts of a jobspec that scheduling needs in every turn, which stay in memory when the document doesn't.
 
-use memchr::memmem;
+use memchr::memchr_iter;
 use serde_json::Value;
 
 use super::members::Members;
@@ -45,7 +45,10 @@ impl Simulation {
     /// The place in the text of a document with these words. Any place with the same words does: they are parsed from
     /// there.
     pub(super) fn within(text: &str, words: &str) -> Option<Self> {
-        let start = memmem::find(text.as_bytes(), words.as_bytes())?;
+        // There are a dozen objects in the text. To prepare a search for long words would take longer.
+        let (bytes, words) = (text.as_bytes(), words.as_bytes());
+        let is_there = |at: &usize| bytes.get(*at..).is_some_and(|rest| rest.starts_with(words));
+        let start = memchr_iter(*words.first()?, bytes).find(is_there)?;
         let (start, len) = (u32::try_from(start).ok()?, u32::try_from(words.len()).ok()?);
         start.checked_add(len).map(|_| Self::At { start, len })
     }

@@ -77,11 +77,21 @@ const START: &[u8] = br#"{"op":"start","#;
 /// How the line of a [`ShepherdMessage::Event`] with an entry of an eventlog begins.
 const LOG: &[u8] = br#"{"op":"event","event":"log","#;
 
+/// How the line of a [`ShepherdMessage::Event`] with the output of a job begins.
+const OUTPUT: &[u8] = br#"{"op":"event","event":"output","#;
+
 /// An [`ExecEvent::Log`].
 #[derive(Deserialize)]
 struct LogEvent {
     id: JobId,
     entry: EventEntry,
+}
+
+/// An [`ExecEvent::Output`].
+#[derive(Deserialize)]
+struct OutputEvent {
+    id: JobId,
+    text: String,
 }
 
 /// Decodes a request from a line.
@@ -97,10 +107,14 @@ pub(crate) fn decode_request(line: &[u8]) -> Result<ShepherdRequest, serde_json:
 
 /// Decodes a message from a line.
 pub(crate) fn decode_message(line: &[u8]) -> Result<ShepherdMessage, serde_json::Error> {
-    // As in `decode_request`; a job has more entries in its eventlog than other events.
+    // As in `decode_request`; a job has more entries in its eventlog than other events, and the output is the longest.
     if line.starts_with(LOG) {
         let LogEvent { id, entry } = serde_json::from_slice(line)?;
         return Ok(ShepherdMessage::Event(ExecEvent::Log { id, entry }));
+    }
+    if line.starts_with(OUTPUT) {
+        let OutputEvent { id, text } = serde_json::from_slice(line)?;
+        return Ok(ShepherdMessage::Event(ExecEvent::Output { id, text }));
     }
     serde_json::from_slice(line)
 }
@@ -181,6 +195,8 @@ mod tests {
                 let entry = EventEntry::new(Timestamp::from_secs(1.5), "log", context);
                 ShepherdMessage::Event(ExecEvent::Log { id, entry })
             }),
+            (any_id(), any::<String>())
+                .prop_map(|(id, text)| { ShepherdMessage::Event(ExecEvent::Output { id, text }) }),
         ]
     }
 
@@ -204,6 +220,8 @@ mod tests {
         let entry = EventEntry::new(Timestamp::from_secs(1.5), "init", None);
         let log = ShepherdMessage::Event(ExecEvent::Log { id: JobId::new(1), entry });
         assert!(encode(&log).unwrap().starts_with(LOG));
+        let output = ExecEvent::Output { id: JobId::new(1), text: "{}".to_owned() };
+        assert!(encode(&ShepherdMessage::Event(output)).unwrap().starts_with(OUTPUT));
     }
 
     proptest! {

@@ -11,14 +11,13 @@ pub(super) mod config;
 pub(super) mod simulated;
 pub(super) mod time_limit;
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 pub use time_limit::end_of_started;
 
 use self::config::ExecConfig;
 use super::alloc::node_events;
-use super::api::{Effect, Effects, Exception, ExecCommand, ExecEvent, JobLog, Write};
+use super::api::{Effect, Effects, Exception, ExecCommand, ExecEvent, JobLog};
 use super::core::Core;
 use super::events::{self, text_field};
 use super::jobs::{Jobs, Phase, Reattach, Record};
@@ -124,8 +123,7 @@ pub(super) fn report(core: &mut Core, event: ExecEvent) {
         }
         ExecEvent::Output { id, text } => {
             if is_executing(&core.jobs, id) {
-                let key = Cow::Borrowed(OUTPUT);
-                core.effects.writes.push(Write::Put { id, key, value: text });
+                core.put(id, OUTPUT, text);
             }
         }
         ExecEvent::Started { id } => {

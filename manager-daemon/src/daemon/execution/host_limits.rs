@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 
 use jobtap_core::jobspec::Jobspec;
-use memchr::memmem;
+use memchr::memchr_iter;
 use rustix::process::{Resource, geteuid, getrlimit};
 use serde_json::Value;
 
@@ -83,7 +83,7 @@ impl HostLimits {
             && files <= self.files.saturating_sub(OWN_FILES)
             && text.len() < SMALL
             && jobspec.redacted_len() < PATH
-            && memmem::find(text.as_bytes(), ZERO).is_none()
+            && !has_zero(text.as_bytes())
     }
 
     /// Refuses a job that no host can run. Simulated jobs have no processes.
@@ -103,7 +103,8 @@ impl HostLimits {
         ntasks: u64,
         options: &Value,
     ) -> Result<(), Excess> {
-        let option = match options.pointer("/per-resource/type").and_then(Value::as_str) {
+        let per_resource = options.get("per-resource").and_then(|option| option.get("type"));
+        let option = match per_resource.and_then(Value::as_str) {
             Some("core") => "--tasks-per-core",
             Some("node") => "--tasks-per-node",
             _ => "--ntasks",
@@ -194,6 +195,12 @@ fn check_paths(jobspec: &Jobspec, options: &Value) -> Result<(), Excess> {
         }
     }
     Ok(())
+}
+
+/// Whether a text of JSON may have a zero byte in a string.
+fn has_zero(text: &[u8]) -> bool {
+    let is_zero = |at: usize| text.get(at..).is_some_and(|rest| rest.starts_with(ZERO));
+    memchr_iter(b'\\', text).any(is_zero)
 }
 
 /// A name that may be as long as a message.

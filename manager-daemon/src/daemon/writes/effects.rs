@@ -45,20 +45,22 @@ pub(in crate::daemon) struct Effector {
 
 impl Effector {
     /// Carries out the effects of one turn, in order.
-    pub(in crate::daemon) fn run(&self, after: Vec<After>) {
+    ///
+    /// `alone` says that they are those of one message, and that no other message was waiting.
+    pub(in crate::daemon) fn run(&self, after: Vec<After>, alone: bool) {
         for what in after {
             match what {
                 After::Deliver(deliver) => deliver(),
                 After::Effects(effects) => {
-                    effects.into_iter().for_each(|effect| self.carry_out(effect))
+                    effects.into_iter().for_each(|effect| self.carry_out(effect, alone))
                 }
             }
         }
     }
 
-    fn carry_out(&self, effect: Effect) {
+    fn carry_out(&self, effect: Effect, alone: bool) {
         match effect {
-            Effect::Reply { to, result } => self.engine.replies().finish(to, result),
+            Effect::Reply { to, result } => self.engine.replies().finish(to, result, alone),
             Effect::Respond { to, payload } => self.engine.replies().respond(to, payload),
             Effect::Process { plugin, command } => self.processes.send(plugin, *command),
             Effect::Blocking { plugin, command } => self.blocking.send(plugin, command),

@@ -80,11 +80,12 @@ impl Gpus {
 
 /// Whether R names GPUs. Most jobs have none, and their R need not be read as a whole.
 fn has_gpus(resources: &Value) -> bool {
-    let entries = resources.pointer("/execution/R_lite").and_then(Value::as_array);
+    let entries = resources.get("execution").and_then(|execution| execution.get("R_lite"));
     let gpus = |entry: &Value| {
-        entry.pointer("/children/gpu").and_then(Value::as_str).is_some_and(|ids| !ids.is_empty())
+        let gpus = entry.get("children").and_then(|children| children.get("gpu"));
+        gpus.and_then(Value::as_str).is_some_and(|ids| !ids.is_empty())
     };
-    entries.into_iter().flatten().any(gpus)
+    entries.and_then(Value::as_array).into_iter().flatten().any(gpus)
 }
 
 #[cfg(test)]

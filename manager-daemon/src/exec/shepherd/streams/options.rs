@@ -70,16 +70,16 @@ impl IoOptions {
         let stdout = stream(options, Stream::Stdout)?;
         let mut stderr = stream(options, Stream::Stderr)?;
         // As in Flux, standard error follows standard output unless it has options of its own.
-        if text(options, "/output/stderr/type").is_none() && stderr.path.is_none() {
+        if text(options, &["output", "stderr", "type"]).is_none() && stderr.path.is_none() {
             stderr.path.clone_from(&stdout.path);
             stderr.label |= stdout.label;
         }
-        let append = match text(options, "/output/mode") {
+        let append = match text(options, &["output", "mode"]) {
             Some("append") => true,
             Some("truncate") | None => false,
             Some(other) => return Err(format!("output.mode: unknown mode '{other}'")),
         };
-        let limit = options.pointer("/output/limit");
+        let limit = at(options, &["output", "limit"]);
         let limit = limit.map(|value| {
             output_limit::parse(value)
                 .ok_or_else(|| format!("output.limit: {value} is no size from 1 to 1G"))
@@ -116,7 +116,7 @@ impl ExitOptions {
                 duration.to_duration()
             }
         };
-        Ok(Self { timeout, on_error: flag(options, "/exit-on-error") })
+        Ok(Self { timeout, on_error: flag(options, &["exit-on-error"]) })
     }
 }
 
@@ -147,13 +147,19 @@ pub(crate) fn files_per_task(options: &Value) -> Option<u64> {
     Some(Stream::BOTH.into_iter().map(of_stream).sum::<u64>() + input + sockets + terminal)
 }
 
-fn text<'a>(options: &'a Value, pointer: &str) -> Option<&'a str> {
-    options.pointer(pointer).and_then(Value::as_str)
+/// The option at the end of this path. A job's options are read several times; serde's pointers would allocate each name of
+/// each path twice.
+fn at<'o>(options: &'o Value, path: &[&str]) -> Option<&'o Value> {
+    path.iter().try_fold(options, |value, name| value.get(name))
+}
+
+fn text<'o>(options: &'o Value, path: &[&str]) -> Option<&'o str> {
+    at(options, path).and_then(Value::as_str)
 }
 
 /// Reads a flag. Options given on a command line may be numbers instead of booleans.
-fn flag(options: &Value, pointer: &str) -> bool {
-    match options.pointer(pointer) {
+fn flag(options: &Value, path: &[&str]) -> bool {
+    match at(options, path) {
         Some(Value::Bool(flag)) => *flag,
         Some(Value::Number(number)) => number.as_f64() != Some(0.0),
         _ => false,
@@ -161,9 +167,9 @@ fn flag(options: &Value, pointer: &str) -> bool {
 }
 
 fn stream(options: &Value, stream: Stream) -> Result<StreamOptions, String> {
-    let key = format!("/output/{}", stream.name());
-    let path = text(options, &format!("{key}/path")).map(str::to_owned);
-    let path = match text(options, &format!("{key}/type")) {
+    let options = at(options, &["output", stream.name()]).unwrap_or(&Value::Null);
+    let path = text(options, &["path"]).map(str::to_owned);
+    let path = match text(options, &["type"]) {
         Some("kvs") => None,
         Some("file") if path.is_none() => {
             return Err(format!("output.{}.path: missing for type file", stream.name()));
@@ -173,19 +179,19 @@ fn stream(options: &Value, stream: Stream) -> Result<StreamOptions, String> {
             return Err(format!("output.{}.type: unknown type '{other}'", stream.name()));
         }
     };
-    let unbuffered = match text(options, &format!("{key}/buffer/type")) {
+    let unbuffered = match text(options, &["buffer", "type"]) {
         Some("none") => true,
         Some("line") | None => false,
         Some(other) => {
             return Err(format!("output.{}.buffer.type: unknown type '{other}'", stream.name()));
         }
     };
-    Ok(StreamOptions { path, label: flag(options, &format!("{key}/label")), unbuffered })
+    Ok(StreamOptions { path, label: flag(options, &["label"]), unbuffered })
 }
 
 fn input(options: &Value) -> Result<Input, String> {
-    let path = text(options, "/input/stdin/path").map(str::to_owned);
-    match (text(options, "/input/stdin/type"), path) {
+    let path = text(options, &["input", "stdin", "path"]).map(str::to_owned);
+    match (text(options, &["input", "stdin", "type"]), path) {
         (Some("service"), _) => Ok(Input::Service),
         (Some("file") | None, Some(path)) => Ok(Input::File(path)),
         (Some("file"), None) => Err("input.stdin.path: missing for type file".to_owned()),
