@@ -47,6 +47,15 @@ impl JobResult {
         Self::ALL.into_iter().find(|result| u64::from(result.value()) == value)
     }
 
+    /// The result of a job that a fatal exception of this type has ended.
+    pub(crate) fn of_exception(kind: &str) -> Self {
+        match kind {
+            "cancel" => Self::Canceled,
+            "timeout" => Self::Timeout,
+            _ => Self::Failed,
+        }
+    }
+
     /// The name in upper case: `COMPLETED`.
     #[must_use]
     pub const fn long_name(self) -> &'static str {

@@ -224,7 +224,8 @@ impl Job {
     /// The result according to the [end event](Self::end_event); `None` before CLEANUP.
     ///
     /// A job with `finish` and status 0 is completed, one with an exception of type `cancel` canceled,
-    /// one with an exception of type `timeout` timed out; any other has failed.
+    /// one with an exception of type `timeout` timed out; any other has failed. Listings show a failed job as
+    /// canceled or timed out, too, if such an exception came after `finish`, while its epilog ran.
     pub fn result(&self) -> Option<JobResult> {
         let end = self.end_event.as_deref()?;
         Some(match (&*end.name, end.context.as_ref()) {
@@ -233,11 +234,10 @@ impl Job {
             {
                 JobResult::Completed
             }
-            ("exception", Some(context)) => match context.get("type").and_then(Value::as_str) {
-                Some("cancel") => JobResult::Canceled,
-                Some("timeout") => JobResult::Timeout,
-                _ => JobResult::Failed,
-            },
+            ("exception", Some(context)) => {
+                let kind = context.get("type").and_then(Value::as_str);
+                JobResult::of_exception(kind.unwrap_or_default())
+            }
             _ => JobResult::Failed,
         })
     }

@@ -33,6 +33,13 @@ fn hint(meant: Option<&str>) -> String {
 }
 
 impl Queues {
+    /// Whether there is anything that a submission could get: a queue, or a default of the policy.
+    pub(crate) fn may_adjust(&self) -> bool {
+        let defaults =
+            self.policy.default_duration.is_some() || self.policy.default_queue.is_some();
+        self.are_named() || defaults
+    }
+
     /// The updates that a submitted jobspec gets, by path; empty if it stays as it is.
     ///
     /// ```
@@ -56,9 +63,7 @@ impl Queues {
     /// [`AdjustError`] if no queue can be determined.
     pub fn adjust(&self, jobspec: &Jobspec) -> Result<Map<String, Value>, AdjustError> {
         let mut changes = Map::new();
-        let defaults =
-            self.policy.default_duration.is_some() || self.policy.default_queue.is_some();
-        if !self.are_named() && !defaults {
+        if !self.may_adjust() {
             return Ok(changes);
         }
         let queue = self.queue_of(jobspec, &mut changes)?;

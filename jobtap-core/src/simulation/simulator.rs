@@ -495,11 +495,7 @@ impl Simulator {
             }
             "exception" => {
                 let Some(raised) = entry.fatal_exception() else { return };
-                let result = match raised.kind {
-                    "timeout" => JobResult::Timeout,
-                    "cancel" => JobResult::Canceled,
-                    _ => JobResult::Failed,
-                };
+                let result = JobResult::of_exception(raised.kind);
                 self.outcome(id, |job| job.fail_if(true, result));
                 self.order.leave(id);
             }

@@ -45,6 +45,15 @@ fn a_constraint_on_an_unknown_host_is_refused() {
     );
     let id = m.submit(on(json!({"hostlist": ["nosuch"]})).novalidate()).unwrap();
     m.assert_exception(id, "alloc", "unsatisfiable request");
+    let queues = json!({"queues": {"batch": {}}});
+    let limits = json!({"policy": {"limits": {"duration": "1h"}}});
+    let disabled = json!({"queues": {"batch": {}}, "ingest": {"frobnicator": {"disable": true}}});
+    for (config, start) in [(queues, "invalid jobspec: "), (limits, ""), (disabled, "")] {
+        m.configure(config).unwrap();
+        let job = on(json!({"hostlist": ["nosuch"]})).queue("batch");
+        let text = "host constraint contains invalid hosts: host 'nosuch' not found";
+        assert_eq!(m.submit(job).unwrap_err(), format!("{start}{text}"));
+    }
 }
 
 #[test]

@@ -236,15 +236,25 @@ fn a_second_fatal_exception_is_only_logged() {
 }
 
 #[test]
-fn a_job_that_is_canceled_during_its_epilog_keeps_its_result() {
+fn what_ends_a_job_during_its_epilog_is_the_result_unless_its_tasks_succeeded() {
     let mut m = with_epilog();
-    for (status, result) in [(0, JobResult::Completed), (1, JobResult::Failed)] {
+    let (completed, failed) = (JobResult::Completed, JobResult::Failed);
+    for (status, kind, severity, result) in [
+        (0, "cancel", 0, completed),
+        (0, "odd", 0, completed),
+        (1, "cancel", 0, JobResult::Canceled),
+        (1, "timeout", 0, JobResult::Timeout),
+        (1, "odd", 0, failed),
+        (1, "cancel", 1, failed),
+    ] {
         let id = m.submit(TestJob::new()).unwrap();
         m.finish(id, status);
-        m.cancel(id).unwrap();
+        m.raise(id, kind, severity, "").unwrap();
         m.advance(EPILOG);
-        assert_eq!(m.job(id).result(), Some(result));
-        assert_eq!(m.listed(id)["result"], result.value());
+        assert_eq!(m.listed(id)["result"], result.value(), "{status} {kind}");
+        assert_eq!(m.listed(id)["success"], result == completed);
+        m.crash_and_restart();
+        assert_eq!(m.listed(id)["result"], result.value(), "{status} {kind} after a restart");
     }
 }
 

@@ -160,6 +160,30 @@ fn a_running_job_ends_by_its_new_duration_also_after_a_restart() {
     assert_eq!(refused, "requested duration places job expiration in the past");
 }
 
+#[derive(Default)]
+struct Epilog;
+
+#[jobtap_plugin(name = "epilog")]
+impl Epilog {
+    #[on("job.state.cleanup")]
+    async fn clear(remote: Remote<Self>) -> Result<(), EpilogFailed> {
+        Ok(remote.sleep(5.0).await?)
+    }
+}
+
+#[test]
+fn the_duration_of_a_job_can_be_changed_while_its_epilog_runs() {
+    let plugins = TestManager::new().plugin::<ByUrgency>().plugin::<Keeper>();
+    let mut m = plugins.plugin::<Epilog>().start();
+    let id = m.submit(TestJob::new().duration(60.0)).unwrap();
+    m.finish(id, 0);
+    m.update(id, DURATION, 100.0).unwrap();
+    m.assert_state(id, State::Cleanup);
+    assert_eq!(m.job(id).jobspec().duration(), 100.0);
+    m.crash_and_restart();
+    assert_eq!(m.job(id).jobspec().duration(), 100.0);
+}
+
 #[test]
 fn a_job_whose_end_is_moved_is_warned_before_the_new_one() {
     let mut m = manager();

@@ -55,7 +55,7 @@ const FLUX: &[(&str, &str)] = &[
     ("job submit", "-u/--urgency -f/--flags -c/--security-config -s/--sign-type"),
     ("job id", "-t/--to"),
     ("job namespace", ""),
-    ("job list", "-c/--count -s/--states -u/--user -a/--all -A/--all-users"),
+    ("job list", "-c/--count -s/--states -u/--user -a/--all-user -A/--all"),
     ("job list-inactive", "-c/--count -s/--since"),
     ("job list-ids", "-W/--wait-state"),
     ("job last", ""),

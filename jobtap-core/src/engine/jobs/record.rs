@@ -265,9 +265,17 @@ impl Record {
 
     /// How the job came out; `None` until it is inactive.
     pub(crate) fn result(&self) -> Option<JobResult> {
-        // What happens after the event that has ended the job doesn't change its result: a job that is canceled
-        // while its epilog runs has completed.
-        let ended = self.job.state == State::Inactive;
-        ended.then(|| self.job.result().unwrap_or(JobResult::Failed))
+        if self.job.state != State::Inactive {
+            return None;
+        }
+        Some(match self.job.result() {
+            // As in Flux, a job whose tasks failed counts as canceled or timed out if that happened later, while its
+            // epilog ran. One whose tasks succeeded stays completed.
+            None | Some(JobResult::Failed) => {
+                let exception = self.exception.as_deref().and_then(EventEntry::fatal_exception);
+                exception.map_or(JobResult::Failed, |raised| JobResult::of_exception(raised.kind))
+            }
+            Some(result) => result,
+        })
     }
 }

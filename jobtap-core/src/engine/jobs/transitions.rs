@@ -52,7 +52,6 @@ impl Record {
             "alloc" => state != State::Sched,
             "urgency" => state >= State::Run,
             "priority" => !matches!(state, State::Priority | State::Sched),
-            "jobspec-update" => state == State::Cleanup,
             "flux-restart" => state != State::Sched,
             _ => false,
         }
@@ -405,7 +404,6 @@ mod tests {
             ("alloc", pending, running),
             ("urgency", pending, running),
             ("flux-restart", pending, running),
-            ("jobspec-update", running, &["validate", "depend", "priority", "alloc", "finish"]),
         ] {
             assert!(!after(in_time).is_obsolete(name), "{name} after {in_time:?}");
             assert!(after(too_late).is_obsolete(name), "{name} after {too_late:?}");

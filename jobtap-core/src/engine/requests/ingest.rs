@@ -177,7 +177,7 @@ pub(super) fn complete_and_check(
     flags: Flags,
 ) -> Result<Jobspec, RequestError> {
     let jobspec = ingest.frobnicate(queues, jobspec)?;
-    ingest.validate(pool, &jobspec, flags)?;
+    ingest.validate(queues, pool, &jobspec, flags)?;
     queues.lookup(jobspec.queue())?.admits()?;
     Ok(jobspec)
 }
@@ -203,8 +203,23 @@ impl Ingest {
         Ok(jobspec)
     }
 
+    /// The refusal of a jobspec in Flux's words: its frobnicator runs if it could change something, reads the jobspec
+    /// before the validator does, and says so.
+    fn told(&self, queues: &Queues, text: String) -> String {
+        match (self.defaults || self.constraints) && queues.may_adjust() {
+            true => format!("invalid jobspec: {text}"),
+            false => text,
+        }
+    }
+
     /// Does the checks that the configuration names. The owner of the instance can do without.
-    fn validate(&self, pool: &Pool, jobspec: &Jobspec, flags: Flags) -> Result<(), RequestError> {
+    fn validate(
+        &self,
+        queues: &Queues,
+        pool: &Pool,
+        jobspec: &Jobspec,
+        flags: Flags,
+    ) -> Result<(), RequestError> {
         if flags.contains(Flags::NOVALIDATE) {
             return Ok(());
         }
@@ -213,7 +228,7 @@ impl Ingest {
         }
         if self.hosts {
             let checked = hosts_exist(pool.inventory(), jobspec);
-            checked.map_err(|text| RequestError::new(EPERM, text))?;
+            checked.map_err(|text| RequestError::new(EPERM, self.told(queues, text)))?;
         }
         if self.feasibility {
             // The number by which Flux's scheduler says so.

@@ -23,7 +23,7 @@ pub(in crate::cli) struct FormatArgs {
     /// Format of times: raw, iso, offset or human
     #[arg(short = 'T', long, value_name = "FORMAT", default_value = "raw")]
     time_format: String,
-    /// The same as --time-format=human
+    /// The same as --format=text --time-format=human, whatever these are
     #[arg(short = 'H', long)]
     human: bool,
     /// Colour the output: always, never or auto
@@ -48,11 +48,13 @@ impl FormatArgs {
     pub(in crate::cli) fn printer(&self) -> Result<Printer, CliError> {
         let invalid =
             |what: &str, text: &str| CliError::failure(format!("invalid {what} type '{text}'"));
-        let format = self.format.parse().map_err(|_| invalid("format", &self.format))?;
-        let time = if self.human {
-            TimeFormat::Human
+        let (format, time) = if self.human {
+            (EntryFormat::Text, TimeFormat::Human)
         } else {
-            self.time_format.parse().map_err(|_| invalid("time-format", &self.time_format))?
+            (
+                self.format.parse().map_err(|_| invalid("format", &self.format))?,
+                self.time_format.parse().map_err(|_| invalid("time-format", &self.time_format))?,
+            )
         };
         let color = color_wanted(&self.color)?;
         let formatter = Formatter::new(format, time, local_zone(TimeZone::system()));
@@ -112,4 +114,31 @@ pub(in crate::cli) fn local_zone(zone: TimeZone) -> LocalZone {
         let instant = Instant::from_second(at.as_secs() as i64).unwrap_or(Instant::UNIX_EPOCH);
         zone.to_offset(instant).seconds()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        format: FormatArgs,
+    }
+
+    #[test]
+    fn human_output_is_text_whatever_the_other_formats_are() {
+        let formats = |words: &[&str]| {
+            let line = Line::parse_from(["eventlog"].iter().chain(words));
+            line.format.printer().map(|printer| (printer.format, printer.time)).ok()
+        };
+        assert_eq!(formats(&[]), Some((EntryFormat::Text, TimeFormat::Raw)));
+        let json = ["--format=json", "--time-format=iso"];
+        assert_eq!(formats(&json), Some((EntryFormat::Json, TimeFormat::Iso)));
+        let human = ["-H", "--format=json", "--time-format=iso"];
+        assert_eq!(formats(&human), Some((EntryFormat::Text, TimeFormat::Human)));
+        assert_eq!(formats(&["--format=yaml"]), None);
+    }
 }

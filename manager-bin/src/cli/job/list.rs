@@ -28,12 +28,12 @@ pub(super) struct ListArgs {
     /// List jobs of this user (a name, a number or "all")
     #[arg(short = 'u', long, value_name = "USER")]
     user: Option<String>,
-    /// List jobs in all states
+    /// List my jobs in all states
     #[arg(short = 'a', long)]
-    all: bool,
-    /// List jobs of all users
+    all_user: bool,
+    /// List jobs of all users in all states
     #[arg(short = 'A', long)]
-    all_users: bool,
+    all: bool,
 }
 
 /// Options of `job list-inactive`.
@@ -60,21 +60,26 @@ pub(super) struct ListIdsArgs {
 
 /// Runs `job list`.
 pub(super) async fn run(client: &Client, args: &ListArgs) -> Result<u8, CliError> {
+    print_list(client, constraint(args)?, args.count, 0.0).await
+}
+
+/// The jobs that the options ask for. As in Flux, `--all` and `--all-user` win over the others.
+fn constraint(args: &ListArgs) -> Result<Constraint, CliError> {
     let mut all = Vec::new();
     if let Some(uid) = userid(args)? {
         all.push(Constraint::Userid(vec![uid]));
     }
     let states = match &args.states {
+        _ if args.all || args.all_user => None,
         Some(text) => Some(text.parse::<StateSet>().map_err(|_| {
             CliError::failure(format!("error parsing --states: {text} is unknown"))
         })?),
-        None if args.all => None,
         None => Some(StateSet::ACTIVE),
     };
     if let Some(states) = states {
         all.push(Constraint::States(vec![states.state_bits().into()]));
     }
-    print_list(client, Constraint::And(all), args.count, 0.0).await
+    Ok(Constraint::And(all))
 }
 
 /// Runs `job list-inactive`.
@@ -160,7 +165,7 @@ async fn reached(client: &Client, target: &Target, wanted: State) -> Result<Valu
 
 fn userid(args: &ListArgs) -> Result<Option<u32>, CliError> {
     match args.user.as_deref() {
-        _ if args.all_users => Ok(None),
+        _ if args.all => Ok(None),
         Some("all") => Ok(None),
         Some(user) => {
             let number = user.parse().ok().or_else(|| Users::system().number(user));
@@ -177,4 +182,33 @@ fn refuse_terminal() -> Result<(), CliError> {
         return Err(CliError::failure(text));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: ListArgs,
+    }
+
+    #[test]
+    fn the_options_for_all_jobs_win_over_states_and_users() {
+        let asked = |words: &str| {
+            let line = Line::parse_from(["list"].into_iter().chain(words.split_whitespace()));
+            serde_json::to_value(constraint(&line.args).unwrap()).unwrap()
+        };
+        let mine = json!({"userid": [rustix::process::getuid().as_raw()]});
+        assert_eq!(asked(""), json!({"and": [mine, {"states": [62]}]}));
+        assert_eq!(asked("-s inactive -u 7"), json!({"and": [{"userid": [7]}, {"states": [64]}]}));
+        assert_eq!(asked("--all-user -s inactive"), json!({"and": [mine]}));
+        assert_eq!(asked("-a -u 7"), json!({"and": [{"userid": [7]}]}));
+        assert_eq!(asked("--all -s inactive -u 7"), json!({"and": []}));
+        assert_eq!(asked("-A"), json!({"and": []}));
+    }
 }

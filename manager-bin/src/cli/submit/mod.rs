@@ -2,6 +2,7 @@
 
 pub(super) mod args;
 pub(super) mod caller;
+mod dependencies;
 mod env;
 pub(super) mod error;
 mod files;

@@ -144,12 +144,9 @@ impl<'a> JobRow<'a> {
         }
     }
 
-    /// The field `returncode`: an exit code, or the negated number of a signal. As in Flux, a job without a
-    /// wait status has -128 if it was canceled and 1 if it failed.
+    /// The field `returncode`: an exit code, or the negated number of a signal, from the `finish` event on. As in
+    /// Flux, an inactive job without a wait status has -128 if it was canceled and 1 if it failed.
     pub(in crate::cli) fn returncode(&self) -> Option<i64> {
-        if !self.inactive() {
-            return None;
-        }
         match (self.wait_status(), self.result) {
             (Some(status), _) => status
                 .signaled()

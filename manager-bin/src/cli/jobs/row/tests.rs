@@ -142,6 +142,18 @@ fn named_formats_print_their_fields() {
 }
 
 #[test]
+fn the_return_code_is_known_once_the_tasks_have_finished() {
+    let shown = |state: u8, status: Value| {
+        show_with_header("{returncode}", &[active(state, json!({"waitstatus": status}))]).remove(1)
+    };
+    assert_eq!(shown(16, Value::Null), "");
+    assert_eq!(shown(32, json!(0)), "0");
+    assert_eq!(shown(32, json!(768)), "3");
+    assert_eq!(shown(32, json!(15)), "-15");
+    assert_eq!(shown(32, Value::Null), "", "canceled before its tasks were started");
+}
+
+#[test]
 fn inactive_jobs_show_reason_and_return_code() {
     let format = "{status} rc={returncode} ws={waitstatus} exc={exception.type}/{exception.severity} {inactive_reason}";
     let none = || json!({"success": false});

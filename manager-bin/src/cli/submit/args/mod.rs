@@ -7,7 +7,7 @@ mod tests;
 
 use clap::Args;
 use jobtap_core::job::{Flags, Urgency};
-use jobtap_core::jobspec::{Dependency, JobspecBuilder};
+use jobtap_core::jobspec::JobspecBuilder;
 use jobtap_core::resource::Constraint;
 use serde_json::{Value, json};
 
@@ -15,15 +15,14 @@ pub(crate) use self::resources::PerResourceArgs;
 
 use crate::cli::common::progress::ProgressArgs;
 use crate::cli::submit::caller::Caller;
+use crate::cli::submit::dependencies::DependencyOptions;
 use crate::cli::submit::env;
 use crate::cli::submit::env::EnvRules;
 use crate::cli::submit::error::ArgError;
 use crate::cli::submit::files;
 use crate::cli::submit::rlimit;
 use crate::cli::submit::setattr;
-use crate::cli::submit::values::{
-    begin_time, is_task_set, substitute_cc, taskmap, time_limit, warning,
-};
+use crate::cli::submit::values::{is_task_set, substitute_cc, taskmap, time_limit, warning};
 
 /// The options of `submit`, `run` and `bulksubmit` that describe a job, and its command.
 #[derive(Debug, Clone, Default, Args)]
@@ -64,12 +63,8 @@ pub(crate) struct SubmitArgs {
     /// Name of the job [default: the name of the command]
     #[arg(long, value_name = "NAME")]
     pub(crate) job_name: Option<String>,
-    /// Dependency of the job: SCHEME:VALUE, e.g. afterok:JOBID (repeatable)
-    #[arg(long, value_name = "URI")]
-    pub(crate) dependency: Vec<String>,
-    /// Earliest time at which the job may start: +FSD from now, a date or a time of day
-    #[arg(long, value_name = "TIME")]
-    pub(crate) begin_time: Option<String>,
+    #[command(flatten)]
+    pub(crate) dependencies: DependencyOptions,
     /// Constraint on the nodes of the job: properties, host:HOSTS, rank:IDS, joined by and, or, not
     /// (repeatable)
     #[arg(long, value_name = "CONSTRAINT", allow_hyphen_values = true)]
@@ -187,7 +182,7 @@ pub(crate) struct Texts<'a> {
     /// Options with one value.
     pub(crate) single: Vec<(&'static str, &'a mut String)>,
     /// Repeatable options, and the words of the command.
-    pub(crate) lists: [(&'static str, &'a mut Vec<String>); 9],
+    pub(crate) lists: [(&'static str, &'a mut Vec<String>); 10],
 }
 
 impl CopyArgs {
@@ -240,7 +235,6 @@ impl SubmitArgs {
             ("-B", &mut self.bank),
             ("--urgency=", &mut self.urgency),
             ("--job-name=", &mut self.job_name),
-            ("--begin-time=", &mut self.begin_time),
             ("--input=", &mut self.input),
             ("--output=", &mut self.output),
             ("--error=", &mut self.error),
@@ -249,7 +243,8 @@ impl SubmitArgs {
         ];
         let single = single.into_iter().filter_map(|(option, text)| Some((option, text.as_mut()?)));
         let lists = [
-            ("--dependency=", &mut self.dependency),
+            ("--dependency=", &mut self.dependencies.uris),
+            ("--begin-time=", &mut self.dependencies.begin_times),
             ("--requires=", &mut self.requires),
             ("-S", &mut self.setattr),
             ("-o", &mut self.setopt),
@@ -280,11 +275,8 @@ impl SubmitArgs {
         if let Some(bank) = &self.bank {
             builder = builder.attribute("bank", json!(bank))?;
         }
-        for uri in &self.dependency {
-            builder = builder.dependency(Dependency::from_uri(uri)?);
-        }
-        if let Some(time) = &self.begin_time {
-            builder = builder.dependency(begin_time(time, caller.now)?);
+        for dependency in self.dependencies.dependencies(caller.now)? {
+            builder = builder.dependency(dependency);
         }
         if !self.requires.is_empty() {
             builder = builder.attribute("constraints", self.constraint()?.to_value())?;
@@ -418,7 +410,8 @@ impl SubmitArgs {
 
     /// Messages about deprecated options, for standard error.
     pub(crate) fn notes(&self) -> Vec<&'static str> {
-        let schemes = self.dependency.iter().map(|uri| uri.split(':').next().unwrap_or_default());
+        let schemes =
+            self.dependencies.uris.iter().map(|uri| uri.split(':').next().unwrap_or_default());
         schemes
             .filter(|scheme| scheme.eq_ignore_ascii_case("after"))
             .map(|_| "dependency scheme 'after' is deprecated, use 'afterstart'")

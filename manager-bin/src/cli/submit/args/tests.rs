@@ -210,16 +210,23 @@ fn names_and_queues_are_attributes() {
 }
 
 #[test]
-fn begin_time_is_the_last_dependency() {
-    let words = ["--begin-time=+1m", "--dependency=afterok:ƒ1", "--dependency=singleton"];
-    assert_eq!(
-        system(&words, "dependencies"),
-        json!([
-            {"scheme": "afterok", "value": "ƒ1"},
-            {"scheme": "singleton", "value": ""},
-            {"scheme": "begin-time", "value": "1060.5"},
-        ])
-    );
+fn dependencies_and_begin_times_keep_their_order() {
+    let words = [
+        "--begin-time=+1m",
+        "--dependency=afterok:ƒ1",
+        "--begin-time=+2m",
+        "--dependency=singleton",
+    ];
+    let mut dependencies = vec![
+        json!({"scheme": "begin-time", "value": "1060.5"}),
+        json!({"scheme": "afterok", "value": "ƒ1"}),
+        json!({"scheme": "begin-time", "value": "1120.5"}),
+        json!({"scheme": "singleton", "value": ""}),
+    ];
+    assert_eq!(system(&words, "dependencies"), json!(dependencies));
+    dependencies.rotate_left(1);
+    let words = [words[1], words[2], words[3], words[0]];
+    assert_eq!(system(&words, "dependencies"), json!(dependencies));
     assert_eq!(system(&[], "dependencies"), Value::Null);
     assert_eq!(refused(&["--dependency=:x", "a"]), "Invalid dependency URI \":x\"");
     for bad in ["", "tomorrow-ish", "inf", "0", "12", "1234.5", "1e3", "2460", "1893456000"] {
@@ -441,15 +448,15 @@ proptest! {
         begin in "\\PC{0,5}",
         text in "[{}c]{0,8}",
     ) {
+        let options = [format!("--dependency={dependency}"), format!("--begin-time={begin}")];
+        let parsed = parse(&[&options[0], &options[1], "a"]).args;
         let args = SubmitArgs {
             ntasks: Some(ntasks),
             time_limit: Some(time),
             setattr: vec![setattr],
             setopt: vec![setopt],
-            dependency: vec![dependency],
-            begin_time: Some(begin),
             command: vec!["a".to_owned(), text],
-            ..SubmitArgs::default()
+            ..parsed
         };
         let args = args.copy_for(3, Copies::Cc);
         if let Err(error) = args.jobspec(&caller()) {

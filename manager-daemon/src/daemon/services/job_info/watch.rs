@@ -103,7 +103,7 @@ impl<S: Sink> Watcher<'_, S> {
                 _ => self.records.log(self.id, log)?,
             };
             if over && stored.is_none() {
-                return Err(RpcError::new(ENOENT, ""));
+                return self.missing();
             }
             for line in position.take_new(stored.as_deref().unwrap_or_default()) {
                 self.show(line).await?;
@@ -169,7 +169,7 @@ impl<S: Sink> Watcher<'_, S> {
                 return self.show_all(&text).await;
             }
             if last {
-                return if tail.found { Ok(()) } else { Err(no_file()) };
+                return if tail.found { Ok(()) } else { self.missing() };
             }
             pause = if grew { FASTEST_POLL } else { (pause * 2).min(SLOWEST_POLL) };
             let waiting = async {
@@ -188,6 +188,13 @@ impl<S: Sink> Watcher<'_, S> {
                 }
             }
         }
+    }
+
+    /// The end of a watch of a log that an inactive job doesn't have. As in Flux, that is a log without events if
+    /// the job never started, since it could have had one.
+    fn missing(&self) -> Result<(), RpcError> {
+        let started = self.records.main_log_for(self.id, self.cred)?.has("start");
+        if started { Err(RpcError::new(ENOENT, "")) } else { Ok(()) }
     }
 
     async fn heard(&mut self) -> Result<Heard, RpcError> {
