@@ -117,9 +117,9 @@ impl Model {
             }
             "memo" => self.within(&[Depend, Priority, Sched, Run, Cleanup])?,
             "resource-update" => self.within(&[Run, Cleanup])?,
-            // While it runs a user may ask for more time.
+            // While it runs a user may ask for more time, and, as in Flux, while its epilog does.
             "jobspec-update" => {
-                self.within(&[New, Depend, Priority, Sched, Run])?;
+                self.within(&[New, Depend, Priority, Sched, Run, Cleanup])?;
                 self.back_to_priority();
             }
             "flux-restart" => {
