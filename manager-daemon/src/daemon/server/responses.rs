@@ -52,8 +52,8 @@ pub(super) struct Held(pub(super) Vec<OwnedSemaphorePermit>);
 /// The writing end of a connection's socket.
 struct Socket {
     half: OwnedWriteHalf,
-    /// How many responses are queued, or are being written by the [`Writer`]. A thread that writes a response itself holds
-    /// the lock meanwhile, so that lines don't mix.
+    /// How many responses are queued, or are being written by the [`Writer`]. Who writes another one while there is none
+    /// has the lock, so that lines don't mix.
     queued: Mutex<usize>,
 }
 
