@@ -30,9 +30,8 @@ pub(in crate::daemon) struct Replies {
     direct: Mutex<FxHashMap<ReplyTo, Direct>>,
 }
 
-/// Takes the one response to a request, and whether no other one is known to follow soon. Called on the thread that has
-/// committed, so it must not wait.
-pub(in crate::daemon) type Respond = Box<dyn FnOnce(RpcResult, bool) + Send>;
+/// Takes the one response to a request. Called on the thread that has committed, so it must not wait.
+pub(in crate::daemon) type Respond = Box<dyn FnOnce(RpcResult) + Send>;
 
 /// A request of a connection.
 struct Direct {
@@ -69,7 +68,7 @@ impl Replies {
     pub(in crate::daemon) fn refuse(&self, to: ReplyTo) {
         let direct = lock(&self.direct).remove(&to);
         if let Some(direct) = direct {
-            (direct.respond)(Err(shutting_down()), false);
+            (direct.respond)(Err(shutting_down()));
         }
     }
 
@@ -126,19 +125,13 @@ impl Replies {
         }
     }
 
-    /// Sends the last or only response, if the request still waits for it. `alone` says that no other one is known to
-    /// follow soon.
-    pub(in crate::daemon) fn finish(
-        &self,
-        to: ReplyTo,
-        result: Result<Value, RequestError>,
-        alone: bool,
-    ) {
+    /// Sends the last or only response, if the request still waits for it.
+    pub(in crate::daemon) fn finish(&self, to: ReplyTo, result: Result<Value, RequestError>) {
         let result = result.map_err(refusal);
         // In a statement of its own, so that the lock is released before the response is given.
         let direct = lock(&self.direct).remove(&to);
         if let Some(direct) = direct {
-            return (direct.respond)(result, alone);
+            return (direct.respond)(result);
         }
         match self.lock().remove(&to) {
             Some(Waiting::One(sender)) => drop(sender.send(result)),
@@ -151,7 +144,7 @@ impl Replies {
     pub(in crate::daemon) fn close(&self) {
         self.lock().clear();
         let direct = std::mem::take(&mut *lock(&self.direct));
-        direct.into_values().for_each(|direct| (direct.respond)(Err(shutting_down()), false));
+        direct.into_values().for_each(|direct| (direct.respond)(Err(shutting_down())));
     }
 
     fn lock(&self) -> MutexGuard<'_, FxHashMap<ReplyTo, Waiting>> {
@@ -276,7 +269,7 @@ mod tests {
         replies.respond(answers.to, json!(1));
         replies.respond(answers.to, json!(2));
         let over = RequestError::new(ENODATA, "");
-        replies.finish(answers.to, Err(over), false);
+        replies.finish(answers.to, Err(over));
         replies.respond(answers.to, json!("too late"));
         assert_eq!(drain(&mut answers), [Ok(json!(1)), Ok(json!(2)), end()]);
     }
@@ -285,7 +278,7 @@ mod tests {
     fn a_single_answer_is_a_stream_of_one() {
         let replies = Arc::<Replies>::default();
         let mut answers = replies.many(|_| ());
-        replies.finish(answers.to, Ok(json!(1)), false);
+        replies.finish(answers.to, Ok(json!(1)));
         assert_eq!(drain(&mut answers), [Ok(json!(1)), end()]);
     }
 
@@ -307,15 +300,15 @@ mod tests {
         let client = |connection| Source::Client { user: Uid::new(1), connection };
         let [first, gone, last] = [1, 2, 1].map(|connection| {
             let sender = sender.clone();
-            let respond = Box::new(move |result, _| drop(sender.send((connection, result))));
+            let respond = Box::new(move |result| drop(sender.send((connection, result))));
             replies.direct(client(connection), respond)
         });
         replies.forget(client(2));
         for (to, number) in [(gone, 0), (first, 7), (first, 8)] {
-            replies.finish(to, Ok(json!(number)), false);
+            replies.finish(to, Ok(json!(number)));
         }
         replies.close();
-        replies.finish(last, Ok(json!(9)), false);
+        replies.finish(last, Ok(json!(9)));
         let all: Vec<_> = responses.try_iter().collect();
         assert_eq!(all, [(1, Ok(json!(7))), (1, Err(shutting_down()))]);
     }
@@ -329,7 +322,7 @@ mod tests {
         drop(one);
         assert!(replies.lock().is_empty());
         replies.respond(to, json!(1));
-        replies.finish(to, Ok(json!(2)), false);
+        replies.finish(to, Ok(json!(2)));
         assert!(replies.lock().is_empty());
     }
 

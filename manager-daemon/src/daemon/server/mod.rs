@@ -146,8 +146,8 @@ impl Connection {
 
     async fn run(mut self, socket: UnixStream) {
         let (read, write) = socket.into_split();
-        let (outbox, writer) = outbox(write);
-        let mut writing = std::pin::pin!(writer.run());
+        let (outbox, writer) = outbox();
+        let mut writing = std::pin::pin!(writer.run(write));
         let end = tokio::select! {
             end = self.read(RequestLines::new(read), &outbox) => end,
             () = &mut writing => End::Left,
@@ -298,7 +298,7 @@ impl Connection {
             Ok(PendingResponse::Request(request))
                 if change.is_none() && responses == service::Responses::Short =>
             {
-                let respond = move |result, alone| responder.short(result, charge, alone);
+                let respond = move |result| responder.short(result, charge);
                 self.engine.request_then(cred, request, Box::new(respond));
                 return None;
             }

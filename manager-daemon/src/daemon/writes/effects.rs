@@ -45,22 +45,20 @@ pub(in crate::daemon) struct Effector {
 
 impl Effector {
     /// Carries out the effects of one turn, in order.
-    ///
-    /// `alone` says that they are those of one message, and that no other message was waiting.
-    pub(in crate::daemon) fn run(&self, after: Vec<After>, alone: bool) {
+    pub(in crate::daemon) fn run(&self, after: Vec<After>) {
         for what in after {
             match what {
                 After::Deliver(deliver) => deliver(),
                 After::Effects(effects) => {
-                    effects.into_iter().for_each(|effect| self.carry_out(effect, alone))
+                    effects.into_iter().for_each(|effect| self.carry_out(effect))
                 }
             }
         }
     }
 
-    fn carry_out(&self, effect: Effect, alone: bool) {
+    fn carry_out(&self, effect: Effect) {
         match effect {
-            Effect::Reply { to, result } => self.engine.replies().finish(to, result, alone),
+            Effect::Reply { to, result } => self.engine.replies().finish(to, result),
             Effect::Respond { to, payload } => self.engine.replies().respond(to, payload),
             Effect::Process { plugin, command } => self.processes.send(plugin, *command),
             Effect::Blocking { plugin, command } => self.blocking.send(plugin, command),

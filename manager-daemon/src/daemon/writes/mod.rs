@@ -27,7 +27,7 @@ pub(super) fn queue_turn(committer: &Committer, effector: &Arc<Effector>, turn: 
             to.hub.committed();
         }
         purged.into_iter().for_each(|id| to.records.remove_files(id));
-        to.run(after, idle);
+        to.run(after);
     };
     if let Err(error) = queue_writes(committer, turn, idle, then) {
         // A key that the store cannot hold can only come from a plugin's name. To go on without the
