@@ -31,7 +31,7 @@ pub(super) async fn run(client: &Client, args: &KillArgs) -> Result<u8, CliError
     let parsed = |typed: &String| {
         Target::from_str(typed).map_err(|_| CliError::failure(format!("invalid jobid: {typed}")))
     };
-    // All before the first signal: nothing is sent if one of them is none.
+    // All ids are read before the first signal, so that nothing is sent if one of them is invalid.
     let targets = args.ids.iter().map(parsed).collect::<Result<Vec<_>, CliError>>()?;
     let (targets, repeated) = until_repeated(&targets);
     let responses: Vec<Result<(), String>> = match signal {

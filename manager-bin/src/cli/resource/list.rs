@@ -162,7 +162,7 @@ pub(super) async fn run(client: &Client, args: &ListArgs) -> Result<u8, CliError
 
 /// Runs `resource info`.
 pub(super) async fn info(client: &Client, args: &InfoArgs) -> Result<u8, CliError> {
-    // As in Flux, an empty list of states is none here, and an error elsewhere.
+    // As in Flux, an empty list of states means all of them here; other commands refuse it.
     let states = if args.states.is_empty() { "all" } else { &args.states };
     let set = union(client, states, &args.nodes).await?;
     // As in Flux, there is no line about nodes that were asked for and don't exist.

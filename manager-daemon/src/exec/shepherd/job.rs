@@ -511,7 +511,7 @@ impl Job {
             return false;
         }
         let id = self.id;
-        // Before the job's finish, so that whoever learns of that can read the output.
+        // Before the job's finish, so that a client that sees the finish can read the output.
         if let Some(text) = self.output.take().and_then(|log| lock(&log).take_held()) {
             self.emit(ExecEvent::Output { id, text });
         }

@@ -39,7 +39,7 @@ impl PrivateFiles {
         Ok(OpenFiles::of_this_process().apart(file))
     }
 
-    /// As [`create`](Self::create), a file with this content. On an error there is none.
+    /// As [`create`](Self::create), a file with this content. On an error no file is left.
     pub(in crate::exec::shepherd) fn create_with(
         &self,
         id: JobId,
