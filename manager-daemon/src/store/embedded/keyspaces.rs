@@ -7,6 +7,7 @@
 
 use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use fjall::compaction::Leveled;
 use fjall::config::{BlockSizePolicy, CompressionPolicy};
@@ -59,6 +60,13 @@ const BLOCK: u32 = 32 * KIB;
 const MAX_SEALED_MEMTABLES: usize = 2;
 const MAX_FIRST_LEVEL_TABLES: usize = 28;
 
+/// With how many tables of the other keyspaces that of the instance begins one. All writers wait while a table is added
+/// to those of a keyspace, for as long as six commits take, so that each needless table counts. Data that is only in
+/// memory keeps old write-ahead logs, which a restart after a crash has to read: four tables are half of the most.
+const TABLES_PER_TABLE_OF_INSTANCE: u32 = 4;
+/// The share of all bytes in memory from which on the keyspace of the instance begins a table, whatever the others do.
+const SHARE_OF_INSTANCE: u64 = 16;
+
 /// How much of what was written is not in tables yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Backlog {
@@ -77,6 +85,8 @@ pub(super) struct Keyspaces {
     jobs: Keyspace,
     index: Keyspace,
     instance: Keyspace,
+    /// The tables of the other keyspaces that were begun since the last one of the instance.
+    since_instance: AtomicU32,
 }
 
 impl Keyspaces {
@@ -86,6 +96,7 @@ impl Keyspaces {
             jobs: db.keyspace(Part::Jobs.name(), options)?,
             index: db.keyspace(Part::Index.name(), options)?,
             instance: db.keyspace(Part::Instance.name(), options)?,
+            since_instance: AtomicU32::new(0),
         })
     }
 
@@ -141,9 +152,10 @@ impl Keyspaces {
     /// keyspace with the most of them begins a table, unless one is being written. So no more than twice
     /// `most` is in memory, including data on its way to a table.
     ///
-    /// The keyspace of the instance begins one with it. Each commit writes the number of commits again, and a keyspace
-    /// in memory keeps all versions of a row. They take several times the bytes that are counted, and alone they would
-    /// take hours to be the most, while the manager grew; a table has only the last one.
+    /// The keyspace of the instance begins one with every few of them, or when it has much itself. Each commit writes
+    /// the number of commits again, and a keyspace in memory keeps all versions of a row. They take several times the
+    /// bytes that are counted, and alone they would take hours to be the most, while the manager grew; a table has only
+    /// the last one.
     pub(super) fn backlog(&self, most: u64) -> fjall::Result<Backlog> {
         let is_behind = |rows: &&Keyspace| {
             rows.sealed_memtable_count() > MAX_SEALED_MEMTABLES
@@ -159,12 +171,19 @@ impl Keyspaces {
         if self.all().iter().any(|rows| rows.sealed_memtable_count() > 0) {
             return Ok(Backlog::Large);
         }
+        let of_instance = gathered(&self.instance);
         let largest =
             if gathered(&self.jobs) >= gathered(&self.index) { &self.jobs } else { &self.index };
-        if gathered(largest) >= gathered(&self.instance) {
+        let mut begun = self.since_instance.load(Ordering::Relaxed);
+        if gathered(largest) >= of_instance {
             largest.rotate_memtable()?;
+            begun = begun.saturating_add(1);
         }
-        self.instance.rotate_memtable()?;
+        if begun >= TABLES_PER_TABLE_OF_INSTANCE || of_instance >= most / SHARE_OF_INSTANCE {
+            self.instance.rotate_memtable()?;
+            begun = 0;
+        }
+        self.since_instance.store(begun, Ordering::Relaxed);
         Ok(Backlog::Small)
     }
 
