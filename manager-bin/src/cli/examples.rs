@@ -101,6 +101,8 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     ("kvs dir", &["jobtap kvs dir -R job"]),
     ("kvs dump", &["jobtap kvs dump backup.tgz"]),
+    ("kvs eventlog get", &["jobtap kvs eventlog get -H resource.eventlog"]),
+    ("kvs eventlog wait-event", &["jobtap kvs eventlog wait-event -t 60 resource.eventlog drain"]),
     ("kvs get", &["jobtap kvs get checkpoint.job-manager"]),
     ("kvs ls", &["jobtap kvs ls", "jobtap kvs ls job"]),
     ("kvs restore", &["jobtap kvs restore --state-dir new backup.tgz"]),

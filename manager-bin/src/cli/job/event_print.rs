@@ -56,13 +56,17 @@ impl FormatArgs {
                 self.time_format.parse().map_err(|_| invalid("time-format", &self.time_format))?,
             )
         };
-        let color = color_wanted(&self.color)?;
-        let formatter = Formatter::new(format, time, local_zone(TimeZone::system()));
-        Ok(Printer { format, time, color, formatter })
+        Ok(Printer::new(format, time, color_wanted(&self.color)?))
     }
 }
 
 impl Printer {
+    /// A printer with these formats of events and times; text is coloured if `color` says so.
+    pub(in crate::cli) fn new(format: EntryFormat, time: TimeFormat, color: bool) -> Self {
+        let formatter = Formatter::new(format, time, local_zone(TimeZone::system()));
+        Self { format, time, color, formatter }
+    }
+
     /// Takes note of an event that isn't printed: offsets count from the first event of the log.
     pub(in crate::cli) fn skip(&mut self, event: &EventEntry) {
         if self.time == TimeFormat::Offset {

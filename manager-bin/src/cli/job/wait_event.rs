@@ -108,7 +108,10 @@ pub(super) async fn next(
 }
 
 /// The limit of the option `--timeout` of `command`. No text is no limit.
-pub(super) fn parse_timeout(command: &str, text: &str) -> Result<Option<Duration>, CliError> {
+pub(in crate::cli) fn parse_timeout(
+    command: &str,
+    text: &str,
+) -> Result<Option<Duration>, CliError> {
     if text.is_empty() {
         return Ok(None);
     }

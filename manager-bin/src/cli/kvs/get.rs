@@ -78,7 +78,7 @@ async fn watch(client: &Client, args: &GetArgs, key: &str) -> Result<u8, CliErro
 }
 
 /// What was added to a value. The whole value if it is a different one.
-fn added<'a>(last: &[u8], value: &'a [u8]) -> &'a [u8] {
+pub(super) fn added<'a>(last: &[u8], value: &'a [u8]) -> &'a [u8] {
     value.strip_prefix(last).unwrap_or(value)
 }
 
@@ -112,7 +112,8 @@ pub(super) async fn value(client: &Client, key: &str) -> Result<Vec<u8>, RpcErro
     bytes(client.call(Lookup { key: key.to_owned() }).await?)
 }
 
-fn bytes(found: Found) -> Result<Vec<u8>, RpcError> {
+/// The bytes of a response.
+pub(super) fn bytes(found: Found) -> Result<Vec<u8>, RpcError> {
     found.into_bytes().map_err(|error| RpcError::new(EPROTO, error.to_string()))
 }
 

@@ -1,6 +1,7 @@
 //! `kvs`: reads, dumps and restores the stored keys of jobs and of the instance.
 
 mod archive;
+mod eventlog;
 mod get;
 mod list;
 
@@ -35,6 +36,9 @@ enum KvsCommand {
     /// Show the keys of a directory with their values
     #[command(infer_long_args = true)]
     Dir(list::DirArgs),
+    /// Print eventlogs, and wait for their events
+    #[command(subcommand)]
+    Eventlog(eventlog::EventlogCommand),
     /// Write all keys to an archive; the manager continues to run
     Dump(DumpArgs),
     /// Restore an archive of this program or of Flux into a new state directory
@@ -51,6 +55,7 @@ pub(crate) fn run(args: KvsArgs) -> ExitCode {
             KvsCommand::Get(args) => get::run(&client, &args).await,
             KvsCommand::Ls(args) => list::ls(&client, &args).await,
             KvsCommand::Dir(args) => list::dir(&client, &args).await,
+            KvsCommand::Eventlog(command) => eventlog::run(&client, &command).await,
             KvsCommand::Dump(args) => archive::dump(&client, &args).await,
             KvsCommand::Restore(_) => Ok(0),
         }),
