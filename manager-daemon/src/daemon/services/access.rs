@@ -17,6 +17,10 @@ use crate::rpc::errno::EPERM;
 
 const RATE: &str = "access.guest-request-rate";
 
+/// The keys of `[access]`. As in Flux, any other one is an error: a misspelt one would leave in force what it was to change.
+const KEYS: [&str; 5] =
+    ["allow-guest-user", "allow-root-owner", "guest-request-rate", "private-mode", "roles"];
+
 /// The settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(in crate::daemon) struct AccessSettings {
@@ -32,8 +36,13 @@ impl AccessSettings {
     /// Reads `config`, the whole configuration.
     ///
     /// # Errors
-    /// Values of a wrong type, with their key.
+    /// Unknown keys, and values of a wrong type, with their key.
     pub(in crate::daemon) fn read(config: &Value) -> Result<Self, String> {
+        let table = config.get("access").and_then(Value::as_object);
+        let unknown = table.into_iter().flatten().find(|(key, _)| !KEYS.contains(&key.as_str()));
+        if let Some((key, _)) = unknown {
+            return Err(format!("access.{key}: no such key; there are {}", KEYS.join(", ")));
+        }
         let flag = |key: &str| Ok::<_, String>(setting(config, key)?.unwrap_or(false));
         let rate: Option<f64> = setting(config, RATE)?;
         if let Some(rate) = rate.filter(|rate| !(rate.is_finite() && *rate > 0.0)) {
@@ -137,6 +146,12 @@ mod tests {
         let owner = access(&json!({"allow-root-owner": true}));
         assert_eq!(owner.cred(root, OWNER).unwrap(), Cred { userid: root, owner: true });
         assert!(owner.cred(Uid::new(7), OWNER).is_err());
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused() {
+        let read = AccessSettings::read(&json!({"access": {"private-mod": true}})).unwrap_err();
+        assert!(read.starts_with("access.private-mod: no such key"), "{read}");
     }
 
     #[test]
