@@ -210,8 +210,9 @@ impl DependencyAfter {
         Ok(())
     }
 
-    /// The job has left DEPEND, or was rejected, so it no longer waits for other jobs.
-    #[on("job.state.priority", "job.destroy")]
+    /// The job has left DEPEND, or was rejected, so it no longer waits for other jobs. One that an exception has ended
+    /// needs no second one because of a job that ends later.
+    #[on("job.state.priority", "job.state.cleanup", "job.destroy")]
     fn left_depend(&mut self, job: &Job) {
         self.forget(job.id());
     }

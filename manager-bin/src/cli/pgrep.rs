@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use jobtap_core::job::JobId;
 use regex_lite::Regex;
 
-use super::common::format::{RenderOptions, render};
+use super::common::format::{RenderOptions, render, sort_rows};
 use super::common::ids::show_id;
 use super::common::message::{CliError, Prog, Streams, plural};
 use super::common::session;
@@ -21,6 +21,8 @@ use crate::rpc::services::job_manager::Raise;
 
 const PGREP: &str = "pgrep";
 const PKILL: &str = "pkill";
+/// The builtin default format of `pgrep`.
+const IDS: &str = "{id.f58}";
 /// The number of jobs that are searched without `--max-entries`.
 const MAX_ENTRIES: i64 = 1000;
 
@@ -122,12 +124,15 @@ pub(crate) fn grep(args: PgrepArgs) -> ExitCode {
     session::run(PGREP, Family::Script, async {
         let setting = setting()?;
         let chosen = args.format.as_deref().unwrap_or("default");
-        let template = template(setting.formats.resolve(chosen)?)?;
+        let format = setting.formats.resolve(chosen)?;
+        // The builtin default has no header, since its ids are read by other commands.
+        let is_ids = chosen == "default" && format == IDS;
+        let template = template(format)?;
         let wanted = Wanted::parse(&args.selection.expressions)?;
         let client = Client::connect().await?;
-        let jobs = find(&args.selection, &wanted, &setting, &client).await?;
-        // The default format has no header, since its ids are read by other commands.
-        let header = !args.no_header && chosen != "default" && !jobs.is_empty();
+        let mut jobs = find(&args.selection, &wanted, &setting, &client).await?;
+        sort_rows(&mut jobs, template.sort_keys()).map_err(CliError::failure)?;
+        let header = !args.no_header && !is_ids && !jobs.is_empty();
         let options = RenderOptions { header, zone: setting.display.zone.clone() };
         let table = render(&template, &jobs, &options).map_err(CliError::failure)?;
         let filled = table.lines.iter().filter(|line| !line.trim().is_empty());
@@ -172,7 +177,7 @@ pub(crate) fn kill(args: PkillArgs) -> ExitCode {
 
 /// The setting with the formats of `pgrep`: the default format of `jobs` is called `full` here.
 fn setting() -> Result<Setting, CliError> {
-    let mut formats = vec![("default", "Only the ids", "{id.f58}")];
+    let mut formats = vec![("default", "Only the ids", IDS)];
     formats.extend(JOB_FORMATS.iter().filter_map(|(name, what, format)| match *name {
         "default" => Some(("full", *what, *format)),
         "long" | "deps" => Some((*name, *what, *format)),

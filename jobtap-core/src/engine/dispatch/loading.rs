@@ -228,11 +228,11 @@ pub(crate) fn find_loaded<'a>(
     plugins: &'a Plugins,
     name: &str,
 ) -> Result<&'a Rc<LoadedPlugin>, RequestError> {
-    let name = name.strip_suffix(".so").unwrap_or(name);
-    if let Some(loaded) = plugins.stack.find(name) {
+    let bare = name.strip_suffix(".so").unwrap_or(name);
+    if let Some(loaded) = plugins.stack.find(bare) {
         return Ok(loaded);
     }
-    let text = match plugins.registry.find(name) {
+    let text = match plugins.registry.find(bare) {
         // One that is loaded by default was removed on purpose.
         Some(linked) if matches!(linked.load, Load::ByName | Load::Configured) => {
             format!("{name}: plugin not found: it is linked and not loaded")

@@ -27,6 +27,9 @@ pub(crate) enum Family {
 /// How a message begins about a value that should be an integer.
 pub(crate) const NO_INTEGER: &str = "invalid int value";
 
+/// The message about an option that other commands with the same options have.
+pub(crate) const NO_OPTION: &str = "unrecognized arguments";
+
 /// The output for a usage error or a request for help.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Report {
@@ -94,7 +97,7 @@ fn script_text(error: &clap::Error) -> String {
     let argument = argument(error);
     let value = string(error, ContextKind::InvalidValue).unwrap_or_default();
     match error.kind() {
-        ErrorKind::UnknownArgument => format!("unrecognized arguments: {argument}"),
+        ErrorKind::UnknownArgument => format!("{NO_OPTION}: {argument}"),
         // clap reports a missing value as an empty one.
         ErrorKind::InvalidValue if value.is_empty() => {
             format!("argument {argument}: expected one argument")
@@ -106,6 +109,7 @@ fn script_text(error: &clap::Error) -> String {
             format!("argument {argument}: invalid choice: '{value}' (choose from {choices})")
         }
         ErrorKind::ValueValidation => match error.source() {
+            Some(source) if source.to_string() == NO_OPTION => format!("{NO_OPTION}: {argument}"),
             // The whole message of Flux's scripts.
             Some(source) if source.to_string().starts_with(NO_INTEGER) => {
                 format!("argument {argument}: {source}")

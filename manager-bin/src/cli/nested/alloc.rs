@@ -4,6 +4,8 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use jobtap_core::job::JobId;
+use jobtap_core::jobspec::path;
+use serde_json::{Value, json};
 
 use super::NestedArgs;
 use crate::cli::common::ids::{Target, show_id};
@@ -56,6 +58,9 @@ async fn allocate(args: AllocCommand) -> Result<u8, CliError> {
         command.push(NO_COMMAND.to_owned());
     }
     let mut request = nested.submission(&command, Vec::new(), &Caller::current()?)?.request;
+    if bg && let Some(jobspec) = request.jobspec.as_mut().and_then(SentJobspec::made) {
+        keep_terminal(jobspec)?;
+    }
     // Not for --dry-run, whose jobspec another command may submit.
     let (mut input, mut keys) = (false, false);
     if !bg
@@ -99,6 +104,16 @@ async fn allocate(args: AllocCommand) -> Result<u8, CliError> {
         interrupt: Interrupt::CancelFirst,
     };
     attach(&client, Target { id, typed }, options).await
+}
+
+/// Gives a manager in the background a terminal whose output is kept, as Flux does, so that one can attach to it later. The
+/// user's own option stays.
+fn keep_terminal(jobspec: &mut Value) -> Result<(), CliError> {
+    let place = "attributes.system.shell.options.pty";
+    if jobspec.pointer("/attributes/system/shell/options/pty").is_some() {
+        return Ok(());
+    }
+    path::set(jobspec, place, json!({"capture": 1})).map_err(CliError::failure)
 }
 
 /// Waits until the manager has told its address. Exceptions of the job are printed.

@@ -9,12 +9,14 @@ use serde_json::{Value, json};
 
 use super::NestedArgs;
 use super::directives::{Directive, directives};
+use crate::cli::common::ids::show_id;
 use crate::cli::common::message::{CliError, system_text};
-use crate::cli::common::progress::ProgressArgs;
 use crate::cli::common::session;
 use crate::cli::common::usage::{self, Family};
 use crate::cli::submit::caller::Caller;
-use crate::cli::submit::{list_plugins, print_jobspec, submit_all};
+use crate::cli::submit::{list_plugins, print_jobspec};
+use crate::client::Client;
+use crate::rpc::services::ingest::Submitted;
 
 const COMMAND: &str = "batch";
 
@@ -164,7 +166,14 @@ async fn submit(
         print_jobspec(&submission.request)?;
         return Ok(0);
     }
-    submit_all(quiet, None, vec![submission], (COMMAND, &ProgressArgs::default())).await
+    let client = Client::connect().await?;
+    let Submitted { id, messages } =
+        session::heard(COMMAND, client.call(submission.request).await)?;
+    session::print_said(COMMAND, &messages);
+    if !quiet {
+        session::print(&format!("{}\n", show_id(id)))?;
+    }
+    Ok(0)
 }
 
 #[cfg(test)]
@@ -220,7 +229,8 @@ mod tests {
         for line in ["x", "-n0 x"] {
             assert_eq!(refusal(line).unwrap(), "Number of slots to allocate must be specified");
         }
-        assert_eq!(refusal("-n1 --cores=4 x").unwrap(), "unrecognized arguments: --cores");
+        let refused = parse(&words("-n1 --cores=4 x")).unwrap_err();
+        assert!(refused.ends_with("-batch: error: unrecognized arguments: --cores"), "{refused}");
         assert!(parse(&words("--nslots=1 --cores-per-slot=2 x")).is_ok());
         assert!(parse(&words("--ntasks=1 x")).is_err());
     }

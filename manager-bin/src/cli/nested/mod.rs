@@ -48,11 +48,11 @@ const PRIVATE: u32 = 0o100_600;
             .help("Number of GPUs per slot [default: 0]")
     }),
     mut_arg("nodes", |arg| arg.value_parser(integer)),
-    mut_arg("cores", |arg| arg.hide(true)),
-    mut_arg("tasks_per_node", |arg| arg.hide(true)),
-    mut_arg("tasks_per_core", |arg| arg.hide(true)),
-    mut_arg("gpus_per_node", |arg| arg.hide(true)),
-    mut_arg("taskmap", |arg| arg.hide(true)),
+    mut_arg("cores", |arg| arg.hide(true).value_parser(no_option)),
+    mut_arg("tasks_per_node", |arg| arg.hide(true).value_parser(no_option)),
+    mut_arg("tasks_per_core", |arg| arg.hide(true).value_parser(no_option)),
+    mut_arg("gpus_per_node", |arg| arg.hide(true).value_parser(no_option)),
+    mut_arg("taskmap", |arg| arg.hide(true).value_parser(no_option)),
 )]
 pub(super) struct NestedArgs {
     #[command(flatten)]
@@ -77,21 +77,15 @@ fn integer(text: &str) -> Result<String, String> {
     }
 }
 
+/// Refuses an option that gives tasks, of which these jobs have one on each node.
+fn no_option(_: &str) -> Result<String, &'static str> {
+    Err(usage::NO_OPTION)
+}
+
 impl NestedArgs {
-    /// Refuses options that give tasks, of which these jobs have one on each node.
+    /// Refuses a job without slots.
     fn check(&self) -> Result<(), CliError> {
-        let SubmitArgs { ntasks, nodes, per_resource, taskmap, .. } = &self.job;
-        for (option, value) in [
-            ("--cores", &per_resource.cores),
-            ("--tasks-per-node", &per_resource.tasks_per_node),
-            ("--tasks-per-core", &per_resource.tasks_per_core),
-            ("--gpus-per-node", &per_resource.gpus_per_node),
-            ("--taskmap", taskmap),
-        ] {
-            if value.is_some() {
-                return Err(CliError::usage(format!("unrecognized arguments: {option}")));
-            }
-        }
+        let SubmitArgs { ntasks, nodes, per_resource, .. } = &self.job;
         let shape = per_resource.shape.is_some() || per_resource.resources_json.is_some();
         let none = |count: &Option<String>| count.as_ref().is_none_or(|text| text.trim() == "0");
         if !shape && none(ntasks) && none(nodes) {

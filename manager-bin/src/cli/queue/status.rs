@@ -13,7 +13,7 @@ use crate::shown;
 pub(super) struct StatusArgs {
     #[command(flatten)]
     name: QueueName,
-    /// Show the numbers of alloc requests and running jobs as well
+    /// Show all queues, and the numbers of alloc requests and running jobs
     #[arg(short = 'v', long)]
     verbose: bool,
 }
@@ -30,7 +30,9 @@ pub(super) struct Shown {
 /// Runs `queue status`.
 pub(super) async fn run(client: &Client, args: &StatusArgs) -> Result<u8, CliError> {
     let shown = Shown { submission: true, scheduling: true, counts: args.verbose };
-    show(client, args.name.get()?, shown).await?;
+    // As in Flux, where the counts are those of all queues and not of one.
+    let name = args.name.get()?.filter(|_| !args.verbose);
+    show(client, name, shown).await?;
     Ok(0)
 }
 

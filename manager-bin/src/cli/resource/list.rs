@@ -30,7 +30,7 @@ const FORMATS: &[(&str, &str, &str)] = &[
         "rlist",
         "The default with the ids of resources",
         "{state:>10} ?+:{queue:<5} ?:{propertiesx:<10.10+} {nnodes:>6} +:{ncores:>6} \
-         ?+:{ngpus:>5} {rlist}",
+         ?:+{ngpus:>5} {rlist}",
     ),
 ];
 

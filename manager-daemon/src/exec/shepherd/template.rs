@@ -1,7 +1,7 @@
 //! Templates with `{{tags}}`, in the names of output files, in commands and in the environment.
 
 use jobtap_core::job::Encoding;
-use jobtap_core::resource::Idset;
+use jobtap_core::resource::{Hostlist, Idset};
 use serde_json::{Value, json};
 
 use super::placement::place;
@@ -14,11 +14,14 @@ pub(super) fn f58_for(job: &StartJob) -> String {
     job.id.encode(encoding)
 }
 
-/// Whether a template expands to a different name for each task.
+/// Whether a template may expand to different names for the tasks of a job: it has a tag of tasks or nodes. Tasks for
+/// which the name is the same write to the same file.
 pub(super) fn is_per_task(template: &str) -> bool {
-    ["{{taskid}}", "{{task.id}}", "{{task.rank}}", "{{task.index}}"]
-        .iter()
-        .any(|tag| template.contains(tag))
+    let tags = template.split("{{").skip(1).filter_map(|rest| rest.split_once("}}"));
+    tags.into_iter().any(|(tag, _)| {
+        let tag = tag.trim();
+        tag == "taskid" || tag.starts_with("task.") || tag.starts_with("node.")
+    })
 }
 
 /// The longest text that the system takes as an argument or a variable (`MAX_ARG_STRLEN`).
@@ -62,16 +65,14 @@ fn expand(template: &str, value: impl Fn(&str) -> Option<String>) -> String {
 /// The value of a tag, for a task or for the job.
 fn value(tag: &str, job: &StartJob, rank: Option<u32>) -> Option<String> {
     Some(match tag {
-        "id" | "jobid" | "id.f58" => f58_for(job),
+        "id" | "jobid" | "id.f58" | "jobid.f58" => f58_for(job),
         "name" => job.name.clone(),
         "tmpdir" => job.tmpdir.as_ref()?.display().to_string(),
         "size" | "ntasks" => job.ntasks.to_string(),
         "nodelist" => nodelist(job)?,
         "nnodes" => job.nodes.len().max(1).to_string(),
         "node.id" | "node.index" => place(&job.taskmap, rank?).node.to_string(),
-        "node.name" => {
-            rank.map(|_| rustix::system::uname().nodename().to_string_lossy().into_owned())?
-        }
+        "node.name" => node_name(job, rank?)?,
         "node.cores" => ids(job, rank?, "core")?.to_string(),
         "node.ncores" => ids(job, rank?, "core")?.len().to_string(),
         "node.gpus" => ids(job, rank?, "gpu")?.to_string(),
@@ -82,7 +83,10 @@ fn value(tag: &str, job: &StartJob, rank: Option<u32>) -> Option<String> {
         }
         "taskid" | "task.id" | "task.rank" => rank?.to_string(),
         "task.index" => place(&job.taskmap, rank?).local.to_string(),
-        _ => job.id.encode(tag.strip_prefix("id.")?.parse().ok()?),
+        _ => {
+            let encoding = tag.strip_prefix("id.").or_else(|| tag.strip_prefix("jobid."))?;
+            job.id.encode(encoding.parse().ok()?)
+        }
     })
 }
 
@@ -99,6 +103,12 @@ fn ids(job: &StartJob, rank: u32, kind: &str) -> Option<Idset> {
         Some(ids) => ids.as_str()?.parse().ok(),
         None => Some(Idset::new()),
     }
+}
+
+/// The host on which a task runs, by the name that R has for it.
+fn node_name(job: &StartJob, rank: u32) -> Option<String> {
+    let hosts: Hostlist = nodelist(job)?.parse().ok()?;
+    hosts.nth(place(&job.taskmap, rank).node)
 }
 
 /// The hosts of the job, as R has them.
@@ -142,7 +152,9 @@ mod tests {
             ("out-{{name}}-{{id}}.txt", "out-nm-ƒuZZybuNNy.txt"),
             ("dec-{{id.dec}}.txt", "dec-6731191091817518.txt"),
             ("{{id.dothex}} {{id.f58plain}}", "0017.e9fb.8df1.6c2e fuZZybuNNy"),
-            ("{{id.nosuch}}", "{{id.nosuch}}"),
+            ("{{jobid.dec}} {{jobid.f58plain}}", "6731191091817518 fuZZybuNNy"),
+            ("{{id.nosuch}} {{jobid.nosuch}}", "{{id.nosuch}} {{jobid.nosuch}}"),
+            ("{{node.id}} {{node.name}}", "0 n0"),
             ("size-{{size}}-{{ taskid }}", "size-4-2"),
             ("{{nodelist}}", "n[0-2],m1"),
             ("{{ntasks}} {{node.cores}} {{node.ncores}}", "4 0-1,4 3"),
@@ -153,6 +165,17 @@ mod tests {
         ];
         for (template, expected) in cases {
             assert_eq!(render(template, &job(), 2), expected);
+        }
+    }
+
+    #[test]
+    fn names_with_tags_of_tasks_or_nodes_differ() {
+        for template in ["{{taskid}}", "o-{{ task.rank }}", "{{id}}-{{node.name}}.out"] {
+            assert!(is_per_task(template), "{template}");
+        }
+        for template in ["{{id}}", "{{nodelist}}", "{{tasks}}", "node.id", "{{node.id", "task.id}}"]
+        {
+            assert!(!is_per_task(template), "{template}");
         }
     }
 

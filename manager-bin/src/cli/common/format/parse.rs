@@ -68,6 +68,15 @@ impl Template {
         self.tail.insert_str(0, &kept);
     }
 
+    /// Removes a text from between the fields. Flux takes the prefix `?:` out of the whole format once a field has it,
+    /// also where something stands between it and a field, as in its own format `rlist`.
+    fn remove_text(&mut self, text: &str) {
+        let texts = self.columns.iter_mut().map(|column| &mut column.text);
+        for part in texts.chain([&mut self.tail]) {
+            *part = part.replace(text, "");
+        }
+    }
+
     /// The keys of the prefix `sort:`.
     pub(crate) fn sort_keys(&self) -> &[SortKey] {
         &self.sort
@@ -97,7 +106,11 @@ fn parse(text: &str, known: impl Fn(&str) -> bool) -> Result<Template, FormatErr
             c => literal.push(c),
         }
     }
-    Ok(Template { columns, tail: literal, sort })
+    let mut template = Template { columns, tail: literal, sort };
+    if template.columns.iter().any(|column| column.collapse) {
+        template.remove_text("?:");
+    }
+    Ok(template)
 }
 
 /// Removes the prefix `sort:KEY,-KEY2 ` from a format and returns its keys.

@@ -107,6 +107,12 @@ fn both_prefixes_can_be_combined() {
 }
 
 #[test]
+fn a_prefix_that_a_field_has_is_removed_everywhere() {
+    assert_eq!(show("?:{name:<6} ?:+{count}?:|")[1], "sleep  +10|");
+    assert_eq!(show("{name:<6} ?:+{count}?:|")[1], "sleep  ?:+10?:|");
+}
+
+#[test]
 fn without_rows_only_the_header_is_printed() {
     assert_eq!(lines("?:{queue:>8} {name:<8}|", &[], true).unwrap(), [" NAME    |"]);
 }

@@ -142,7 +142,11 @@ impl Row for JobRow<'_> {
         }
         match name.split('.').next() {
             Some("sched" | "user") => self.annotation(name).map(FieldValue::from_json),
-            Some("uri") => self.annotation("user.uri").map(FieldValue::from_json),
+            // What Flux shows for a job that is no instance.
+            Some("uri") => Some(match self.annotation("user.uri") {
+                Some(uri) => FieldValue::from_json(uri),
+                None => "None".into(),
+            }),
             Some("id") => self.id_field(name),
             Some("exception") => self.exception_field(name),
             Some("instance") => {
