@@ -210,9 +210,8 @@ impl DependencyAfter {
         Ok(())
     }
 
-    /// The job has left DEPEND, or was rejected, so it no longer waits for other jobs. One that an exception has ended
-    /// needs no second one because of a job that ends later.
-    #[on("job.state.priority", "job.state.cleanup", "job.destroy")]
+    /// The job has left DEPEND, or was rejected, so it no longer waits for other jobs.
+    #[on("job.state.priority", "job.destroy")]
     fn left_depend(&mut self, job: &Job) {
         self.forget(job.id());
     }
@@ -402,6 +401,18 @@ mod tests {
             "submit dependency-add dependency-add validate dependency-remove exception clean",
         );
         m.assert_events(either, RELEASED);
+    }
+
+    #[test]
+    fn a_job_that_is_canceled_with_its_target_has_one_exception() {
+        let mut m = manager();
+        let target = m.submit(TestJob::new().urgency(0)).unwrap();
+        let waits = after(&mut m, "afterok", target);
+        let last = after(&mut m, "afterok", waits);
+        m.cancel_all().unwrap();
+        m.assert_events(target, "submit validate depend priority exception clean");
+        m.assert_events(waits, NEVER);
+        m.assert_events(last, NEVER);
     }
 
     #[test]

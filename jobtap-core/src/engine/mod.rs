@@ -263,6 +263,7 @@ impl Engine {
                     core.plugins.shadows.forget(id);
                     core.jobs.remove(id);
                 }
+                Work::PostToEach(jobs, entry) => requests::post_to_next(core, jobs, entry),
                 Work::AskPriorities(jobs) => priorities::ask_next(core, jobs),
                 Work::CloseFaulted(plugin) => removal::close_faulted(core, plugin),
                 Work::FreeUnconfirmed(plugin, job) => {

@@ -18,6 +18,7 @@ pub(super) use chain::{Chain, ChainPurpose};
 pub(super) use frame::{Cause, Frame, PendingDispatch, Progress, Purpose, Subject};
 pub(super) use update::{JobspecUpdate, UpdateStage};
 
+use crate::eventlog::EventEntry;
 use crate::host::{Command, PluginKey, RequestKey};
 use crate::job::JobId;
 
@@ -46,6 +47,8 @@ pub(super) enum Work {
     ShowInactive(VecDeque<JobId>),
     /// Remove the record of a job that was rejected or purged.
     RemoveRecord(JobId),
+    /// Post the event to each of these jobs that is still active when it is its turn.
+    PostToEach(VecDeque<JobId>, Box<EventEntry>),
     /// Ask all plugins for the priority of each of these jobs.
     AskPriorities(VecDeque<JobId>),
     /// Close what a plugin has open that has just been faulted.

@@ -1,12 +1,16 @@
 //! Requests about jobs: exceptions, signals, urgency and memos.
 
+use std::collections::VecDeque;
+
 use serde_json::{Map, Value, json};
 
 use super::slurm::begin;
+use crate::engine::agenda::Work;
 use crate::engine::api::{Cred, Exception, ReplyTo, RequestError};
 use crate::engine::core::Core;
 use crate::engine::jobs::{Record, annotations};
 use crate::engine::{events, exec};
+use crate::eventlog::EventEntry;
 use crate::host::errno::{EINVAL, ENOENT, EPERM, EPROTO};
 use crate::job::{JobId, Signal, State, StateSet, Uid, Urgency};
 use crate::topic::TopicId;
@@ -73,13 +77,28 @@ pub(super) fn raise_all(
         return refuse(EPERM, "guests can only raise exceptions on their own jobs");
     }
     let ids = matching(core, states, userid);
+    let count = ids.len();
     if !dry_run {
-        // In reverse: the agenda is a stack, so that the job of the lowest id comes first.
-        for id in ids.iter().rev() {
-            post_exception(core, cred.userid, *id, severity, exception);
-        }
+        let Exception { kind, note, .. } = exception;
+        let entry = events::exception(core.clock.now, kind, severity, note, cred.userid);
+        core.agenda.push(Work::PostToEach(ids.into(), Box::new(entry)));
     }
-    Ok(json!({ "count": ids.len(), "errors": 0 }))
+    Ok(json!({ "count": count, "errors": 0 }))
+}
+
+/// Posts an event to the next of these jobs. One by one, since the end of a job may end those that depend on it: they need
+/// no second exception.
+pub(in crate::engine) fn post_to_next(
+    core: &mut Core,
+    mut jobs: VecDeque<JobId>,
+    entry: Box<EventEntry>,
+) {
+    let Some(id) = jobs.pop_front() else { return };
+    let event = EventEntry::clone(&entry);
+    core.agenda.push(Work::PostToEach(jobs, entry));
+    if core.job(id).is_some_and(|job| job.state() != State::Inactive) {
+        core.post(id, event);
+    }
 }
 
 /// The accepted jobs in these states, of this user or of all.

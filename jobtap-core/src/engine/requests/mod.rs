@@ -31,6 +31,8 @@ pub(super) mod why;
 
 use serde_json::json;
 
+pub(super) use self::jobs::post_to_next;
+
 use super::api::{Cred, ReplyTo, Request, RequestError};
 use super::core::Core;
 use super::exec::simulated;
