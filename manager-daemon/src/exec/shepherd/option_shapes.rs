@@ -17,7 +17,7 @@ enum Form {
 }
 
 /// The options with their forms. Those that are missing here are checked where they are read.
-const FORMS: [(&str, Form); 14] = [
+const FORMS: [(&str, Form); 16] = [
     ("output", Form::Object),
     ("output.stdout", Form::Object),
     ("output.stdout.path", Form::Text),
@@ -30,6 +30,8 @@ const FORMS: [(&str, Form); 14] = [
     ("signal.signum", Form::Integer),
     ("signal.timeleft", Form::Seconds),
     ("verbose", Form::Integer),
+    ("per-resource", Form::Object),
+    ("per-resource.count", Form::Integer),
     ("userrc", Form::Nothing),
     ("initrc", Form::Nothing),
 ];
@@ -58,7 +60,20 @@ pub(super) fn check(options: &Value) -> Result<(), String> {
             return Err(format!("{name}: {value} is not {wanted}"));
         }
     }
-    Ok(())
+    options.get("per-resource").map_or(Ok(()), check_per_resource)
+}
+
+/// Checks the resource for each of which there are tasks, and their number.
+fn check_per_resource(per: &Value) -> Result<(), String> {
+    match per.get("type").and_then(Value::as_str) {
+        Some("node" | "core") => {}
+        Some(other) => return Err(format!("per-resource.type: {other} is neither node nor core")),
+        None => return Err("per-resource.type is missing: node or core".to_owned()),
+    }
+    match per.get("count").and_then(Value::as_i64) {
+        Some(count) if count < 1 => Err(format!("per-resource.count: {count} is not more than 0")),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -82,6 +97,20 @@ mod tests {
             (json!({"signal": {"timeleft": -1}}), "signal.timeleft: -1 is not a number of seconds"),
             (json!({"signal": "x"}), "signal: \"x\" is not an object"),
             (json!({"verbose": "x"}), "verbose: \"x\" is not an integer"),
+            (json!({"per-resource": "core"}), "per-resource: \"core\" is not an object"),
+            (json!({"per-resource": {"count": 1}}), "per-resource.type is missing: node or core"),
+            (
+                json!({"per-resource": {"type": "rack"}}),
+                "per-resource.type: rack is neither node nor core",
+            ),
+            (
+                json!({"per-resource": {"type": "node", "count": 0}}),
+                "per-resource.count: 0 is not more than 0",
+            ),
+            (
+                json!({"per-resource": {"type": "node", "count": "x"}}),
+                "per-resource.count: \"x\" is not an integer",
+            ),
         ] {
             assert_eq!(check(&options), Err(refusal.to_owned()));
         }
@@ -97,6 +126,7 @@ mod tests {
             "input": {"stdin": {"type": "service"}},
             "signal": {"signum": 10, "timeleft": 60.5},
             "verbose": 2,
+            "per-resource": {"type": "core", "count": 2},
             "rlimit": {"core": 0},
             "unknown": 1,
         });
