@@ -121,8 +121,8 @@ fn wrong_since(error: SinceError) -> CliError {
 /// The options of `jobs` that select the same jobs. `None` if the command line contains only ids.
 fn selection(args: &WatchArgs) -> Result<Option<JobsArgs>, CliError> {
     let since = args.since.clone().filter(|when| !when.is_empty());
-    let selects =
-        args.active || args.all || args.count.is_some() || args.filter.is_some() || since.is_some();
+    let counts = args.count.is_some_and(|count| count != 0);
+    let selects = args.active || args.all || counts || args.filter.is_some() || since.is_some();
     if !selects {
         let text = "At least one job selection option is required";
         let text = format!("{text}\n{}", Prog::current().hint(COMMAND));
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn ids_or_an_option_that_selects_jobs_are_required() {
         let text = "At least one job selection option is required\nTry '";
-        for words in [["-v"], ["--since="]] {
+        for words in [["-v"], ["--since="], ["--count=0"]] {
             assert!(select(&words).unwrap_err().text.starts_with(text));
         }
         assert!(select(&["f1"]).unwrap().is_none());

@@ -2,11 +2,13 @@
 //! of all misspelt ones.
 //!
 //! Any table may have keys that only a plugin reads, or another program that shares the file. So an unknown
-//! key is no error; one that resembles a known key gets a warning. Tables that are read whole, such as `[resource]`, refuse
-//! it, and then the warning says what was meant.
+//! key is no error; one that resembles a known key gets a warning. Tables that are read whole, `[access]` and `[resource]`,
+//! refuse it, and then the warning says what was meant.
 
 use jobtap_core::suggest::nearest;
 use serde_json::Value;
+
+use crate::daemon::services::access;
 
 /// The manager's tables with their keys, and those of Flux that have no meaning here.
 const TABLES: [(&str, &[&str]); 15] = [
@@ -33,10 +35,7 @@ const TABLES: [(&str, &[&str]); 15] = [
             "tbon",
         ],
     ),
-    (
-        "access",
-        &["allow-guest-user", "allow-root-owner", "guest-request-rate", "private-mode", "roles"],
-    ),
+    ("access", &access::KEYS),
     ("access.roles", &["admin"]),
     ("access.roles.admin", &["groups", "users"]),
     ("audit", &["max-events"]),

@@ -18,7 +18,7 @@ use crate::rpc::errno::EPERM;
 const RATE: &str = "access.guest-request-rate";
 
 /// The keys of `[access]`. As in Flux, any other one is an error: a misspelt one would leave in force what it was to change.
-const KEYS: [&str; 5] =
+pub(in crate::daemon) const KEYS: [&str; 5] =
     ["allow-guest-user", "allow-root-owner", "guest-request-rate", "private-mode", "roles"];
 
 /// The settings.

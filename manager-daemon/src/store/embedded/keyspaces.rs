@@ -62,7 +62,8 @@ const MAX_FIRST_LEVEL_TABLES: usize = 28;
 
 /// With how many tables of the other keyspaces that of the instance begins one. All writers wait while a table is added
 /// to those of a keyspace, for as long as six commits take, so that each needless table counts. Data that is only in
-/// memory keeps old write-ahead logs, which a restart after a crash has to read: four tables are half of the most.
+/// memory keeps old write-ahead logs, which a restart after a crash has to read: four tables are half of the most, unless
+/// the configuration gives the store more memory.
 const TABLES_PER_TABLE_OF_INSTANCE: u32 = 4;
 /// The share of all bytes in memory from which on the keyspace of the instance begins a table, whatever the others do.
 const SHARE_OF_INSTANCE: u64 = 16;

@@ -265,7 +265,8 @@ fn annotations_are_addressed_by_dotted_path() {
     let format = "{sched.resource_summary} {annotations.sched.t_estimate} {user.keep}|{user.lose}|\
                   {annotations.user.deep.flag} {user.deep} {uri} {annotations.other.x}";
     assert_eq!(show(format, job), "rank0/core0 1.5 1||True {\"flag\": true} local:///run/x ");
-    assert_eq!(show("{annotations}{sched}{user}{uri}", self::job(json!({}))), "");
+    assert_eq!(show("{annotations}{sched}{user}", self::job(json!({}))), "");
+    assert_eq!(show("{uri}", self::job(json!({}))), "None");
 }
 
 #[test]
