@@ -17,8 +17,8 @@ pub(super) fn f58_for(job: &StartJob) -> String {
 /// Whether a template may expand to different names for the tasks of a job: it has a tag of tasks or nodes. Tasks for
 /// which the name is the same write to the same file.
 pub(super) fn is_per_task(template: &str) -> bool {
-    let tags = template.split("{{").skip(1).filter_map(|rest| rest.split_once("}}"));
-    tags.into_iter().any(|(tag, _)| {
+    let mut tags = template.split("{{").skip(1).filter_map(|rest| rest.split_once("}}"));
+    tags.any(|(tag, _)| {
         let tag = tag.trim();
         tag == "taskid" || tag.starts_with("task.") || tag.starts_with("node.")
     })
