@@ -1,10 +1,10 @@
 #!/bin/sh
 # A tour of jobtap in one instance. From the root of the checkout:
 #
-#     cargo run -- start examples/quickstart.sh
+#     cargo run -p site-manager -- start examples/quickstart.sh
 #
-# The manager is examples/site-manager: the builtins, and examples/deadline, an example of a plugin of a
-# site. The plugin decides which job starts first.
+# The manager is examples/site-manager: the builtins but Lua, and examples/deadline, an example of a plugin
+# of a site. The plugin decides which job starts first.
 set -eu
 
 # Titles and commands stand out on a terminal, and are plain text in a file.
@@ -79,7 +79,9 @@ show jobtap plugin stats deadline
 
 say "Next"
 cat <<'END'
-  target/debug/site-manager start                 a shell in an instance of your own: jobtap submit, jobs, top, ...
-  target/debug/site-manager new plugin my-plugin  a plugin of your own, with its test
-  docs/src/a-day.md                               a day's work, from the configuration to the accounting
+  target/debug/site-manager start   a shell in an instance of your own: jobtap submit, jobs, job why, ...
+  cargo build                       the plain manager, target/debug/jobtap, with all commands: top, bench, build, ...
+  target/debug/jobtap new plugin my-plugin
+                                    a plugin of your own, with its test
+  docs/src/a-day.md                 a day's work, from the configuration to the accounting
 END

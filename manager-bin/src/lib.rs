@@ -12,11 +12,16 @@
 //! ```
 
 mod allocator;
+#[cfg(feature = "tools")]
 mod bench;
+#[cfg(feature = "tools")]
 pub mod build;
 mod cli;
 pub mod client;
+pub mod composition;
+#[cfg(feature = "tools")]
 mod recorded;
+#[cfg(feature = "tools")]
 mod simulate;
 
 pub use cli::{main, main_of};

@@ -43,6 +43,22 @@ fn the_tour_of_the_readme_shows_what_it_promises() {
 }
 
 #[test]
+fn the_example_manager_says_which_commands_it_leaves_out() {
+    for (command, feature) in [("top", "top"), ("new plugin x", "tools"), ("slurm", "builtins")] {
+        let output = run(clean(site_manager()).args(command.split(' ')));
+        let name = command.split(' ').next().unwrap();
+        output.says(
+            1,
+            &format!(
+                "site-manager: '{name}' is left out of this manager: build it with the feature '{feature}' of jobtap-manager"
+            ),
+        );
+    }
+    let help = run(clean(site_manager()).arg("--help")).ok();
+    assert!(help.contains("submit ") && !help.contains("Build a manager"), "{help}");
+}
+
+#[test]
 fn the_example_manager_uses_its_linked_plugin() {
     let m = Manager::start(site_manager());
     let plugins = m.jobtap("plugin list").ok();

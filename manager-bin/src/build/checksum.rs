@@ -1,4 +1,4 @@
-//! Checksums of files and of whole packages: SHA-256, as cargo's locks and CycloneDX have it.
+//! Checksums of whole packages: SHA-256 over their files.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,11 +6,7 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use super::error::BuildError;
-
-/// Returns SHA-256 of bytes, in hexadecimal digits.
-pub(super) fn of_bytes(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
-}
+use crate::composition::digest::hex;
 
 /// Returns SHA-256 over the names and contents of files.
 pub(super) fn of_files<'a>(files: impl IntoIterator<Item = (&'a String, &'a Vec<u8>)>) -> String {
@@ -65,19 +61,9 @@ fn collect(
     Ok(())
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn checksums_are_those_of_sha256sum() {
-        let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-        assert_eq!(of_bytes(b""), empty);
-    }
 
     #[test]
     fn files_of_tools_are_not_part_of_a_package() {

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::composition::Composition;
+use super::manifest::{CommandGroup, Manifest};
+use crate::composition::Composition;
 
 /// Returns a line for each difference; none when both were made of the same.
 ///
@@ -40,6 +41,7 @@ pub fn differences(old: &Composition, new: &Composition) -> Vec<String> {
         lines.extend(before.difference(&after).map(|name| format!("- {what} {name}")));
         lines.extend(after.difference(&before).map(|name| format!("+ {what} {name}")));
     };
+    come_and_gone("commands", &commands(old), &commands(new));
     come_and_gone("plugin", &old.order, &new.order);
     come_and_gone("scheduler", &old.schedulers, &new.schedulers);
     let common = |composition: &Composition| -> Vec<String> {
@@ -53,6 +55,13 @@ pub fn differences(old: &Composition, new: &Composition) -> Vec<String> {
     dependencies(old, new, &mut lines);
     settings("config", &old.config, &new.config, &mut lines);
     lines
+}
+
+/// The groups of commands that a manager has, by its manifest. All, if that is of a version that can't be read here.
+fn commands(composition: &Composition) -> Vec<String> {
+    let manifest = Manifest::parse("", &composition.manifest).unwrap_or_default();
+    let features = CommandGroup::features_without(&manifest.manager.without_commands);
+    features.into_iter().map(str::to_owned).collect()
 }
 
 fn crates(old: &Composition, new: &Composition, lines: &mut Vec<String>) {
@@ -128,8 +137,8 @@ fn settings(place: &str, old: &Value, new: &Value, lines: &mut Vec<String>) {
 mod tests {
     use serde_json::json;
 
-    use super::super::composition::tests::sample;
     use super::*;
+    use crate::composition::tests::sample;
 
     #[test]
     fn equal_managers_have_no_differences() {
@@ -138,7 +147,7 @@ mod tests {
 
     #[test]
     fn each_difference_has_its_line() {
-        let (old, mut new) = (sample(""), sample(""));
+        let (old, mut new) = (sample(""), sample("[manager]\nwithout-commands = [\"tools\"]\n"));
         new.version = "1.1.0".into();
         new.sdk_checksum = "01".into();
         new.crates[0].checksum = "22".into();
@@ -150,6 +159,7 @@ mod tests {
             "version: 1.0.0 -> 1.1.0",
             "SDK: other sources of 0.1.0",
             "crate deadline: other sources of 0.1.0",
+            "- commands tools",
             "+ plugin limits",
             "+ scheduler longest",
             "order: .priority-default, deadline -> deadline, .priority-default",

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::composition::CompositionError;
+
 /// Why a manager wasn't built.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
@@ -57,14 +59,9 @@ pub enum BuildError {
     /// A binary whose plugins differ from those of the manifest.
     #[error("{0}")]
     Linked(String),
-    /// A file that isn't a manager made by `jobtap build`.
-    #[error("{}: {reason}", path.display())]
-    NotBuilt {
-        /// Its path.
-        path: PathBuf,
-        /// What is missing.
-        reason: String,
-    },
+    /// A file of which it isn't known what it was made of.
+    #[error(transparent)]
+    Composition(#[from] CompositionError),
 }
 
 impl BuildError {

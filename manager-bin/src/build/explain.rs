@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use super::composition::Composition;
 use super::error::BuildError;
 use super::manifest::{Manifest, PluginEntry};
 use super::pipeline::{self, Options};
 use super::scan::Declared;
+use crate::composition::Composition;
 use crate::files;
 
 /// A plugin of a manager that may be built.

@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value, value};
 
 use super::error::BuildError;
-use super::host::Host;
-use super::manifest::PluginEntry;
+use super::manifest::{CommandGroup, PluginEntry};
 use super::plan::Plan;
 use super::requirement;
 use super::sdk;
+use crate::composition::Host;
 use crate::files::{self, Access};
 
 /// The first line of the files by which a generated crate is recognised.
@@ -245,7 +245,12 @@ fn cargo_toml(plan: &Plan, links: &mut BTreeMap<String, PathBuf>) -> String {
     match manager.host {
         None => {
             let path = Value::from(place("manager-bin"));
-            let linked = [("path", path), ("default-features", false.into())];
+            let commands = CommandGroup::features_without(&manager.without_commands);
+            let linked = [
+                ("path", path),
+                ("default-features", false.into()),
+                ("features", Array::from_iter(commands).into()),
+            ];
             dependencies.insert("jobtap-manager", value(InlineTable::from_iter(linked)));
         }
         Some(host) => {

@@ -5,33 +5,10 @@
 
 use std::path::Path;
 
-use jobtap_core::host::HostKind;
-use serde::{Deserialize, Serialize};
-
 use super::error::BuildError;
-
-/// The program that loads a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum Host {
-    /// A Flux instance's job manager: `flux jobtap load FILE`
-    Flux,
-    /// Slurm's slurmctld, by JobSubmitPlugins
-    SlurmJobSubmit,
-    /// Slurm's slurmctld and slurmd, by PrEpPlugins
-    SlurmPrep,
-}
+use crate::composition::Host;
 
 impl Host {
-    /// The host as the SDK knows it.
-    pub fn kind(self) -> HostKind {
-        match self {
-            Host::Flux => HostKind::Flux,
-            Host::SlurmJobSubmit => HostKind::SlurmSubmit,
-            Host::SlurmPrep => HostKind::SlurmPrep,
-        }
-    }
-
     /// The folder and the crate of its adapter.
     pub(super) fn adapter(self) -> &'static str {
         match self {

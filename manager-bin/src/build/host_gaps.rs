@@ -3,9 +3,9 @@
 use jobtap_core::host::{SERVICE_OFFERS, topic_named};
 
 use super::error::BuildError;
-use super::host::Host;
 use super::lineup::Member;
 use super::scan::{Declared, Need};
+use crate::composition::Host;
 
 /// Refuses plugins that need what the host doesn't offer.
 ///

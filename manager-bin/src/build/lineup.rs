@@ -7,11 +7,11 @@ use jobtap_core::host::{Placement, arrange};
 use jobtap_core::suggest::nearest;
 use serde_json::{Map, Value};
 
-use super::composition::PluginInfo;
 use super::error::BuildError;
 use super::plan::Plan;
 use super::resolve::{self, Package, Resolved};
 use super::scan::{self, Declared};
+use crate::composition::PluginInfo;
 
 /// A crate with its plugins.
 #[derive(Debug)]

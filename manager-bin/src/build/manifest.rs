@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::error::BuildError;
-use super::host::Host;
+use crate::composition::{Host, SDK_CRATES};
 
 /// The manifest of a custom manager.
 ///
@@ -62,6 +62,9 @@ pub struct ManagerTable {
     /// Builtin plugins to leave out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub without: Vec<String>,
+    /// Commands to leave out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub without_commands: Vec<CommandGroup>,
     /// The target triple; `None` is this host's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
@@ -85,11 +88,32 @@ impl Default for ManagerTable {
             sdk: None,
             builtins: None,
             without: Vec::new(),
+            without_commands: Vec::new(),
             target: None,
             static_link: None,
             toolchain: None,
             release: false,
         }
+    }
+}
+
+/// Commands that a manager can be built without. A manager that has fewer of them is smaller, and compiled sooner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CommandGroup {
+    /// The commands `bench`, `build`, `new`, `policy`, `replay` and `simulate`, for those who write plugins and choose
+    /// them.
+    Tools,
+    /// The command `top`.
+    Top,
+}
+
+impl CommandGroup {
+    /// Returns the features of `jobtap-manager` for all groups but these.
+    pub(super) fn features_without(left_out: &[Self]) -> Vec<&'static str> {
+        let all = [(Self::Tools, "tools"), (Self::Top, "top")];
+        let kept = all.into_iter().filter(|(group, _)| !left_out.contains(group));
+        kept.map(|(_, feature)| feature).collect()
     }
 }
 
@@ -223,6 +247,11 @@ impl Manifest {
                 "[manager]: {kind} loads a shared library, which can't be linked statically: leave `static` out"
             )));
         }
+        if !self.manager.without_commands.is_empty() {
+            return Err(BuildError::refused(format!(
+                "[manager]: {kind} has its own commands: leave `without-commands` out"
+            )));
+        }
         let given = self.plugins.iter().any(|plugin| plugin.config.is_some());
         if given || !self.config.is_empty() {
             let place = match host {
@@ -286,7 +315,7 @@ fn check_source(place: &str, plugin: &PluginEntry) -> Result<(), BuildError> {
 pub(super) fn check_name(place: &str, name: &str) -> Result<(), BuildError> {
     let first = name.chars().next().is_some_and(|c| c.is_ascii_alphabetic());
     let rest = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
-    if name.starts_with("jobtap-") && super::sdk::CRATES.contains(&name) {
+    if name.starts_with("jobtap-") && SDK_CRATES.contains(&name) {
         return Err(BuildError::refused(format!("{place}: {name:?} is a crate of the SDK")));
     }
     if !(first && rest) {
@@ -349,9 +378,24 @@ mod tests {
         assert!(text.starts_with("m.toml:3: unknown variant `slurm`"), "{text}");
         let text = refusal(&(host("flux") + "static = true\n"));
         assert!(text.contains("can't be linked statically: leave `static` out"), "{text}");
+        let text = refusal(&(host("flux") + "without-commands = [\"top\"]\n"));
+        assert!(text.ends_with("has its own commands: leave `without-commands` out"), "{text}");
         let config = "[[plugin]]\nname = \"a\"\npath = \".\"\nconfig = { x = 1 }\n";
         let text = refusal(&(host("slurm-prep") + config));
         assert!(text.contains("plugins are configured in jobtap.toml beside slurm.conf"), "{text}");
+    }
+
+    #[test]
+    fn groups_of_commands_can_be_left_out() {
+        let features = |text: &str| {
+            let manifest = Manifest::parse("m", text).unwrap();
+            CommandGroup::features_without(&manifest.manager.without_commands)
+        };
+        assert_eq!(features(""), ["tools", "top"]);
+        assert_eq!(features("[manager]\nwithout-commands = [\"tools\"]"), ["top"]);
+        let text = refusal("[manager]\nwithout-commands = [\"submit\"]");
+        let wanted = "m.toml:2: unknown variant `submit`, expected `tools` or `top`";
+        assert!(text.starts_with(wanted), "{text}");
     }
 
     #[test]
@@ -382,9 +426,15 @@ mod tests {
         let words = || prop::collection::vec("[a-z.-]{1,8}", 0..3);
         let entry = ("[a-z][a-z0-9]{0,8}", "[0-9]\\.[0-9]", words(), words(), any::<bool>());
         let plugins = prop::collection::vec(entry, 0..4);
-        (plugins, prop::option::of(words()), any::<Option<bool>>()).prop_map(
-            |(plugins, builtins, static_link)| {
-                let manager = ManagerTable { builtins, static_link, ..ManagerTable::default() };
+        let groups = prop::sample::subsequence(vec![CommandGroup::Tools, CommandGroup::Top], 0..=2);
+        (plugins, prop::option::of(words()), any::<Option<bool>>(), groups).prop_map(
+            |(plugins, builtins, static_link, without_commands)| {
+                let manager = ManagerTable {
+                    builtins,
+                    static_link,
+                    without_commands,
+                    ..ManagerTable::default()
+                };
                 let plugin = |(index, (name, version, features, before, on))| PluginEntry {
                     name: format!("{name}{index}"),
                     version: Some(version),

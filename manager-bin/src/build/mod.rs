@@ -7,7 +7,6 @@
 mod cargo;
 mod checksum;
 mod compile;
-mod composition;
 mod diff;
 mod edit;
 mod error;
@@ -28,14 +27,12 @@ mod sdk;
 mod vendor;
 mod verify;
 
-pub use composition::{Composition, CrateInfo, PluginInfo};
-pub(crate) use composition::{declare, own};
+pub use crate::composition::{Composition, CrateInfo, Host, PluginInfo};
 pub use diff::differences;
 pub use edit::{add_plugin, remove_plugin, set_builtin};
 pub use error::BuildError;
 pub use explain::{Explained, Explanation, explain, recover};
-pub use host::Host;
 pub use jobtap_daemon::linked::LinkedError;
-pub use manifest::{ManagerTable, Manifest, PluginEntry};
+pub use manifest::{CommandGroup, ManagerTable, Manifest, PluginEntry};
 pub use new::{new_manager, new_plugin};
 pub use pipeline::{Built, Options, build, print_crate};

@@ -8,10 +8,8 @@ use rustix::fs::{FlockOperation, OFlags};
 use super::cargo::{self, Cargo, Rustc};
 use super::checksum;
 use super::compile::{self, Settings};
-use super::composition::{Composition, CrateInfo};
 use super::error::BuildError;
 use super::generate::{self, COMPOSITION, Generated};
-use super::host::Host;
 use super::host_gaps;
 use super::lineup::Lineup;
 use super::manifest::Manifest;
@@ -21,6 +19,8 @@ use super::sbom;
 use super::sdk::Sdk;
 use super::vendor;
 use super::verify;
+use crate::composition::Host;
+use crate::composition::{Composition, CrateInfo};
 use crate::files::{self, Access, Dir, WholeFile};
 
 /// How a manager is to be built.
@@ -170,7 +170,8 @@ pub fn print_crate(
     generate::check_directory(directory)?;
     let prepared = prepare(manifest, options)?;
     prepared.generated.eject(&prepared.plan, directory)?;
-    let text = prepared.composition.to_text()?;
+    let text =
+        prepared.composition.to_text().map_err(|error| BuildError::refused(error.to_string()))?;
     generate::write_if_changed(&directory.join(COMPOSITION), text.as_bytes())?;
     let mut flags = linking(prepared.static_link);
     let config = directory.join(".cargo/config.toml");
@@ -242,7 +243,7 @@ pub(super) fn prepare(manifest: &Manifest, options: &Options) -> Result<Prepared
         host_gaps::check(host, &lineup.members)?;
     }
     let composition = compose(&plan, &resolved, &lineup, &rustc, target)?;
-    let text = composition.to_text()?;
+    let text = composition.to_text().map_err(|error| BuildError::refused(error.to_string()))?;
     generate::write_if_changed(&cargo.directory.join(COMPOSITION), text.as_bytes())?;
     if let Some(host) = host {
         let text = generate::library(host, &plan, &lineup.required());

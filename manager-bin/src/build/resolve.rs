@@ -10,7 +10,7 @@ use super::cargo::{self, Cargo};
 use super::error::BuildError;
 use super::manifest::PluginEntry;
 use super::plan::Plan;
-use super::sdk;
+use crate::composition::SDK_CRATES;
 
 /// The packages of a manager.
 #[derive(Debug)]
@@ -138,7 +138,7 @@ fn checksums(lock: &str) -> BTreeMap<(String, String, String), String> {
 impl Resolved {
     /// Refuses a second SDK, and names the packages that depend on it.
     fn one_sdk(&self, plan: &Plan) -> Result<(), BuildError> {
-        for name in sdk::CRATES {
+        for name in SDK_CRATES {
             let all: Vec<&Package> = self.reachable().filter(|p| p.name == name).collect();
             let sdk = self.directory(plan);
             let foreign = all.iter().find(|package| !package.manifest_path.starts_with(&sdk));
@@ -171,7 +171,7 @@ impl Resolved {
 
     /// Returns whether a package belongs to the SDK.
     pub(super) fn is_sdk(&self, package: &Package, plan: &Plan) -> bool {
-        sdk::CRATES.contains(&package.name.as_str())
+        SDK_CRATES.contains(&package.name.as_str())
             && package.manifest_path.starts_with(self.directory(plan))
     }
 

@@ -25,18 +25,6 @@ const PACKAGES: &[&str] = &[
     "manager-daemon",
 ];
 
-/// The names of their crates.
-pub(super) const CRATES: &[&str] = &[
-    "jobtap-builtins",
-    "jobtap-core",
-    "jobtap-daemon",
-    "jobtap-flux",
-    "jobtap-macros",
-    "jobtap-manager",
-    "jobtap-slurm",
-    "jobtap-topics",
-];
-
 /// An SDK on disk.
 #[derive(Debug, Clone)]
 pub(super) struct Sdk {

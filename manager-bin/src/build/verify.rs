@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::composition::Composition;
 use super::error::BuildError;
+use crate::composition::Composition;
 
 /// Refuses a binary with other plugins or schedulers than the manifest's, or another order.
 pub(super) fn verify(binary: &Path, wanted: &Composition) -> Result<(), BuildError> {

@@ -2,8 +2,6 @@
 //! sets in `sets`, and what several commands use in `common`.
 
 mod accounting;
-mod bench;
-mod build;
 mod bulksubmit;
 mod cancel;
 mod common;
@@ -19,24 +17,23 @@ mod jobs;
 mod kvs;
 mod man;
 mod nested;
-mod new;
 mod pgrep;
 mod plugin;
-mod policy;
 mod post_event;
 mod pstree;
 mod queue;
-mod replay;
 mod resource;
 mod run;
 mod sbatch;
 mod sets;
-mod simulate;
 // It runs scripts as the builtin plugin `lua` does.
 #[cfg(feature = "builtins")]
 mod slurm;
 mod start;
 mod submit;
+#[cfg(feature = "tools")]
+mod tools;
+#[cfg(feature = "top")]
 mod top;
 mod update;
 mod watch;
@@ -45,6 +42,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+#[cfg(feature = "tools")]
 pub(crate) use common::format::columns::{Column, Side, table};
 use common::{ids::IdStyle, optional_values, session, usage, usage::Family};
 use instance::{
@@ -53,6 +51,7 @@ use instance::{
 use jobtap_core::job::JobId;
 use sets::{hostlist, rset};
 
+#[cfg(feature = "tools")]
 use crate::bench::{process, roles};
 use crate::exec::{SHEPHERD_ARGUMENT, shepherd_main};
 use crate::limited;
@@ -105,6 +104,7 @@ enum Command {
     /// Print the output of jobs until they are inactive
     Watch(watch::WatchArgs),
     /// Show jobs, queues, nodes and plugins live on the whole screen
+    #[cfg(feature = "top")]
     Top(top::TopArgs),
     /// List, enable, disable, start and stop queues
     Queue(queue::QueueArgs),
@@ -165,18 +165,9 @@ enum Command {
     Slurm(slurm::SlurmArgs),
     /// Export finished jobs, and report what they have used
     Accounting(accounting::AccountingArgs),
-    /// Measure the memory and time that jobs take on this machine
-    Bench(bench::BenchArgs),
-    /// Replay a trace of jobs through a configuration, in virtual time
-    Simulate(simulate::SimulateArgs),
-    /// Compare two configurations on a trace
-    Policy(policy::PolicyArgs),
-    /// Give recorded jobs to a plugin, and compare what it answers with what was recorded
-    Replay(replay::ReplayArgs),
-    /// Build a manager with chosen plugins
-    Build(build::BuildArgs),
-    /// Create the crate of a plugin, or the manifest of a manager
-    New(new::NewArgs),
+    #[cfg(feature = "tools")]
+    #[command(flatten)]
+    Tool(tools::ToolCommand),
     /// Print the code with which a shell completes commands, job ids and names
     Completion(completion::CompletionArgs),
     /// Print or write manual pages
@@ -189,6 +180,19 @@ const COMPILED: &[&str] = &[
     "uptime", "getattr", "setattr", "lsattr", "env", "openapi", "version", "R", "shutdown",
     "proxy", "top",
 ];
+
+/// The commands that a manager can be built without, by the features of this crate that have them.
+const FEATURES: &[(&str, &[&str])] = &[
+    ("builtins", &["slurm"]),
+    ("tools", &["bench", "build", "new", "policy", "replay", "simulate"]),
+    ("top", &["top"]),
+];
+
+/// The feature that has a command, if a manager can be built without it.
+fn feature_of(command: &str) -> Option<&'static str> {
+    let (feature, _) = FEATURES.iter().find(|(_, commands)| commands.contains(&command))?;
+    Some(feature)
+}
 
 /// The commands of the program, as their help shows them.
 fn program() -> clap::Command {
@@ -211,6 +215,7 @@ pub fn main() -> ExitCode {
     match arguments.next() {
         Some(first) if first == SHEPHERD_ARGUMENT => return shepherd_main(arguments),
         Some(first) if first == limited::ARGUMENT => return limited::main(arguments),
+        #[cfg(feature = "tools")]
         Some(first) if first == process::ARGUMENT => return roles::main(arguments),
         _ => {}
     }
@@ -228,7 +233,7 @@ pub fn main() -> ExitCode {
 /// Like [`main`], for a manager that `jobtap build` has made. `composition` is the text that `jobtap build`
 /// has written beside the code.
 pub fn main_of(composition: &'static str) -> ExitCode {
-    match crate::build::declare(composition) {
+    match crate::composition::declare(composition) {
         Ok(()) => main(),
         Err(error) => {
             session::print_message(&error.to_string());
@@ -254,6 +259,7 @@ fn dispatch(command: Command) -> ExitCode {
         Command::Pstree(args) => pstree::run(args),
         Command::Pkill(args) => pgrep::kill(args),
         Command::Watch(args) => watch::run(args),
+        #[cfg(feature = "top")]
         Command::Top(args) => top::run(args),
         Command::Queue(args) => queue::run(args),
         Command::Update(args) => update::run(args),
@@ -284,12 +290,8 @@ fn dispatch(command: Command) -> ExitCode {
         #[cfg(feature = "builtins")]
         Command::Slurm(args) => slurm::run(args),
         Command::Accounting(args) => accounting::run(args),
-        Command::Bench(args) => bench::run(args),
-        Command::Simulate(args) => simulate::run(args),
-        Command::Policy(args) => policy::run(args),
-        Command::Replay(args) => replay::run(args),
-        Command::Build(args) => build::run(args),
-        Command::New(args) => new::run(args),
+        #[cfg(feature = "tools")]
+        Command::Tool(command) => tools::run(command),
         Command::Completion(args) => completion::run(&args),
         Command::Man(args) => man::run(&args),
     }
@@ -314,11 +316,16 @@ fn report_usage(error: &clap::Error) -> ExitCode {
             ExitCode::FAILURE
         }
         (word, None) => {
-            let text = match usage::suggestion(error) {
-                Some(meant) => {
+            let text = match (feature_of(word), usage::suggestion(error)) {
+                (Some(feature), _) => format!(
+                    "'{word}' is left out of this manager: build it with the feature '{feature}' of jobtap-manager"
+                ),
+                (None, Some(meant)) => {
                     format!("'{word}' is not a {program} command; did you mean '{meant}'?")
                 }
-                None => format!("'{word}' is not a {program} command; see '{program} --help'"),
+                (None, None) => {
+                    format!("'{word}' is not a {program} command; see '{program} --help'")
+                }
             };
             session::print_message(&format!("{program}: {text}"));
             ExitCode::FAILURE
@@ -343,4 +350,18 @@ fn usage_of(top: clap::Command, words: &[String]) -> String {
     }
     let usage = command.render_usage().to_string();
     usage.trim_start_matches("Usage:").trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_feature_has_are_commands() {
+        for (feature, commands) in FEATURES {
+            for command in *commands {
+                assert!(program().find_subcommand(command).is_some(), "{feature}: {command}");
+            }
+        }
+    }
 }

@@ -59,6 +59,7 @@ impl Work {
     }
 
     /// Says how many things there are, once that is known.
+    #[cfg(feature = "tools")]
     pub(in crate::cli) fn set_total(&self, total: u64, things: &'static str) {
         if self.line.length() != Some(total) {
             self.line.set_length(total);
@@ -82,6 +83,7 @@ impl Work {
     }
 
     /// How long the work has taken.
+    #[cfg(feature = "tools")]
     pub(in crate::cli) fn elapsed(&self) -> Duration {
         self.line.elapsed()
     }

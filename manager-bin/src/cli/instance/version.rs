@@ -4,11 +4,11 @@
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
-use crate::build;
 use crate::cli::common::session;
 use crate::cli::common::usage::Family;
 use crate::cli::instance::attr;
 use crate::client::Client;
+use crate::composition;
 use crate::rpc::uri;
 
 /// Options of `version`.
@@ -35,13 +35,13 @@ const SDK: &str = env!("CARGO_PKG_VERSION");
 
 /// The name of the program.
 pub(in crate::cli) fn name() -> &'static str {
-    build::own().map_or("jobtap", |own| own.name.as_str())
+    composition::own().map_or("jobtap", |own| own.name.as_str())
 }
 
 /// The output of `-V` after the name.
 pub(in crate::cli) fn short() -> &'static str {
     static TEXT: OnceLock<String> = OnceLock::new();
-    match build::own() {
+    match composition::own() {
         Some(own) => TEXT.get_or_init(|| format!("{} (jobtap {SDK})", own.version)),
         None => SDK,
     }
@@ -50,7 +50,7 @@ pub(in crate::cli) fn short() -> &'static str {
 /// The output of `--version` after the name, which refers to the list of plugins.
 pub(in crate::cli) fn long() -> &'static str {
     static TEXT: OnceLock<String> = OnceLock::new();
-    match build::own() {
+    match composition::own() {
         Some(own) => TEXT
             .get_or_init(|| format!("{}\nplugins: see `{} plugin available`", short(), own.name)),
         None => SDK,

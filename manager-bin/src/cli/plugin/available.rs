@@ -11,10 +11,10 @@ use jobtap_core::host::{HostKind, Load, PluginDescriptor};
 use jobtap_core::sched::SchedulerDescriptor;
 use serde_json::{Value, json};
 
-use crate::build::{Composition, PluginInfo, own};
 use crate::cli::common::format::columns::{Column, Side, table};
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
+use crate::composition::{Composition, CompositionError, PluginInfo, own};
 use crate::linked;
 
 /// Options of `plugin available`.
@@ -28,6 +28,12 @@ pub(super) struct AvailableArgs {
     /// Print the bill of materials (CycloneDX) of a manager that `jobtap build` has made
     #[arg(long, conflicts_with = "json")]
     sbom: bool,
+}
+
+impl From<CompositionError> for CliError {
+    fn from(error: CompositionError) -> Self {
+        Self::failure(error)
+    }
 }
 
 /// Runs the command.

@@ -12,12 +12,12 @@ use jobtap_core::host::{RemoteCall, RemoteSink, Ticks};
 use jobtap_core::job::Uid;
 use jobtap_core::resource::ResourceSet;
 
-use super::common::format::columns::{Column, Side, table};
-use super::common::message::{CliError, plural};
-use super::common::session;
-use super::common::usage::Family;
 use super::simulate::policy;
 use crate::archive::RecordedJobs;
+use crate::cli::common::format::columns::{Column, Side, table};
+use crate::cli::common::message::{CliError, plural};
+use crate::cli::common::session;
+use crate::cli::common::usage::Family;
 use crate::daemon::resources::configured_set;
 use crate::linked;
 use crate::recorded;

@@ -3,20 +3,52 @@
 //! The binary contains it as a text with a checksum, so that it can also be read from the file of a
 //! manager that can't be run on this machine.
 
-use std::path::Path;
+pub(crate) mod digest;
+mod host;
+
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::checksum;
-use super::error::BuildError;
-use super::host::Host;
-use super::sdk;
+pub use host::Host;
+
 use crate::linked::{self, MadeOf};
 
 /// The mark at which the text in a binary begins. Its length and its checksum follow.
 const MARK: &str = "JOBTAP-COMPOSITION-1 ";
+
+/// The crates of the SDK, with which each manager is made.
+pub(crate) const SDK_CRATES: &[&str] = &[
+    "jobtap-builtins",
+    "jobtap-core",
+    "jobtap-daemon",
+    "jobtap-flux",
+    "jobtap-macros",
+    "jobtap-manager",
+    "jobtap-slurm",
+    "jobtap-topics",
+];
+
+/// Why it isn't known what a manager was made of.
+#[derive(Debug, thiserror::Error)]
+pub enum CompositionError {
+    /// A file that can't be read.
+    #[error("{}: {reason}", path.display())]
+    File {
+        /// Its path.
+        path: PathBuf,
+        /// The system's error.
+        reason: std::io::Error,
+    },
+    /// A file that isn't a manager made by `jobtap build`.
+    #[error("{}: `jobtap build` has not made this file: it names no plugins", .0.display())]
+    NotBuilt(PathBuf),
+    /// The text in this process isn't one that `jobtap build` of this version made.
+    #[error("this manager's list of plugins is damaged: build it again")]
+    Damaged,
+}
 
 /// What a manager was made of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -90,10 +122,9 @@ impl Composition {
     ///
     /// # Errors
     /// When it can't be written as JSON.
-    pub fn to_text(&self) -> Result<String, BuildError> {
-        let json =
-            serde_json::to_string(self).map_err(|error| BuildError::refused(error.to_string()))?;
-        let checksum = checksum::of_bytes(json.as_bytes());
+    pub fn to_text(&self) -> serde_json::Result<String> {
+        let json = serde_json::to_string(self)?;
+        let checksum = digest::of_bytes(json.as_bytes());
         Ok(format!("{MARK}{} {checksum}\n{json}", json.len()))
     }
 
@@ -107,7 +138,7 @@ impl Composition {
         let (length, sum) = head.split_once(' ')?;
         let start = end.checked_add(1)?;
         let json = rest.get(start..start.checked_add(length.parse().ok()?)?)?;
-        if checksum::of_bytes(json) != sum {
+        if digest::of_bytes(json) != sum {
             return None;
         }
         serde_json::from_slice(json).ok()
@@ -117,12 +148,12 @@ impl Composition {
     ///
     /// # Errors
     /// When the file can't be read or isn't a manager made by `jobtap build`.
-    pub fn of_binary(file: &Path) -> Result<Self, BuildError> {
-        let bytes = std::fs::read(file).map_err(BuildError::file(file))?;
-        Self::search(&bytes).ok_or_else(|| BuildError::NotBuilt {
-            path: file.to_path_buf(),
-            reason: "`jobtap build` has not made this file: it names no plugins".into(),
-        })
+    pub fn of_binary(file: &Path) -> Result<Self, CompositionError> {
+        let path = file.to_path_buf();
+        match std::fs::read(file) {
+            Ok(bytes) => Self::search(&bytes).ok_or(CompositionError::NotBuilt(path)),
+            Err(reason) => Err(CompositionError::File { path, reason }),
+        }
     }
 
     fn search(bytes: &[u8]) -> Option<Self> {
@@ -137,13 +168,13 @@ impl Composition {
     pub(crate) fn origin(&self, crate_name: &str) -> Option<(&str, &str)> {
         match self.crate_info(crate_name) {
             Some(info) => Some((&info.source, &info.checksum)),
-            None if sdk::CRATES.contains(&crate_name) => Some(("sdk", &self.sdk_checksum)),
+            None if SDK_CRATES.contains(&crate_name) => Some(("sdk", &self.sdk_checksum)),
             None => None,
         }
     }
 
     /// Returns what a manager of this composition is checked against when it starts.
-    pub(super) fn made_of(&self) -> MadeOf {
+    pub(crate) fn made_of(&self) -> MadeOf {
         MadeOf {
             name: self.name.clone(),
             version: self.version.clone(),
@@ -167,10 +198,8 @@ static OWN: OnceLock<Composition> = OnceLock::new();
 ///
 /// # Errors
 /// When the text isn't one that `jobtap build` of this version made.
-pub(crate) fn declare(text: &str) -> Result<(), BuildError> {
-    let composition = Composition::from_bytes(text.as_bytes()).ok_or_else(|| {
-        BuildError::refused("this manager's list of plugins is damaged: build it again")
-    })?;
+pub(crate) fn declare(text: &str) -> Result<(), CompositionError> {
+    let composition = Composition::from_bytes(text.as_bytes()).ok_or(CompositionError::Damaged)?;
     linked::declare(composition.made_of());
     // It is called once; a second call would be ignored.
     let _ = OWN.set(composition);
@@ -183,13 +212,13 @@ pub(crate) fn own() -> Option<&'static Composition> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
 
-    pub(in crate::build) fn sample(manifest: &str) -> Composition {
+    pub(crate) fn sample(manifest: &str) -> Composition {
         Composition {
             name: "site".into(),
             version: "1.0.0".into(),

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::common::message::{CliError, Prog};
-use super::common::session;
 use crate::build;
+use crate::cli::common::message::{CliError, Prog};
+use crate::cli::common::session;
 
 /// Arguments of `new`.
 #[derive(Debug, clap::Args)]

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::common::message::CliError;
-use super::common::session;
-use super::common::usage::Family;
 use super::simulate::{TraceArgs, policy, simulated};
+use crate::cli::common::message::CliError;
+use crate::cli::common::session;
+use crate::cli::common::usage::Family;
 use crate::simulate::diff::{Difference, Thresholds};
 use crate::simulate::summary::Summary;
 

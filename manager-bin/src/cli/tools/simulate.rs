@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use jobtap_core::simulation::{Oversized, Rules, TimeLimits};
 
-use super::common::message::{CliError, plural};
-use super::common::session;
-use super::common::usage::Family;
-use super::common::work::Work;
+use crate::cli::common::message::{CliError, plural};
+use crate::cli::common::session;
+use crate::cli::common::usage::Family;
+use crate::cli::common::work::Work;
 use crate::daemon::config::Source;
 use crate::files::{Access, write_whole};
 use crate::simulate::SimulateError;

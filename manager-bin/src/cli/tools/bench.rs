@@ -5,15 +5,15 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use super::common::message::CliError;
-use super::common::session;
-use super::common::usage::Family;
-use super::instance::version;
 use crate::bench::figures::{Found, Machine, count, shown};
 use crate::bench::measures::{MOST_JOBS, Part};
 use crate::bench::pair::{self, Compared};
 use crate::bench::process::INTERRUPTED;
 use crate::bench::runner::{self, RunError, Wanted};
+use crate::cli::common::message::CliError;
+use crate::cli::common::session;
+use crate::cli::common::usage::Family;
+use crate::cli::instance::version;
 
 const COMMAND: &str = "bench";
 
