@@ -4,7 +4,8 @@
 //! The pool doesn't count these resources as allocated, so the job may share them with others.
 
 use jobtap_core::prelude::*;
-use serde_json::Value;
+
+use crate::kind::kind;
 
 /// The plugin `alloc-bypass`.
 #[derive(Debug, Default)]
@@ -44,18 +45,4 @@ fn given<T: TopicSet>(job: &Job, cx: &Cx<'_, T>) -> Result<Option<ResourceSet>, 
     }
     let resources = ResourceSet::from_value(resources);
     resources.map(Some).map_err(|error| Reject::new(format!("alloc-bypass: invalid R: {error}")))
-}
-
-/// What a JSON value is, in the words of Flux's refusals.
-fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(true) => "true",
-        Value::Bool(false) => "false",
-        Value::Number(number) if number.is_f64() => "real",
-        Value::Number(_) => "integer",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }

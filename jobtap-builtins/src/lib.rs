@@ -22,6 +22,8 @@ mod fairshare;
 mod history;
 #[cfg(feature = "housekeeping")]
 mod housekeeping;
+#[cfg(any(feature = "alloc-bypass", feature = "housekeeping", feature = "perilog"))]
+mod kind;
 #[cfg(feature = "licenses")]
 mod licenses;
 #[cfg(feature = "limit-duration")]

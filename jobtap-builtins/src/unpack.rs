@@ -1,11 +1,53 @@
-//! Configuration tables without unknown keys, with the message of Flux for one.
+//! Configuration tables without unknown keys, with the messages of Flux.
 
 use jobtap_core::plugin::ConfTable;
 use jobtap_core::prelude::*;
 use serde_json::Value;
 
-/// Reads a table that may not have unknown keys.
-pub(crate) fn unpack<C: ConfTable>(table: &Value) -> Result<C, ConfError> {
+use crate::kind::kind;
+
+/// What the value of a key must be.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Expected {
+    Bool,
+    Number,
+    Text,
+}
+
+impl Expected {
+    fn is_met_by(self, value: &Value) -> bool {
+        match self {
+            Self::Bool => value.is_boolean(),
+            Self::Number => value.is_number(),
+            Self::Text => value.is_string(),
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Bool => "true or false",
+            Self::Number => "real or integer",
+            Self::Text => "string",
+        }
+    }
+}
+
+/// Reads a table that may not have unknown keys. The values of these keys must be of these kinds.
+pub(crate) fn unpack<C: ConfTable>(
+    table: &Value,
+    keys: &[(&str, Expected)],
+) -> Result<C, ConfError> {
+    let wrong = |expected: &str, found: &Value| {
+        Err(ConfError::new(format!("Expected {expected}, got {}", kind(found))))
+    };
+    let Value::Object(members) = table else {
+        return wrong("object", table);
+    };
+    for (key, expected) in keys {
+        if let Some(value) = members.get(*key).filter(|value| !expected.is_met_by(value)) {
+            return wrong(expected.word(), value);
+        }
+    }
     let strays = C::unknown_keys(table);
     if strays.is_empty() {
         return C::read(table);

@@ -2,21 +2,22 @@
 
 use rustix::process::Resource;
 
-/// The names of the limits in the job shell option `rlimit`: in lower case and without `RLIMIT_`.
+/// The names of the limits in the job shell option `rlimit`: in lower case and without `RLIMIT_`. Those that a job
+/// inherits from its submitter come first, in Flux's order.
 pub const RESOURCES: [(&str, Resource); 15] = [
-    ("as", Resource::As),
-    ("core", Resource::Core),
     ("cpu", Resource::Cpu),
-    ("data", Resource::Data),
     ("fsize", Resource::Fsize),
+    ("data", Resource::Data),
+    ("stack", Resource::Stack),
+    ("core", Resource::Core),
+    ("nofile", Resource::Nofile),
+    ("as", Resource::As),
+    ("rss", Resource::Rss),
+    ("nproc", Resource::Nproc),
     ("memlock", Resource::Memlock),
     ("msgqueue", Resource::Msgqueue),
     ("nice", Resource::Nice),
-    ("nofile", Resource::Nofile),
-    ("nproc", Resource::Nproc),
-    ("rss", Resource::Rss),
     ("rtprio", Resource::Rtprio),
     ("rttime", Resource::Rttime),
     ("sigpending", Resource::Sigpending),
-    ("stack", Resource::Stack),
 ];

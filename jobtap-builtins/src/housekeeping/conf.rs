@@ -3,7 +3,7 @@
 use jobtap_core::prelude::*;
 use serde_json::Value;
 
-use crate::unpack::unpack;
+use crate::unpack::{Expected, unpack};
 
 const PLACE: &str = "job-manager.housekeeping";
 
@@ -38,6 +38,9 @@ struct Keys {
     use_systemd_unit: Option<bool>,
 }
 
+const KINDS: &[(&str, Expected)] =
+    &[("release-after", Expected::Text), ("exit-on-first-error", Expected::Bool)];
+
 /// The script that runs on each rank after a job.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Script {
@@ -66,8 +69,8 @@ impl Script {
         let Some(table) = &watched.manager.housekeeping else {
             return Ok(None);
         };
-        let keys: Keys =
-            unpack(table).map_err(|error| ConfError::new(format!("{PLACE}: {}", error.text())))?;
+        let keys: Keys = unpack(table, KINDS)
+            .map_err(|error| ConfError::new(format!("{PLACE}: {}", error.text())))?;
         let (command, imp) = match (keys.command, &watched.exec.imp) {
             (Some(command), _) => (Vec::<String>::deserialize(command).unwrap_or_default(), false),
             (None, Some(imp)) => ([imp, "run", "housekeeping"].map(str::to_owned).into(), true),
@@ -80,7 +83,6 @@ impl Script {
         if command.is_empty() {
             return Err(ConfError::new("error creating housekeeping command"));
         }
-        // As in Flux, a number isn't accepted: whether it means seconds or minutes would be a guess.
         let duration = |value: Value| value.as_str().map(str::parse::<Fsd>).and_then(Result::ok);
         let release = match keys.release_after.map(|value| duration(value).ok_or(())) {
             None => Release::Together,
@@ -166,9 +168,9 @@ mod tests {
             ),
             (
                 json!({"command": ["true"], "release-after": 5}),
-                "job-manager.housekeeping.release-after FSD parse error",
+                "job-manager.housekeeping: Expected string, got integer",
             ),
-            (json!(5), "job-manager.housekeeping: invalid type: integer `5`, expected a table"),
+            (json!(5), "job-manager.housekeeping: Expected object, got integer"),
         ] {
             assert_eq!(of(table), Err(text.to_owned()));
         }

@@ -7,7 +7,7 @@ use jobtap_core::prelude::*;
 use regex_lite::Regex;
 use serde_json::{Value, json};
 
-use crate::unpack::unpack;
+use crate::unpack::{Expected, unpack};
 
 /// The part of the instance's configuration that the plugin reads. The tables are read later, so that
 /// errors have the messages of Flux.
@@ -45,6 +45,14 @@ struct ScriptKeys {
     _exit_on_first_error: bool,
     on_restart: Option<OnRestart>,
 }
+
+const KINDS: &[(&str, Expected)] = &[
+    ("timeout", Expected::Text),
+    ("kill-timeout", Expected::Number),
+    ("per-rank", Expected::Bool),
+    ("cancel-on-exception", Expected::Bool),
+    ("exit-on-first-error", Expected::Bool),
+];
 
 #[derive(PartialEq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -116,7 +124,7 @@ impl Config {
 impl Script {
     fn new(perilog: Perilog, table: &Value, imp: Option<&str>) -> Result<Self, ConfError> {
         let (word, prolog) = (perilog.word(), perilog == Perilog::Prolog);
-        let keys: ScriptKeys = unpack(table)?;
+        let keys: ScriptKeys = unpack(table, KINDS)?;
         let command = match (keys.command, imp) {
             (Some(command @ Value::Array(_)), _) => Vec::<String>::deserialize(command)
                 .ok()
@@ -162,7 +170,7 @@ impl Script {
 /// The regular expressions of lines that are not logged. The default matches empty lines.
 fn log_ignore(table: &Value) -> Result<Vec<Regex>, ConfError> {
     let wrong = |text: &str| ConfError::new(format!("error parsing log-ignore: {text}"));
-    let keys: LogKeys = unpack(table)?;
+    let keys: LogKeys = unpack(table, &[])?;
     let Value::Array(entries) = keys.log_ignore.unwrap_or_else(|| json!([r"^\s*$"])) else {
         return Err(wrong("not an array"));
     };
@@ -225,18 +233,26 @@ mod tests {
                 (json!({"command": ["true", 1]}), format!("malformed {which} command")),
                 (json!({"command": []}), format!("malformed {which} command")),
                 (json!({"command": ["true"], "timeout": "x"}), format!("invalid {which} timeout")),
-                (json!({"command": ["true"], "timeout": -1}), format!("invalid {which} timeout")),
+                (json!({"command": ["true"], "timeout": "-1"}), format!("invalid {which} timeout")),
+                (
+                    json!({"command": ["true"], "timeout": 5}),
+                    "Expected string, got integer".to_owned(),
+                ),
+                (
+                    json!({"command": ["true"], "kill-timeout": "x"}),
+                    "Expected real or integer, got string".to_owned(),
+                ),
                 (json!({}), "no command specified and exec.imp not defined".to_owned()),
                 (json!({"comand": []}), "1 object item(s) left unpacked: comand".to_owned()),
                 (
                     json!({"command": ["true"], "per-rank": 1}),
-                    "per-rank: invalid type: integer `1`, expected a boolean".to_owned(),
+                    "Expected true or false, got integer".to_owned(),
                 ),
                 (
                     json!({"command": ["true"], "on-restart": "never"}),
                     "on-restart: unknown value \"never\": the values are rerun, fail".to_owned(),
                 ),
-                (json!(5), "invalid type: integer `5`, expected a table".to_owned()),
+                (json!(5), "Expected object, got integer".to_owned()),
             ] {
                 assert_eq!(refused(which, table), format!("[job-manager.{which}]: {text}"));
             }

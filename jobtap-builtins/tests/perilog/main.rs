@@ -339,7 +339,7 @@ fn per_rank_names_the_ranks_that_failed() {
 
 #[test]
 fn per_rank_timeouts_name_only_the_late_ranks() {
-    let prolog = json!({"command": ["pro"], "per-rank": true, "timeout": 60});
+    let prolog = json!({"command": ["pro"], "per-rank": true, "timeout": "60s"});
     let mut m = manager_on(2, conf(prolog, Value::Null));
     let id = m.submit(TestJob::new().nodes(2).ntasks(2)).unwrap();
     m.end_process("pro", code(0));
@@ -421,7 +421,7 @@ fn nodes_where_it_failed_are_drained_when_it_is_run_per_rank() {
 
 #[test]
 fn a_single_script_drains_only_the_node_where_it_hangs() {
-    let mut m = manager(json!({"command": ["pro"], "timeout": 60}), Value::Null);
+    let mut m = manager(json!({"command": ["pro"], "timeout": "60s"}), Value::Null);
     m.submit(TestJob::new()).unwrap();
     m.end_process("pro", code(1));
     let canceled = m.submit(TestJob::new()).unwrap();

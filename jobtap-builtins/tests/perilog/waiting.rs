@@ -21,7 +21,7 @@ fn told(m: &mut TestManager, id: JobId) -> Value {
 
 #[test]
 fn waiting_for_a_turn_uses_up_no_time() {
-    let prolog = json!({"command": ["pro"], "per-rank": true, "timeout": 60});
+    let prolog = json!({"command": ["pro"], "per-rank": true, "timeout": "60s"});
     let (mut m, id) = one_by_one(conf(prolog, Value::Null));
     let procs = told(&mut m, id);
     assert_eq!((&procs["active_ranks"], &procs["waiting_ranks"]), (&json!("0"), &json!("1-3")));
@@ -35,7 +35,7 @@ fn waiting_for_a_turn_uses_up_no_time() {
 
 #[test]
 fn a_query_shows_a_job_whose_script_waits() {
-    let mut m = manager_on(2, conf(json!({"command": ["pro"], "timeout": 60}), Value::Null));
+    let mut m = manager_on(2, conf(json!({"command": ["pro"], "timeout": "60s"}), Value::Null));
     m.limit_processes(1);
     let [first, second] = [(); 2].map(|()| m.submit(TestJob::new()).unwrap());
     m.advance(50.0);
@@ -49,7 +49,7 @@ fn a_query_shows_a_job_whose_script_waits() {
 
 #[test]
 fn a_node_whose_script_never_began_is_not_drained() {
-    let prolog = json!({"command": ["pro"], "per-rank": true, "timeout": 60});
+    let prolog = json!({"command": ["pro"], "per-rank": true, "timeout": "60s"});
     let (mut m, id) = one_by_one(conf(prolog, Value::Null));
     m.end_process("pro", code(0));
     m.advance(61.0);
@@ -62,7 +62,7 @@ fn a_node_whose_script_never_began_is_not_drained() {
 
 #[test]
 fn an_epilog_cleans_every_node_though_one_is_late() {
-    let epilog = json!({"command": ["epi"], "per-rank": true, "timeout": 60});
+    let epilog = json!({"command": ["epi"], "per-rank": true, "timeout": "60s"});
     let (mut m, id) = one_by_one(conf(Value::Null, epilog));
     m.finish(id, 0);
     m.advance(61.0);

@@ -38,7 +38,6 @@ pub struct JobspecBuilder {
     exclusive: bool,
     per_resource: PerResource,
     shape: Option<Shape>,
-    dependencies: Vec<Dependency>,
     attributes: Value,
 }
 
@@ -54,7 +53,6 @@ impl JobspecBuilder {
             exclusive: false,
             per_resource: PerResource::default(),
             shape: None,
-            dependencies: Vec::new(),
             attributes: json!({"system": {"duration": 0}}),
         }
     }
@@ -158,7 +156,12 @@ impl JobspecBuilder {
 
     /// Adds a dependency.
     pub fn dependency(mut self, dependency: Dependency) -> Self {
-        self.dependencies.push(dependency);
+        if let Some(system) = self.attributes.get_mut("system").and_then(Value::as_object_mut) {
+            let list = system.entry("dependencies").or_insert_with(|| json!([]));
+            if let Some(list) = list.as_array_mut() {
+                list.push(dependency.to_value());
+            }
+        }
         self
     }
 
@@ -256,12 +259,6 @@ impl JobspecBuilder {
             const PER: &str = "system.shell.options.per-resource";
             // If the user set these options to something other than an object, that stays.
             let _ = path::set(&mut attributes, PER, per);
-        }
-        if !self.dependencies.is_empty()
-            && let Some(system) = attributes.get_mut("system").and_then(Value::as_object_mut)
-        {
-            let list = self.dependencies.iter().map(Dependency::to_value).collect();
-            system.insert("dependencies".to_owned(), Value::Array(list));
         }
         json!({
             "resources": resources,

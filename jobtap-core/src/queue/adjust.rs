@@ -92,6 +92,9 @@ impl Queues {
     ) -> Result<Option<Queue<'_>>, AdjustError> {
         if let Some(name) = jobspec.queue() {
             return match self.get(name) {
+                // As in Flux: it is no name, but keeps the default out, so that no queue takes the job.
+                None if name.is_empty() && self.default_name().is_some() => Ok(None),
+                None if name.is_empty() => Err(AdjustError::NoQueue),
                 Some(queue) => Ok(Some(queue)),
                 None => {
                     let meant = nearest(name, self.iter().filter_map(|queue| queue.name()));

@@ -46,6 +46,11 @@ impl ResourceSet {
             text.push_str("}}");
         }
         text.push(']');
+        push_number(text, "starttime", self.starttime.unwrap_or_default());
+        push_number(text, "expiration", self.expiration.unwrap_or_default());
+        if let Some(nslots) = self.nslots {
+            push_number(text, "nslots", nslots);
+        }
         let ranks = self.ranks();
         let hosts = self.nodes.hosts.nodelist(&ranks);
         if !hosts.is_empty() && hosts.len() == self.nnodes() {
@@ -53,17 +58,12 @@ impl ResourceSet {
             push_string(text, &hosts.to_string());
             text.push(']');
         }
-        if let Some(nslots) = self.nslots {
-            push_number(text, "nslots", nslots);
-        }
         let properties = self.nodes.properties_of(&ranks);
         if !properties.is_empty() {
             text.push_str(",\"properties\":{");
             push_members(text, properties.iter().map(|(name, ranks)| (name.as_str(), ranks)));
             text.push('}');
         }
-        push_number(text, "starttime", self.starttime.unwrap_or_default());
-        push_number(text, "expiration", self.expiration.unwrap_or_default());
         text.push('}');
         if let Some(scheduling) = self.scheduling() {
             text.push_str(",\"scheduling\":");
@@ -350,8 +350,8 @@ mod tests {
             r.to_json(),
             concat!(
                 r#"{"version":1,"execution":{"R_lite":[{"rank":"19-22","#,
-                r#""children":{"core":"0-47","gpu":"0-7"}}],"nodelist":["node[186-189]"],"#,
-                r#""nslots":32,"starttime":1676560542.0,"expiration":1676562342.0}}"#
+                r#""children":{"core":"0-47","gpu":"0-7"}}],"starttime":1676560542.0,"#,
+                r#""expiration":1676562342.0,"nslots":32,"nodelist":["node[186-189]"]}}"#
             )
         );
         assert_eq!(r.to_json().parse(), Ok(r));
@@ -362,8 +362,8 @@ mod tests {
         let text = concat!(
             r#"{"version":1,"execution":{"R_lite":[{"rank":"0-1","#,
             r#""children":{"core":"0-3","gpu":"0"}},{"rank":"9","children":{"core":"0"}}],"#,
-            r#""nodelist":["n[0-1,9]"],"nslots":9,"properties":{"ssd@x":"0,9"},"#,
-            r#""starttime":1700000000.0,"expiration":1700003600.0},"#,
+            r#""starttime":1700000000.0,"expiration":1700003600.0,"nslots":9,"#,
+            r#""nodelist":["n[0-1,9]"],"properties":{"ssd@x":"0,9"}},"#,
             r#""scheduling":{"writer":"fluxion:x","graph":[1,{"a":null}]}}"#
         );
         let r: ResourceSet = text.parse().unwrap();

@@ -31,12 +31,18 @@ pub(crate) fn post_entry(core: &mut Core, entry: EventEntry) {
     let (seq, key) = (nodes.lines, RESOURCE_LOG.to_owned());
     nodes.lines += 1;
     core.effects.writes.push(Write::AppendInstance { key, seq, line: entry.encode() });
+    tell(core, entry);
+    refresh_pool(core);
+}
+
+/// Adds an event to those that are shown, and shows it to watchers. What is only told is not in the stored log.
+fn tell(core: &mut Core, entry: EventEntry) {
+    let nodes = &mut core.alloc.nodes;
     for to in &nodes.watchers {
         let payload = json!({ "events": [entry] });
         core.effects.after.push(Effect::Respond { to: *to, payload });
     }
     nodes.log.push(entry);
-    refresh_pool(core);
 }
 
 /// Tells the pool which nodes it may allocate.
@@ -132,22 +138,29 @@ pub(crate) fn restore(nodes: &mut Nodes, log: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Posts the first events of a run.
+/// Posts the first events of a run. As in Flux, no node is online at first, the first one, which has the manager, is
+/// before the others, and these events are not stored.
 pub(crate) fn start(core: &mut Core) {
     let nodes = &core.alloc.nodes;
-    let (ranks, online) = (nodes.inventory.ranks(), nodes.online());
     let context = [
-        ("ranks", json!(ranks.to_string())),
-        ("online", json!(online.to_string())),
-        ("exclude", json!(nodes.excluded.to_string())),
+        ("ranks", json!(nodes.inventory.ranks().to_string())),
+        ("online", json!("")),
         ("nodelist", json!(nodes.inventory.nodelist().to_string())),
     ];
-    post_entry(core, events::with(core.clock.now, "restart", context));
+    let first: Idset = nodes.online().iter().take(1).collect();
+    let others = nodes.online().difference(&first);
+    tell(core, events::with(core.clock.now, "restart", context));
     let method = match core.config.pointer("/resource/config") {
         Some(_) => "configuration",
         None => "dynamic-discovery",
     };
     define(core, [("method", json!(method))]);
+    for ranks in [first, others] {
+        if !ranks.is_empty() {
+            let context = [("idset", json!(ranks.to_string()))];
+            tell(core, events::with(core.clock.now, "online", context));
+        }
+    }
 }
 
 /// Tells which resources there are from now on: by an event, and by the key in which Flux has them.

@@ -254,11 +254,17 @@ fn handle_fault(core: &mut Core, frame: &mut Frame, bound: &BoundHandler, fault:
     if prep::is_prep(frame.topic) {
         return fail_prep(core, frame, bound, (report.unwrap_or(refusal), broken));
     }
+    let is_logged = report.is_some();
     if let Some(text) = report {
         let topic = frame.full_topic();
         core.log(Level::Error, format!("{plugin}: {topic}: job {}: {text}", frame.job));
     }
     if frame.topic.on_failure() == OnFailure::Reject {
+        if !is_logged {
+            // Flux's words, which operators search for.
+            let topic = frame.full_topic();
+            core.log(Level::Debug, format!("jobtap: {plugin}: {topic}: rc=-1"));
+        }
         frame.stop();
         let general = || format!("rejected by job-manager plugin '{plugin}'");
         frame.refusal = Some(if refusal.is_empty() { general() } else { refusal });

@@ -18,6 +18,7 @@ use crate::host::{
     PluginKey, RemoteHandle, panic_text,
 };
 use crate::job::Fsd;
+use crate::json_type::json_type;
 use crate::suggest;
 use crate::topic::TopicId;
 
@@ -169,12 +170,12 @@ fn follow_directive(
     last: &mut Vec<Linked>,
 ) -> Result<(), String> {
     let Value::Object(table) = directive else {
-        return Err("entry must be a table".to_owned());
+        return Err(format!("Expected object, got {}", json_type(directive)));
     };
     let text = |key: &str| match table.get(key) {
         None => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
-        Some(_) => Err(format!("{key} must be a string")),
+        Some(other) => Err(format!("Expected string, got {}", json_type(other))),
     };
     if let Some(key) = table.keys().find(|key| !["load", "remove", "conf"].contains(&&***key)) {
         return Err(format!("unknown key {key:?}: use load, remove, conf"));

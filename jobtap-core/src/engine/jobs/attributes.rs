@@ -9,27 +9,35 @@ use crate::jobspec::Jobspec;
 use crate::resource::ResourceSet;
 
 impl Record {
-    /// The attributes of the job that have a value.
+    /// The attributes of the job that have a value, in Flux's order, in which people see them in raw output.
     pub(crate) fn attributes(&self) -> Value {
         let mut map = Map::new();
         self.identity(&mut map);
-        self.times_and_state(&mut map);
+        self.times(&mut map);
+        self.state_and_request(&mut map);
         self.resources_and_end(&mut map);
         Value::Object(map)
     }
 
     fn identity(&self, map: &mut Map<String, Value>) {
-        let (job, spec) = (&self.job, self.job.jobspec.opened());
+        let job = &self.job;
         let mut set = |key: &str, value: Value| {
             map.insert(key.to_owned(), value);
         };
-        let counts = spec.counts();
         set("id", job.id.as_u64().into());
         set("userid", job.userid.0.into());
         set("urgency", job.urgency.value().into());
         if let Some(priority) = job.priority {
             set("priority", priority.into());
         }
+    }
+
+    fn state_and_request(&self, map: &mut Map<String, Value>) {
+        let (job, spec) = (&self.job, self.job.jobspec.opened());
+        let mut set = |key: &str, value: Value| {
+            map.insert(key.to_owned(), value);
+        };
+        let (counts, resources) = (spec.counts(), job.resources.as_deref());
         set("state", job.state.value().into());
         set("name", spec.display_name().into());
         for (key, value) in [("cwd", spec.cwd()), ("queue", spec.queue())] {
@@ -45,12 +53,19 @@ impl Record {
         if let Some(ntasks) = self.ntasks(&spec) {
             set("ntasks", ntasks.into());
         }
-        if !counts.exclusive {
-            set("ncores", counts.ncores().into());
+        // What the job got, else what it requests if that says it.
+        let requested = (!counts.exclusive).then(|| counts.ncores().into());
+        if let Some(ncores) = resources.map(|r| r.ncores().into()).or(requested) {
+            set("ncores", ncores);
         }
         set("duration", spec.duration().into());
-        if counts.nnodes > 0 {
-            set("nnodes", counts.nnodes.into());
+        let requested = (counts.nnodes > 0).then(|| counts.nnodes.into());
+        if let Some(nnodes) = resources.map(|r| r.nnodes().into()).or(requested) {
+            set("nnodes", nnodes);
+        }
+        if let Some(r) = resources {
+            set("ranks", r.ranks().brackets().into());
+            set("nodelist", r.nodelist().to_string().into());
         }
     }
 
@@ -71,7 +86,7 @@ impl Record {
         }
     }
 
-    fn times_and_state(&self, map: &mut Map<String, Value>) {
+    fn times(&self, map: &mut Map<String, Value>) {
         let times = &self.job.times;
         let all = [
             ("t_submit", Some(self.job.t_submit)),
@@ -87,43 +102,38 @@ impl Record {
                 map.insert(key.to_owned(), time.as_secs().into());
             }
         }
-        if !self.job.annotations.is_empty() {
-            map.insert("annotations".to_owned(), self.job.annotations().clone().into());
-        }
-        let dependencies: Vec<&str> = self.job.dependencies().collect();
-        if !dependencies.is_empty() {
-            map.insert("dependencies".to_owned(), dependencies.into());
-        }
     }
 
     fn resources_and_end(&self, map: &mut Map<String, Value>) {
         let mut set = |key: &str, value: Value| {
             map.insert(key.to_owned(), value);
         };
-        if let Some(r) = &*self.job.resources {
-            set("nnodes", r.nnodes().into());
-            set("ncores", r.ncores().into());
-            set("ranks", r.ranks().brackets().into());
-            set("nodelist", r.nodelist().to_string().into());
-            // 0 without one, as in Flux.
-            set("expiration", r.expiration().unwrap_or(0.0).into());
-        }
-        if let Some(status) = self.wait_status {
-            set("waitstatus", status.into());
-        }
-        if let Some(result) = self.result() {
-            set("result", result.value().into());
+        let result = self.result();
+        if let Some(result) = result {
             set("success", (result == JobResult::Completed).into());
             set("exception_occurred", self.exception.is_some().into());
             if let Some(exception) = &*self.exception {
-                for (key, name) in [("type", "exception_type"), ("note", "exception_note")] {
-                    set(name, field(exception, key).cloned().unwrap_or_default());
-                }
-                set(
-                    "exception_severity",
-                    field(exception, "severity").and_then(Value::as_i64).unwrap_or(0).into(),
-                );
+                let text = |key| field(exception, key).cloned().unwrap_or_default();
+                set("exception_type", text("type"));
+                let severity = field(exception, "severity").and_then(Value::as_i64);
+                set("exception_severity", severity.unwrap_or(0).into());
+                set("exception_note", text("note"));
             }
+            set("result", result.value().into());
+        }
+        if let Some(r) = &*self.job.resources {
+            // 0 without one, as in Flux.
+            set("expiration", r.expiration().unwrap_or(0.0).into());
+        }
+        if !self.job.annotations.is_empty() {
+            set("annotations", self.job.annotations().clone().into());
+        }
+        let dependencies: Vec<&str> = self.job.dependencies().collect();
+        if !dependencies.is_empty() {
+            set("dependencies", dependencies.into());
+        }
+        if let Some(status) = self.wait_status {
+            set("waitstatus", status.into());
         }
     }
 

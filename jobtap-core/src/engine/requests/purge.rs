@@ -104,6 +104,9 @@ fn purge(core: &mut Core, ids: &[JobId]) {
 /// Takes over the limits from the configuration.
 pub(crate) fn read_limits(core: &mut Core) -> Result<(), String> {
     let table = core.config.get("job-manager");
+    if let Some(other) = table.filter(|table| !table.is_object()) {
+        return Err(wrong_type("object", other));
+    }
     let value = |key: &str| {
         let key = key.rsplit('.').next().unwrap_or_default();
         table.and_then(|table| table.get(key)).cloned()

@@ -15,7 +15,7 @@ use super::common::escapes::unescaped;
 use super::common::message::CliError;
 use super::common::session;
 use super::common::usage::Family;
-use super::submit::args::{CopyArgs, SubmitArgs};
+use super::submit::args::{Copies, CopyArgs, SubmitArgs};
 use super::submit::caller::Caller;
 use super::submit::wait::Wait;
 use super::submit::{Submission, list_plugins, submissions, submit_all};
@@ -122,6 +122,34 @@ fn copies(template: &CopyArgs, fields: &Fields<'_>) -> Result<CopyArgs, ReplaceE
     Ok(CopyArgs { cc, bcc, log, log_stderr, ..template.clone() })
 }
 
+/// The order of options in the line about a job, as Flux has it. Others come after these.
+const ORDER: &[&str] = &[
+    "-q",
+    "-B",
+    "-n",
+    "-N",
+    "-c",
+    "-g",
+    "-t",
+    "--env=",
+    "--urgency=",
+    "-o",
+    "-S",
+    "--job-name=",
+    "--input=",
+    "--output=",
+    "--error=",
+    "--cc=",
+    "--log=",
+    "--log-stderr=",
+    "--dependency=",
+    "--taskmap=",
+    "--requires=",
+    "--cwd=",
+    "--flags=",
+    "--signal=",
+];
+
 /// The line about a job: its command, and the options in which it differs from the other jobs. Words aren't
 /// quoted, since the line is for people.
 fn command_line(
@@ -129,24 +157,35 @@ fn command_line(
     copies: &CopyArgs,
     args: &BulkSubmitCommand,
 ) -> Result<String, CliError> {
-    let mut words = vec![format!("{COMMAND}: submit")];
-    words.extend(copies.copies()?.map(|(kind, ids)| format!("{}{ids}", kind.option())));
+    let mut options: Vec<(&str, String)> = Vec::new();
+    // As in Flux, not `--bcc`.
+    let cc = copies.copies()?.filter(|(kind, _)| matches!(kind, Copies::Cc));
+    options.extend(cc.map(|(kind, ids)| (kind.option(), ids.to_string())));
     let mut template = args.job.clone();
     let (texts, given) = (job.texts(), template.texts());
     let single = texts.single.into_iter().zip(given.single);
     let filled = single.filter(|((_, text), (_, given))| text != given);
-    words.extend(filled.map(|((option, text), _)| format!("{option}{text}")));
+    options.extend(filled.map(|((option, text), _)| (option, text.clone())));
     for (option, name, given) in [
         ("--log=", &copies.log, &args.copies.log),
         ("--log-stderr=", &copies.log_stderr, &args.copies.log_stderr),
     ] {
-        words.extend(name.iter().filter(|_| name != given).map(|name| format!("{option}{name}")));
+        options.extend(name.iter().filter(|_| name != given).map(|name| (option, name.clone())));
     }
+    let mut command = Vec::new();
     for ((option, list), (_, given)) in texts.lists.into_iter().zip(given.lists) {
         // The command is the list without an option.
-        if option.is_empty() || list != given {
-            words.extend(list.iter().map(|text| format!("{option}{text}")));
+        if option.is_empty() {
+            command.clone_from(list);
+        } else if list != given {
+            options.extend(list.iter().map(|text| (option, text.clone())));
         }
     }
+    options.sort_by_key(|(option, _)| {
+        ORDER.iter().position(|known| known == option).unwrap_or(ORDER.len())
+    });
+    let mut words = vec![format!("{COMMAND}: submit")];
+    words.extend(options.iter().map(|(option, text)| format!("{option}{text}")));
+    words.append(&mut command);
     Ok(format!("{}\n", words.join(" ")))
 }

@@ -103,6 +103,15 @@ pub(crate) fn heard<R>(command: &str, response: Result<R, RpcError>) -> Result<R
     response.inspect_err(|refusal| print_said(command, &refusal.messages))
 }
 
+/// The width of the terminal in columns. The variable `COLUMNS` overrides what the terminal reports.
+pub(crate) fn columns() -> Option<usize> {
+    let variable = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let terminal =
+        || rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col.into());
+    // Terminals that don't know their size report 0.
+    variable.or_else(terminal).filter(|columns| *columns > 0)
+}
+
 /// Prints to standard output without buffering, and escapes control characters.
 pub(crate) fn print(text: &str) -> Result<(), CliError> {
     print_painted(&shown::lines(text))

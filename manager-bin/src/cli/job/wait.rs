@@ -16,7 +16,7 @@ const NOT_WAITABLE: u8 = 2;
 #[derive(Debug, clap::Args)]
 pub(super) struct WaitArgs {
     /// Wait for all waitable jobs
-    #[arg(short = 'a', long, conflicts_with = "id")]
+    #[arg(short = 'a', long)]
     all: bool,
     /// With --all: report successful jobs as well
     #[arg(short = 'v', long)]
@@ -29,6 +29,9 @@ pub(super) struct WaitArgs {
 /// Runs the command.
 pub(super) async fn run(client: &Client, args: &WaitArgs) -> Result<u8, CliError> {
     if args.all {
+        if args.id.is_some() {
+            return Err(CliError::failure("jobid not supported with --all"));
+        }
         return all(client, args.verbose).await;
     }
     let target = args.id.as_deref().map(Target::parse).transpose()?;

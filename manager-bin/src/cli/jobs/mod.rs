@@ -62,7 +62,9 @@ pub(super) async fn execute<S: JobSource>(
     let template = template(setting.formats.resolve(chosen)?)?;
     if args.from_stdin {
         let mut rows = read_rows(streams.input, &setting.display)?;
-        sort(args, &template, &mut rows)?;
+        if !args.json {
+            sort(args, &template, &mut rows)?;
+        }
         let text = match args.json {
             true => {
                 let text = json_text(args, rows.iter().map(JobRow::to_json).collect());
@@ -82,10 +84,11 @@ pub(super) async fn execute<S: JobSource>(
     }
     let fetched = fetch(args, setting, &source, streams).await?;
     let mut rows = fetched.rows;
+    // As in Flux, JSON is not sorted: its reader sorts as it likes.
     if !args.json {
         add_instances(args, setting, &template, &source, &mut rows).await;
+        sort(args, &template, &mut rows)?;
     }
-    sort(args, &template, &mut rows)?;
     let recursion = Recursion { args, setting, template: &template };
     if args.json {
         let jobs = recursion.nested_json(&source, &rows, &[], streams).await?;
@@ -97,11 +100,13 @@ pub(super) async fn execute<S: JobSource>(
     Ok(u8::from(fetched.none_found))
 }
 
-/// Parses a format for jobs. Unlike those of other listings, its error about an unknown field begins with
-/// words that tell from where the format is, as in Flux.
+/// Parses a format for jobs. Unlike those of other listings, its errors begin with words that tell from where the
+/// format is, as in Flux.
 pub(super) fn template(format: &str) -> Result<Template, CliError> {
     Template::parse::<JobRow<'_>>(format).map_err(|error| match error {
-        FormatError::UnknownField(_) => CliError::failure(format!("Error in user format: {error}")),
+        FormatError::UnknownField(_) | FormatError::Syntax(_) => {
+            CliError::failure(format!("Error in user format: {error}"))
+        }
         error => CliError::failure(error),
     })
 }

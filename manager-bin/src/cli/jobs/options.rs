@@ -9,6 +9,7 @@ use super::row::DisplayContext;
 use crate::cli::common::format::named::NamedFormats;
 use crate::cli::common::ids::{IdStyle, Target};
 use crate::cli::common::message::{CliError, Prog};
+use crate::cli::common::session;
 use crate::cli::common::when;
 use crate::users::Users;
 
@@ -192,7 +193,7 @@ impl Setting {
             },
             formats: formats.with_environment(|name| std::env::var_os(name))?,
             color: !no_color && io::stdout().is_terminal(),
-            columns: columns(),
+            columns: session::columns(),
         })
     }
 
@@ -200,13 +201,4 @@ impl Setting {
     pub(in crate::cli) fn builtin_formats() -> NamedFormats {
         NamedFormats::builtin(COMMAND, FORMATS)
     }
-}
-
-/// The width of the terminal in columns. The variable `COLUMNS` overrides what the terminal reports.
-fn columns() -> Option<usize> {
-    let variable = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    let terminal =
-        || rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col.into());
-    // Terminals that don't know their size report 0.
-    variable.or_else(terminal).filter(|columns| *columns > 0)
 }

@@ -101,7 +101,8 @@ fn printed(args: &GetArgs, key: &str, bytes: Vec<u8>) -> Result<Vec<u8>, CliErro
     } else {
         printed.extend(bytes);
     }
-    if !args.raw && printed.last() != Some(&b'\n') {
+    // Also after one that ends in a newline, as in Flux.
+    if !args.raw {
         printed.push(b'\n');
     }
     Ok(printed)

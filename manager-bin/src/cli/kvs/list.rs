@@ -7,8 +7,8 @@ use crate::client::{Client, RpcError};
 use crate::rpc::errno::{ENOENT, ENOTDIR};
 use crate::rpc::services::kvs::List;
 
-/// The default of the longest line of `kvs dir`, in characters.
-const WIDTH: usize = 79;
+/// The longest line of `kvs dir` where there is no terminal, in characters.
+const WIDTH: usize = 80;
 
 /// Options and arguments of `kvs ls`.
 #[derive(Debug, clap::Args)]
@@ -39,9 +39,9 @@ pub(super) struct DirArgs {
     /// Print keys without their values
     #[arg(short = 'd', long)]
     directory: bool,
-    /// Truncate lines to this width; 0 for no limit
-    #[arg(short = 'w', long, value_name = "N", default_value_t = WIDTH)]
-    width: usize,
+    /// Truncate lines to this width; 0 for no limit [default: that of the terminal]
+    #[arg(short = 'w', long, value_name = "N")]
+    width: Option<usize>,
     /// Directory to list; "." is the root
     #[arg(value_name = "KEY", default_value = ".")]
     key: String,
@@ -155,13 +155,14 @@ fn print_names(args: &LsArgs, entries: &[String]) -> Result<(), CliError> {
 /// Runs `kvs dir`.
 pub(super) async fn dir(client: &Client, args: &DirArgs) -> Result<u8, CliError> {
     let entries = entries(client, &args.key, args.recursive).await;
+    let width = args.width.or_else(session::columns).unwrap_or(WIDTH);
     for key in entries.map_err(|error| key_error(&args.key, error))? {
         let line = if args.directory || key.ends_with('.') {
             key
         } else {
             let value = get::value(client, &key).await.map_err(|error| key_error(&key, error))?;
             let value = String::from_utf8_lossy(&value).trim_end().replace('\n', "\\n");
-            truncate(format!("{key} = {value}"), args.width)
+            truncate(format!("{key} = {value}"), width)
         };
         session::print(&format!("{line}\n"))?;
     }

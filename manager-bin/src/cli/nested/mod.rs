@@ -142,6 +142,13 @@ fn run_manager(jobspec: &mut Value, files: Vec<(&str, Value)>) -> Result<(), Cli
             path::set(jobspec, &place, value).map_err(CliError::failure)?;
         }
     }
+    let options = jobspec.pointer_mut("/attributes/system/shell/options");
+    // Limits come after them, as with other commands.
+    if let Some(options) = options.and_then(Value::as_object_mut)
+        && let Some(limits) = options.shift_remove("rlimit")
+    {
+        options.insert("rlimit".to_owned(), limits);
+    }
     if files.is_empty() {
         return Ok(());
     }

@@ -156,8 +156,24 @@ pub(super) async fn run(client: &Client, args: &ListArgs) -> Result<u8, CliError
             rows.extend(empty(state, &resources.queues, &args.nodes, &listing));
         }
     }
+    if !listing.shows("state") {
+        rows = merged(rows);
+    }
     listing.print(rows)?;
     Ok(0)
+}
+
+/// The rows of all states together, where the states aren't displayed: those that show the same queues and properties
+/// are one.
+fn merged(rows: Vec<ListRow>) -> Vec<ListRow> {
+    let mut merged: Vec<ListRow> = Vec::new();
+    for row in rows {
+        match merged.iter_mut().find(|known| known.differs_only_in_nodes(&row)) {
+            Some(known) => known.resources = known.resources.union(&row.resources),
+            None => merged.push(row),
+        }
+    }
+    merged
 }
 
 /// Runs `resource info`.
@@ -199,6 +215,12 @@ struct ListRow {
 }
 
 impl ListRow {
+    /// Returns true if the lines of one state differ in nothing but their nodes.
+    fn differs_only_in_nodes(&self, other: &Self) -> bool {
+        (&self.queue, &self.properties, &self.propertiesx)
+            == (&other.queue, &other.properties, &other.propertiesx)
+    }
+
     fn empty(state: &str) -> Self {
         Self {
             state: state.to_owned(),
@@ -264,10 +286,7 @@ fn split(
             propertiesx: text(propertiesx),
             ..ListRow::empty(state)
         };
-        let same = |(known, _): &&mut (ListRow, Idset)| {
-            (&known.queue, &known.properties, &known.propertiesx)
-                == (&row.queue, &row.properties, &row.propertiesx)
-        };
+        let same = |(known, _): &&mut (ListRow, Idset)| known.differs_only_in_nodes(&row);
         match rows.iter_mut().find(same) {
             Some((_, known)) => *known = known.union(&ranks),
             None => rows.push((row, ranks)),

@@ -1,7 +1,5 @@
 //! The selection of nodes by the options `-i HOSTS|RANKS` and `-q QUEUE`.
 
-use std::collections::BTreeMap;
-
 use jobtap_core::resource::{Constraint, Hostlist, Idset, ResourceSet};
 use serde_json::{Value, json};
 
@@ -67,9 +65,9 @@ pub(in crate::cli) fn included(text: &str, all: &ResourceSet) -> Result<Idset, C
     Ok(all.ranks_on(&hosts))
 }
 
-/// The queues of the configuration with the properties that they require of nodes.
+/// The queues of the configuration, in its order, with the properties that they require of nodes.
 #[derive(Debug, Default)]
-pub(super) struct Queues(BTreeMap<String, Requirement>);
+pub(super) struct Queues(Vec<(String, Requirement)>);
 
 /// Which nodes belong to a queue.
 #[derive(Debug)]
@@ -104,7 +102,7 @@ impl Queues {
     }
 
     fn ranks(&self, name: &str, all: &ResourceSet) -> Option<Idset> {
-        let required = &self.0.get(name)?.properties;
+        let required = &self.0.iter().find(|(known, _)| known == name)?.1.properties;
         let constraint = Constraint::from_value(&json!({ "properties": required })).ok()?;
         Some(all.matching(&constraint).ranks())
     }
@@ -122,7 +120,7 @@ impl Queues {
 
     /// Returns true if there is a queue of this name.
     pub(super) fn has(&self, name: &str) -> bool {
-        self.0.contains_key(name)
+        self.0.iter().any(|(known, _)| known == name)
     }
 
     /// The queues other than virtual ones, which share the nodes of their parents.

@@ -77,6 +77,10 @@ const STATES: [&str; 9] = [
     "reserved",
 ];
 
+/// The fields that show in which state nodes are.
+const STATE_FIELDS: [&str; 7] =
+    ["state", "statex", "status", "up", "up.ascii", "color_up", "color_off"];
+
 /// Options of `resource status`.
 #[derive(Debug, clap::Args)]
 pub(super) struct StatusArgs {
@@ -314,8 +318,21 @@ pub(super) async fn run(client: &Client, args: &StatusArgs) -> Result<u8, CliErr
     };
     let listing = listing.without_colors(&["color_up", "color_off"]);
     let nodes = Nodes::fetch(client, &args.nodes).await?;
-    listing.print(nodes.listed(&chosen, &listing))?;
+    let mut rows = nodes.listed(&chosen, &listing);
+    if !STATE_FIELDS.iter().any(|field| listing.shows(field)) {
+        rows = merged(rows, &nodes.all);
+    }
+    listing.print(rows)?;
     Ok(0)
+}
+
+/// The rows of all states together, where neither the states nor who is online is displayed.
+fn merged(rows: Vec<StatusRow>, all: &ResourceSet) -> Vec<StatusRow> {
+    let mut merged = Vec::new();
+    for row in rows {
+        merge(&mut merged, StatusRow { state: String::new(), up: true, ..row }, all);
+    }
+    merged
 }
 
 /// Adds a row to those that differ from each other in more than their nodes.

@@ -20,7 +20,7 @@ use std::process::ExitCode;
 use jobtap_core::job::{JobId, Urgency};
 use jobtap_core::jobspec::{Jobspec, JobspecError, path};
 use jobtap_core::slurm::JobDescriptor;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use self::array::Indexes;
 use self::describe::Request;
@@ -181,7 +181,7 @@ fn jobspec(
     option("env-expand", templates)?;
     let limits = rlimit::apply(rlimits, &caller.rlimits)?;
     if !limits.is_empty() {
-        option("rlimit", json!(limits))?;
+        option("rlimit", rlimit::to_value(&limits))?;
     }
     Ok(jobspec)
 }

@@ -1,5 +1,7 @@
 //! Requests from scripts, the environment and the command line, up to the jobspec.
 
+use serde_json::json;
+
 use super::*;
 
 /// The jobspecs for a script and the words of a command line.

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use rustix::process::getrlimit;
+use serde_json::Value;
 
 use super::error::ArgError;
 use super::pattern::Pattern;
@@ -60,6 +61,12 @@ pub(crate) fn apply(
         }
     }
     Ok(limits)
+}
+
+/// The value of the job shell option `rlimit`.
+pub(crate) fn to_value(limits: &BTreeMap<String, i64>) -> Value {
+    let known = RESOURCES.iter().filter_map(|(name, _)| limits.get_key_value(*name));
+    known.map(|(name, limit)| (name.clone(), Value::from(*limit))).collect()
 }
 
 fn value_of(text: &str) -> Option<i64> {

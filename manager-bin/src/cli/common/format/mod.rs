@@ -54,7 +54,7 @@ pub(crate) enum FormatError {
     #[error("Unknown format field: {0}")]
     UnknownField(String),
     /// The text is not a format.
-    #[error("Error in user format: {0}")]
+    #[error("{0}")]
     Syntax(String),
     /// A conversion or a format specification is unknown, or a value doesn't fit it.
     #[error("{0}")]

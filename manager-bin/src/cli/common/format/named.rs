@@ -182,7 +182,26 @@ impl NamedFormats {
 }
 
 fn no_such_format(name: &str) -> CliError {
-    CliError::failure(format!("--format: No such format {name} (Did you mean '{{{name}}}'?)"))
+    let meant = with_braces(name);
+    CliError::failure(format!("--format: No such format {name} (Did you mean '{meant}'?)"))
+}
+
+/// The text with each of its words as a field.
+fn with_braces(text: &str) -> String {
+    let is_of_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.');
+    let mut fields = String::new();
+    let mut in_word = false;
+    for c in text.chars() {
+        if is_of_word(c) != in_word {
+            fields.push(if in_word { '}' } else { '{' });
+            in_word = !in_word;
+        }
+        fields.push(c);
+    }
+    if in_word {
+        fields.push('}');
+    }
+    fields
 }
 
 /// The directories of configuration files in the order in which they are read: later ones override.
@@ -203,6 +222,18 @@ mod tests {
     fn formats() -> NamedFormats {
         let builtin = [("default", "The default", "{id}"), ("long", "More", "{id} {name}")];
         NamedFormats::builtin("jobs", &builtin)
+    }
+
+    #[test]
+    fn each_word_becomes_a_field() {
+        for (text, fields) in [
+            ("id", "{id}"),
+            ("id,name", "{id},{name}"),
+            ("sched.t_estimate id", "{sched.t_estimate} {id}"),
+            ("", ""),
+        ] {
+            assert_eq!(with_braces(text), fields);
+        }
     }
 
     /// The formats with a configuration file in the user's directory, whose text is `text`.

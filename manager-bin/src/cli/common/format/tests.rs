@@ -150,12 +150,12 @@ fn invalid_formats_are_refused_with_a_message() {
     for (format, text) in [
         ("{nope}", "Unknown format field: nope"),
         ("{}", "Unknown format field: "),
-        ("{name", "Error in user format: expected '}' before end of string"),
-        ("a {", "Error in user format: Single '{' encountered in format string"),
-        ("a }", "Error in user format: Single '}' encountered in format string"),
-        ("{name:{count}}", "Error in user format: unexpected '{' in field name"),
-        ("{name!}", "Error in user format: unmatched '{' in format spec"),
-        ("{name!sx}", "Error in user format: expected ':' after conversion specifier"),
+        ("{name", "expected '}' before end of string"),
+        ("a {", "Single '{' encountered in format string"),
+        ("a }", "Single '}' encountered in format string"),
+        ("{name:{count}}", "unexpected '{' in field name"),
+        ("{name!}", "unmatched '{' in format spec"),
+        ("{name!sx}", "expected ':' after conversion specifier"),
         ("{name!q}", "Unknown conversion specifier q"),
         ("{name:d}", "Unknown format code 'd' for object of type 'str'"),
     ] {

@@ -2,18 +2,18 @@
 
 mod check;
 
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use jobtap_core::job::Fsd;
 use serde_json::Value;
 
-use crate::cli::common::message::CliError;
+use crate::cli::common::message::{CliError, system_text};
 use crate::cli::common::session;
 use crate::cli::common::usage::Family;
 use crate::client::Client;
-use crate::daemon::config;
+use crate::daemon::config::{self, ConfigError};
 use crate::rpc::service::Service;
 use crate::rpc::services::config::{Get, Load, Reload};
 
@@ -155,7 +155,14 @@ fn remove(config: &mut Value, key: &str) -> bool {
 
 fn read(args: &LoadArgs) -> Result<Value, String> {
     if let Some(path) = &args.path {
-        return config::load(path).map_err(|error| format!("Error parsing config: {error}"));
+        return config::load(path).map_err(|error| match error {
+            // In Flux's words.
+            ConfigError::Read { path, reason } if reason.kind() == ErrorKind::NotFound => {
+                let text = system_text(&reason);
+                format!("Error parsing config: stat: {}: {text}", path.display())
+            }
+            error => format!("Error parsing config: {error}"),
+        });
     }
     let mut text = String::new();
     let read = std::io::stdin().lock().read_to_string(&mut text);

@@ -282,6 +282,9 @@ impl Attached {
             if let Flow::Exit(code) = self.handle(input).await? {
                 return Ok(code);
             }
+            if !self.options.finished {
+                self.say_without_output();
+            }
             if let Some((since, event)) = self.finished.take() {
                 if !self.output_has_ended() && since.elapsed() < OUTPUT_GRACE {
                     self.finished = Some((since, event));
@@ -291,10 +294,17 @@ impl Attached {
             }
         }
         self.status.clear();
+        self.say_without_output();
+        Ok(self.exit_code())
+    }
+
+    /// Says once that the job has no output: when it has started, or at the end if it was over before.
+    fn say_without_output(&mut self) {
         if self.started && self.no_output {
+            self.no_output = false;
+            self.status.clear();
             print_message("No job output found");
         }
-        Ok(self.exit_code())
     }
 
     async fn handle(&mut self, input: Input) -> Result<Flow, CliError> {

@@ -240,7 +240,7 @@ impl JobRow<'_> {
         match name {
             "username" => self.username().map(FieldValue::Text),
             "returncode" => self.returncode().map(|code| FieldValue::Int(code.into())),
-            "dependencies" => Some(FieldValue::Text(self.dependencies())),
+            "dependencies" => Some(FieldValue::Text(self.dependencies().join(","))),
             "contextual_info" => Some(FieldValue::Text(self.contextual_info())),
             "inactive_reason" => Some(FieldValue::Text(self.inactive_reason())),
             "state" | "result" => None,

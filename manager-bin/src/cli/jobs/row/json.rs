@@ -4,36 +4,33 @@ use serde_json::{Map, Value, json};
 
 use super::JobRow;
 
-/// Attributes that are copied unchanged.
-const PLAIN: &[&str] = &[
-    "urgency",
-    "priority",
-    "name",
-    "cwd",
-    "queue",
-    "project",
-    "bank",
-    "success",
-    "waitstatus",
-    "duration",
-    "ntasks",
-    "ncores",
-    "nnodes",
-    "ranks",
-    "nodelist",
-];
-
-/// Times that are omitted while they are zero.
-const TIMES: &[&str] = &[
-    "t_submit",
+/// The members of which the manager's answer has the values, in Flux's order.
+const LISTED: &[&str] = &[
     "t_depend",
     "t_priority",
     "t_sched",
     "t_run",
     "t_cleanup",
     "t_inactive",
+    "duration",
     "expiration",
+    "name",
+    "cwd",
+    "queue",
+    "project",
+    "bank",
+    "ntasks",
+    "ncores",
+    "nnodes",
+    "priority",
+    "ranks",
+    "nodelist",
+    "success",
 ];
+
+/// Times that are omitted while they are zero.
+const TIMES: &[&str] =
+    &["t_depend", "t_priority", "t_sched", "t_run", "t_cleanup", "t_inactive", "expiration"];
 
 impl JobRow<'_> {
     /// The job as a JSON object: states and results by name, members without a value omitted.
@@ -44,23 +41,26 @@ impl JobRow<'_> {
                 job.insert(name.to_owned(), value);
             }
         };
-        set("id", json!(self.id.as_u64()));
-        set("jobid", json!(self.display.ids.show(self.id)));
-        set("userid", json!(self.userid()));
-        set("username", json!(self.username()));
-        set("state", json!(self.state.map(|state| state.long_name())));
-        set("status", json!(self.status()));
+        let listed = |name: &str| self.attributes.get(name).cloned().unwrap_or_default();
+        let time = |time: f64| if time == 0.0 { Value::Null } else { json!(time) };
+        for name in LISTED {
+            let value = if TIMES.contains(name) { time(self.float(name)) } else { listed(name) };
+            set(name, value);
+        }
         set("result", json!(self.final_result().map(|result| result.long_name())));
+        set("waitstatus", listed("waitstatus"));
+        set("id", json!(self.id.as_u64()));
+        set("t_submit", time(self.float("t_submit")));
+        set("t_remaining", time(self.remaining()));
+        set("state", json!(self.state.map(|state| state.long_name())));
+        set("username", json!(self.username()));
+        set("userid", json!(self.userid()));
+        set("urgency", listed("urgency"));
+        set("runtime", time(self.runtime()));
+        set("status", json!(self.status()));
         set("returncode", json!(self.returncode()));
-        for name in PLAIN {
-            set(name, self.attributes.get(*name).cloned().unwrap_or_default());
-        }
-        let computed = [("t_remaining", self.remaining()), ("runtime", self.runtime())];
-        let times = TIMES.iter().map(|name| (*name, self.float(name))).chain(computed);
-        for (name, time) in times.filter(|(_, time)| *time != 0.0) {
-            set(name, json!(time));
-        }
-        set("dependencies", self.attributes.get("dependencies").cloned().unwrap_or(json!([])));
+        set("dependencies", json!(self.dependencies()));
+        set("jobid", json!(self.display.ids.show(self.id)));
         set("annotations", self.annotation("").cloned().unwrap_or(json!({})));
         set("exception", self.exception());
         set("uri", self.annotation("user.uri").cloned().unwrap_or_default());

@@ -173,7 +173,7 @@ impl<'a> JobRow<'a> {
     /// Why the job is pending, or where it runs.
     pub(in crate::cli) fn contextual_info(&self) -> String {
         match self.state {
-            Some(State::Depend) => format!("depends:{}", self.dependencies()),
+            Some(State::Depend) => format!("depends:{}", self.dependencies().join(",")),
             Some(State::Priority) => "priority-wait".to_owned(),
             Some(State::Sched) => self.sched_info(),
             Some(State::Run | State::Cleanup | State::Inactive) => self.text("nodelist").to_owned(),
@@ -196,11 +196,11 @@ impl<'a> JobRow<'a> {
         }
     }
 
-    /// The outstanding dependencies, separated by commas.
-    pub(in crate::cli) fn dependencies(&self) -> String {
+    /// The outstanding dependencies.
+    pub(in crate::cli) fn dependencies(&self) -> Vec<String> {
         let list = self.attributes.get("dependencies").and_then(Value::as_array);
         let names = list.into_iter().flatten().filter_map(Value::as_str);
-        names.map(|name| self.show_dependency(name)).collect::<Vec<_>>().join(",")
+        names.map(|name| self.show_dependency(name)).collect()
     }
 
     /// Shows `begin-time=SECONDS` as a local time, and any other dependency unchanged.
@@ -213,7 +213,8 @@ impl<'a> JobRow<'a> {
         let format = match (begin.date() == now.date(), begin.second()) {
             (true, 0) => "begin@%H:%M",
             (true, _) => "begin@%H:%M:%S",
-            (false, _) => "begin@%b%d-%H:%M",
+            (false, 0) => "begin@%b%d-%H:%M",
+            (false, _) => "begin@%b%d-%H:%M:%S",
         };
         begin.strftime(format).to_string()
     }

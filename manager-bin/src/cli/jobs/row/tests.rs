@@ -246,9 +246,13 @@ fn times_depend_on_the_job_state() {
 
 #[test]
 fn begin_time_dependency_is_shown_as_local_time() {
-    for (begin, shown) in
-        [(NOW - 20.0, "begin@22:13"), (NOW, "begin@22:13:20"), (NOW + 86400.0, "begin@Nov15-22:13")]
-    {
+    let day = 86400.0;
+    for (begin, shown) in [
+        (NOW - 20.0, "begin@22:13"),
+        (NOW, "begin@22:13:20"),
+        (NOW + day - 20.0, "begin@Nov15-22:13"),
+        (NOW + day, "begin@Nov15-22:13:20"),
+    ] {
         let dependencies = json!([format!("begin-time={begin}"), "begin-time=soon"]);
         let waiting = active(2, json!({"dependencies": dependencies}));
         assert_eq!(show("{dependencies}", waiting), format!("{shown},begin-time=soon"));

@@ -16,8 +16,7 @@ pub(crate) use self::resources::PerResourceArgs;
 use crate::cli::common::progress::ProgressArgs;
 use crate::cli::submit::caller::Caller;
 use crate::cli::submit::dependencies::DependencyOptions;
-use crate::cli::submit::env;
-use crate::cli::submit::env::EnvRules;
+use crate::cli::submit::env::{self, EnvRules, Environment};
 use crate::cli::submit::error::ArgError;
 use crate::cli::submit::files;
 use crate::cli::submit::rlimit;
@@ -266,33 +265,38 @@ impl SubmitArgs {
         if let Some(limit) = &self.time_limit {
             builder = builder.duration(time_limit(limit)?);
         }
+        // In Flux's order, in which people see them in raw output.
+        let env = self.variables(caller)?;
+        builder = builder.environment(env.variables);
+        let cwd = self.cwd.as_deref().map_or_else(|| caller.cwd.clone(), |cwd| caller.file(cwd));
+        builder = builder.cwd(&cwd.to_string_lossy());
         if let Some(name) = &self.job_name {
             builder = builder.name(name);
         }
+        if !env.expand.is_empty() {
+            builder = builder.shell_option("env-expand", json!(env.expand))?;
+        }
+        builder = self.io(builder)?;
         if let Some(queue) = &self.queue {
             builder = builder.queue(queue);
         }
         if let Some(bank) = &self.bank {
             builder = builder.attribute("bank", json!(bank))?;
         }
+        builder = self.shell(builder, caller)?;
         for dependency in self.dependencies.dependencies(caller.now)? {
             builder = builder.dependency(dependency);
         }
         if !self.requires.is_empty() {
             builder = builder.attribute("constraints", self.constraint()?.to_value())?;
         }
-        let cwd = self.cwd.as_deref().map_or_else(|| caller.cwd.clone(), |cwd| caller.file(cwd));
-        builder = builder.cwd(&cwd.to_string_lossy());
-        builder = self.environment(builder, caller)?;
-        builder = self.io(builder)?;
-        builder = self.shell(builder, caller)?;
+        // After the other options, so that --setattr overrides what they set.
+        for setting in &self.setattr {
+            builder = setattr::set_attribute(builder, setting, caller)?;
+        }
         if !self.add_file.is_empty() {
             let files = files::files(&self.add_file, caller)?;
             builder = builder.attribute("files", files.into())?;
-        }
-        // Last, so that --setattr overrides the attributes of other options.
-        for setting in &self.setattr {
-            builder = setattr::set_attribute(builder, setting, caller)?;
         }
         Ok(builder.to_value())
     }
@@ -309,22 +313,15 @@ impl SubmitArgs {
         })
     }
 
-    fn environment(
-        &self,
-        builder: JobspecBuilder,
-        caller: &Caller,
-    ) -> Result<JobspecBuilder, ArgError> {
+    /// The variables of the job's environment.
+    fn variables(&self, caller: &Caller) -> Result<Environment, ArgError> {
         let mut env = env::apply(&self.env.0, caller)?;
         if let Some(id) = &self.copy {
             for name in ["FLUX_JOB_CC", "JOBTAP_JOB_CC"] {
                 env.variables.insert(name.to_owned(), id.clone());
             }
         }
-        let builder = builder.environment(env.variables);
-        if env.expand.is_empty() {
-            return Ok(builder);
-        }
-        Ok(builder.shell_option("env-expand", json!(env.expand))?)
+        Ok(env)
     }
 
     fn io(&self, mut builder: JobspecBuilder) -> Result<JobspecBuilder, ArgError> {
@@ -363,15 +360,15 @@ impl SubmitArgs {
         mut builder: JobspecBuilder,
         caller: &Caller,
     ) -> Result<JobspecBuilder, ArgError> {
+        let rlimits = rlimit::apply(&self.rlimit, &caller.rlimits)?;
+        if !rlimits.is_empty() {
+            builder = builder.shell_option("rlimit", rlimit::to_value(&rlimits))?;
+        }
         if let Some(text) = self.signal.as_ref().filter(|text| !text.is_empty()) {
             builder = builder.shell_option("signal", warning(text)?)?;
         }
         if let Some(text) = &self.taskmap {
             builder = builder.shell_option("taskmap", taskmap(text)?)?;
-        }
-        let rlimits = rlimit::apply(&self.rlimit, &caller.rlimits)?;
-        if !rlimits.is_empty() {
-            builder = builder.shell_option("rlimit", json!(rlimits))?;
         }
         for setting in &self.setopt {
             builder = setattr::set_option(builder, setting, caller)?;

@@ -154,6 +154,7 @@ impl<S: Sink> Watcher<'_, S> {
         let no_file = || RpcError::new(ENOENT, "");
         let mut tail = Tail::new(self.records.file(self.id, key).ok_or_else(no_file)?);
         let mut pause = FASTEST_POLL;
+        let simulated = self.is_simulated()?;
         loop {
             // Whether the job was over before the file was read: then this was all of it.
             let last = over;
@@ -167,6 +168,10 @@ impl<S: Sink> Watcher<'_, S> {
                 && let Some(text) = self.records.value(self.id, key)?
             {
                 return self.show_all(&text).await;
+            }
+            // There is and will be no file: a client is told so when the job has started, as in Flux.
+            if simulated && started && !last {
+                self.missing()?;
             }
             if last {
                 return if tail.found { Ok(()) } else { self.missing() };
@@ -188,6 +193,13 @@ impl<S: Sink> Watcher<'_, S> {
                 }
             }
         }
+    }
+
+    /// Whether the job has no tasks, since its execution is simulated.
+    fn is_simulated(&self) -> Result<bool, RpcError> {
+        let jobspec = self.records.value(self.id, "jobspec")?.unwrap_or_default();
+        let jobspec: Value = serde_json::from_str(&jobspec).unwrap_or_default();
+        Ok(jobspec.pointer("/attributes/system/exec/test").is_some())
     }
 
     /// The end of a watch of a log that an inactive job doesn't have. As in Flux, that is a log without events if
