@@ -43,7 +43,7 @@ fn the_tour_of_the_readme_shows_what_it_promises() {
 }
 
 #[test]
-fn the_example_manager_says_which_commands_it_leaves_out() {
+fn the_example_manager_says_what_it_leaves_out() {
     for (command, feature) in [("top", "top"), ("new plugin x", "tools"), ("slurm", "builtins")] {
         let output = run(clean(site_manager()).args(command.split(' ')));
         let name = command.split(' ').next().unwrap();
@@ -54,6 +54,9 @@ fn the_example_manager_says_which_commands_it_leaves_out() {
             ),
         );
     }
+    let web = run(clean(site_manager()).args(["start", "--conf=http.listen=127.0.0.1:0", "true"]));
+    let refusal = "http.listen: this manager is built without the feature 'http' of jobtap-manager";
+    assert!(web.code == 1 && web.stderr.contains(refusal), "{web:?}");
     let help = run(clean(site_manager()).arg("--help")).ok();
     assert!(help.contains("submit ") && !help.contains("Build a manager"), "{help}");
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::manifest::{CommandGroup, Manifest};
+use super::manifest::{Manifest, Part};
 use crate::composition::Composition;
 
 /// Returns a line for each difference; none when both were made of the same.
@@ -41,7 +41,7 @@ pub fn differences(old: &Composition, new: &Composition) -> Vec<String> {
         lines.extend(before.difference(&after).map(|name| format!("- {what} {name}")));
         lines.extend(after.difference(&before).map(|name| format!("+ {what} {name}")));
     };
-    come_and_gone("commands", &commands(old), &commands(new));
+    come_and_gone("part", &parts(old), &parts(new));
     come_and_gone("plugin", &old.order, &new.order);
     come_and_gone("scheduler", &old.schedulers, &new.schedulers);
     let common = |composition: &Composition| -> Vec<String> {
@@ -57,10 +57,10 @@ pub fn differences(old: &Composition, new: &Composition) -> Vec<String> {
     lines
 }
 
-/// The groups of commands that a manager has, by its manifest. All, if that is of a version that can't be read here.
-fn commands(composition: &Composition) -> Vec<String> {
+/// The parts that a manager has, by its manifest. All, if that is of a version that can't be read here.
+fn parts(composition: &Composition) -> Vec<String> {
     let manifest = Manifest::parse("", &composition.manifest).unwrap_or_default();
-    let features = CommandGroup::features_without(&manifest.manager.without_commands);
+    let features = Part::features_without(&manifest.manager.without_parts);
     features.into_iter().map(str::to_owned).collect()
 }
 
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn each_difference_has_its_line() {
-        let (old, mut new) = (sample(""), sample("[manager]\nwithout-commands = [\"tools\"]\n"));
+        let (old, mut new) = (sample(""), sample("[manager]\nwithout-parts = [\"tools\"]\n"));
         new.version = "1.1.0".into();
         new.sdk_checksum = "01".into();
         new.crates[0].checksum = "22".into();
@@ -159,7 +159,7 @@ mod tests {
             "version: 1.0.0 -> 1.1.0",
             "SDK: other sources of 0.1.0",
             "crate deadline: other sources of 0.1.0",
-            "- commands tools",
+            "- part tools",
             "+ plugin limits",
             "+ scheduler longest",
             "order: .priority-default, deadline -> deadline, .priority-default",

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value, value};
 
 use super::error::BuildError;
-use super::manifest::{CommandGroup, PluginEntry};
+use super::manifest::{Part, PluginEntry};
 use super::plan::Plan;
 use super::requirement;
 use super::sdk;
@@ -245,11 +245,11 @@ fn cargo_toml(plan: &Plan, links: &mut BTreeMap<String, PathBuf>) -> String {
     match manager.host {
         None => {
             let path = Value::from(place("manager-bin"));
-            let commands = CommandGroup::features_without(&manager.without_commands);
+            let parts = Part::features_without(&manager.without_parts);
             let linked = [
                 ("path", path),
                 ("default-features", false.into()),
-                ("features", Array::from_iter(commands).into()),
+                ("features", Array::from_iter(parts).into()),
             ];
             dependencies.insert("jobtap-manager", value(InlineTable::from_iter(linked)));
         }

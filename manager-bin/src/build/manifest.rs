@@ -62,9 +62,9 @@ pub struct ManagerTable {
     /// Builtin plugins to leave out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub without: Vec<String>,
-    /// Commands to leave out.
+    /// Other parts to leave out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub without_commands: Vec<CommandGroup>,
+    pub without_parts: Vec<Part>,
     /// The target triple; `None` is this host's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
@@ -88,7 +88,7 @@ impl Default for ManagerTable {
             sdk: None,
             builtins: None,
             without: Vec::new(),
-            without_commands: Vec::new(),
+            without_parts: Vec::new(),
             target: None,
             static_link: None,
             toolchain: None,
@@ -97,10 +97,12 @@ impl Default for ManagerTable {
     }
 }
 
-/// Commands that a manager can be built without. A manager that has fewer of them is smaller, and compiled sooner.
+/// What a manager can be built without, beside builtin plugins. A manager that has less is smaller, and compiled sooner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum CommandGroup {
+pub enum Part {
+    /// The listener of `[http]`: the services over HTTP, the page for browsers and the metrics for Prometheus.
+    Http,
     /// The commands `bench`, `build`, `new`, `policy`, `replay` and `simulate`, for those who write plugins and choose
     /// them.
     Tools,
@@ -108,11 +110,11 @@ pub enum CommandGroup {
     Top,
 }
 
-impl CommandGroup {
-    /// Returns the features of `jobtap-manager` for all groups but these.
+impl Part {
+    /// Returns the features of `jobtap-manager` for all parts but these.
     pub(super) fn features_without(left_out: &[Self]) -> Vec<&'static str> {
-        let all = [(Self::Tools, "tools"), (Self::Top, "top")];
-        let kept = all.into_iter().filter(|(group, _)| !left_out.contains(group));
+        let all = [(Self::Http, "http"), (Self::Tools, "tools"), (Self::Top, "top")];
+        let kept = all.into_iter().filter(|(part, _)| !left_out.contains(part));
         kept.map(|(_, feature)| feature).collect()
     }
 }
@@ -247,9 +249,9 @@ impl Manifest {
                 "[manager]: {kind} loads a shared library, which can't be linked statically: leave `static` out"
             )));
         }
-        if !self.manager.without_commands.is_empty() {
+        if !self.manager.without_parts.is_empty() {
             return Err(BuildError::refused(format!(
-                "[manager]: {kind} has its own commands: leave `without-commands` out"
+                "[manager]: {kind} loads plugins only: leave `without-parts` out"
             )));
         }
         let given = self.plugins.iter().any(|plugin| plugin.config.is_some());
@@ -378,23 +380,23 @@ mod tests {
         assert!(text.starts_with("m.toml:3: unknown variant `slurm`"), "{text}");
         let text = refusal(&(host("flux") + "static = true\n"));
         assert!(text.contains("can't be linked statically: leave `static` out"), "{text}");
-        let text = refusal(&(host("flux") + "without-commands = [\"top\"]\n"));
-        assert!(text.ends_with("has its own commands: leave `without-commands` out"), "{text}");
+        let text = refusal(&(host("flux") + "without-parts = [\"top\"]\n"));
+        assert!(text.ends_with("loads plugins only: leave `without-parts` out"), "{text}");
         let config = "[[plugin]]\nname = \"a\"\npath = \".\"\nconfig = { x = 1 }\n";
         let text = refusal(&(host("slurm-prep") + config));
         assert!(text.contains("plugins are configured in jobtap.toml beside slurm.conf"), "{text}");
     }
 
     #[test]
-    fn groups_of_commands_can_be_left_out() {
+    fn parts_can_be_left_out() {
         let features = |text: &str| {
             let manifest = Manifest::parse("m", text).unwrap();
-            CommandGroup::features_without(&manifest.manager.without_commands)
+            Part::features_without(&manifest.manager.without_parts)
         };
-        assert_eq!(features(""), ["tools", "top"]);
-        assert_eq!(features("[manager]\nwithout-commands = [\"tools\"]"), ["top"]);
-        let text = refusal("[manager]\nwithout-commands = [\"submit\"]");
-        let wanted = "m.toml:2: unknown variant `submit`, expected `tools` or `top`";
+        assert_eq!(features(""), ["http", "tools", "top"]);
+        assert_eq!(features("[manager]\nwithout-parts = [\"tools\"]"), ["http", "top"]);
+        let text = refusal("[manager]\nwithout-parts = [\"submit\"]");
+        let wanted = "m.toml:2: unknown variant `submit`, expected one of `http`, `tools`, `top`";
         assert!(text.starts_with(wanted), "{text}");
     }
 
@@ -426,13 +428,14 @@ mod tests {
         let words = || prop::collection::vec("[a-z.-]{1,8}", 0..3);
         let entry = ("[a-z][a-z0-9]{0,8}", "[0-9]\\.[0-9]", words(), words(), any::<bool>());
         let plugins = prop::collection::vec(entry, 0..4);
-        let groups = prop::sample::subsequence(vec![CommandGroup::Tools, CommandGroup::Top], 0..=2);
-        (plugins, prop::option::of(words()), any::<Option<bool>>(), groups).prop_map(
-            |(plugins, builtins, static_link, without_commands)| {
+        let parts = vec![Part::Http, Part::Tools, Part::Top];
+        let parts = prop::sample::subsequence(parts, 0..=3);
+        (plugins, prop::option::of(words()), any::<Option<bool>>(), parts).prop_map(
+            |(plugins, builtins, static_link, without_parts)| {
                 let manager = ManagerTable {
                     builtins,
                     static_link,
-                    without_commands,
+                    without_parts,
                     ..ManagerTable::default()
                 };
                 let plugin = |(index, (name, version, features, before, on))| PluginEntry {

@@ -33,6 +33,6 @@ pub use edit::{add_plugin, remove_plugin, set_builtin};
 pub use error::BuildError;
 pub use explain::{Explained, Explanation, explain, recover};
 pub use jobtap_daemon::linked::LinkedError;
-pub use manifest::{CommandGroup, ManagerTable, Manifest, PluginEntry};
+pub use manifest::{ManagerTable, Manifest, Part, PluginEntry};
 pub use new::{new_manager, new_plugin};
 pub use pipeline::{Built, Options, build, print_crate};

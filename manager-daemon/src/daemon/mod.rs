@@ -23,6 +23,10 @@ pub mod config;
 mod engine;
 mod execution;
 mod failure;
+#[cfg(feature = "http")]
+mod http;
+#[cfg(not(feature = "http"))]
+#[path = "no_http.rs"]
 mod http;
 mod lifecycle;
 pub mod log;
@@ -57,6 +61,8 @@ pub struct Parts {
     records: records::Records,
     hub: Arc<writes::hub::Hub>,
     journal: Arc<journal::Journal>,
+    // Only the metrics show it.
+    #[cfg_attr(not(feature = "http"), expect(dead_code))]
     commits: Arc<CommitTimes>,
     audit: Arc<audit::Audit>,
     execution: execution::Execution,

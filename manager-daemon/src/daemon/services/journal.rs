@@ -111,6 +111,7 @@ impl Journal {
     }
 
     /// How many events there were since the start.
+    #[cfg(feature = "http")]
     pub(in crate::daemon) fn published(&self) -> u64 {
         self.published.load(Ordering::Relaxed)
     }

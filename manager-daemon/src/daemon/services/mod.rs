@@ -187,11 +187,13 @@ pub(super) fn is_large(topic: &str) -> bool {
 }
 
 /// Whether there is a service of this topic, of the manager or perhaps of a plugin.
+#[cfg(feature = "http")]
 pub(super) fn is_known(topic: &str) -> bool {
     Row::of_topic(topic).is_ok()
 }
 
 /// Whether a client without a name may call this service: it changes nothing.
+#[cfg(feature = "http")]
 pub(super) fn is_for_readers(topic: &str) -> bool {
     let access = Row::of_topic(topic).map(|row| row.access);
     matches!(access, Ok(Access::Reader | Access::UnlessPrivate))
@@ -199,6 +201,7 @@ pub(super) fn is_for_readers(topic: &str) -> bool {
 
 /// How many requests each service has received, by its topic. Services of plugins without a row are counted together,
 /// as `job-manager.`.
+#[cfg(feature = "http")]
 pub(super) fn received() -> Vec<(&'static str, u64)> {
     let all = TABLE.values().chain(std::iter::once(&*ANY_PLUGIN));
     let mut counts: Vec<_> =
