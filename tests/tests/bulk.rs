@@ -41,8 +41,8 @@ fn a_dry_run_shows_what_would_be_submitted() {
     let shown = m.jobtap_args(&[&dry[..], &["--cc=0-1", "cat", "{}", "::::", file]].concat()).ok();
     assert_eq!(
         shown,
-        "bulksubmit: submit --cc=0-1 -n1 --output={{id}}.x.tar cat data/x.tar.gz\n\
-         bulksubmit: submit --cc=0-1 -n2 --output={{id}}.y z cat data/y z.gz"
+        "bulksubmit: submit -n1 --output={{id}}.x.tar --cc=0-1 cat data/x.tar.gz\n\
+         bulksubmit: submit -n2 --output={{id}}.y z --cc=0-1 cat data/y z.gz"
     );
     assert_eq!(m.jobtap("jobs -ano {id}").ok(), "");
 }

@@ -267,6 +267,8 @@ fn a_watched_key_prints_each_new_value() {
     let mut next = || lines.next().unwrap().unwrap();
     while !next().contains(r#""name":"priority""#) {}
     m.jobtap(&format!("job memo {job} a=1")).ok();
+    // As in Flux, each value gets a newline, also after its own.
+    assert_eq!(next(), "");
     assert!(next().contains(r#""name":"memo""#));
     assert!(watch.wait().unwrap().success());
 

@@ -209,7 +209,9 @@ fn a_configuration_of_plugins_names_the_entry_that_is_wrong() {
     let text = start(json!([{"load": "nobody"}]));
     assert_eq!(text, "[job-manager.plugins][0]: load: nobody: No such plugin found");
     let text = start(json!([{"remove": "all"}, {"load": 3}]));
-    assert_eq!(text, "[job-manager.plugins][1]: load must be a string");
+    assert_eq!(text, "[job-manager.plugins][1]: Expected string, got integer");
+    let text = start(json!(["limits"]));
+    assert_eq!(text, "[job-manager.plugins][0]: Expected object, got string");
     let text = start(json!([{"remove": "nobody"}]));
     let nobody = "[job-manager.plugins][0]: remove nobody: Failed to find plugin to remove";
     assert_eq!(text, nobody);
