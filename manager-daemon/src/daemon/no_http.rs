@@ -25,7 +25,7 @@ impl HttpSettings {
     }
 }
 
-/// A listener, of which there is none.
+/// A listener. No value of it can be made, since there are no settings.
 pub(super) enum HttpListener {}
 
 impl HttpListener {
