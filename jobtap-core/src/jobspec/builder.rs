@@ -154,12 +154,14 @@ impl JobspecBuilder {
         self.system("queue", queue.into())
     }
 
-    /// Adds a dependency.
+    /// Adds a dependency to those that the job has. If `dependencies` was set to anything but a list, the list takes its
+    /// place.
     pub fn dependency(mut self, dependency: Dependency) -> Self {
+        let dependency = dependency.to_value();
         if let Some(system) = self.attributes.get_mut("system").and_then(Value::as_object_mut) {
-            let list = system.entry("dependencies").or_insert_with(|| json!([]));
-            if let Some(list) = list.as_array_mut() {
-                list.push(dependency.to_value());
+            match system.get_mut("dependencies").and_then(Value::as_array_mut) {
+                Some(list) => list.push(dependency),
+                None => drop(system.insert("dependencies".to_owned(), json!([dependency]))),
             }
         }
         self
@@ -391,6 +393,21 @@ mod tests {
 
     fn refused(builder: JobspecBuilder) -> String {
         builder.build().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_dependency_is_added_to_a_list_and_replaces_anything_else() {
+        let with = |set: Value| {
+            let builder = app().attribute("system.dependencies", set).unwrap();
+            let spec = builder.dependency(Dependency::from_uri("afterok:2").unwrap()).to_value();
+            spec["attributes"]["system"]["dependencies"].clone()
+        };
+        let (first, second) = (
+            json!({"scheme": "afterok", "value": "1"}),
+            json!({"scheme": "afterok", "value": "2"}),
+        );
+        assert_eq!(with(json!([first])), json!([first, second]));
+        assert_eq!(with(json!(5)), json!([second]));
     }
 
     #[test]

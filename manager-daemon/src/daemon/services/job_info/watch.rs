@@ -154,7 +154,7 @@ impl<S: Sink> Watcher<'_, S> {
         let no_file = || RpcError::new(ENOENT, "");
         let mut tail = Tail::new(self.records.file(self.id, key).ok_or_else(no_file)?);
         let mut pause = FASTEST_POLL;
-        let simulated = self.is_simulated()?;
+        let simulated = !over && self.is_simulated()?;
         loop {
             // Whether the job was over before the file was read: then this was all of it.
             let last = over;
