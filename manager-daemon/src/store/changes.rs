@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use rustc_hash::FxHashMap;
+use indexmap::IndexMap;
+use rustc_hash::FxBuildHasher;
 
+use super::bundle::Bundle;
 use super::rows::{self, Name};
 
 /// What becomes of a row: its new value, or `None` if it is removed.
@@ -16,12 +18,19 @@ type Change = Option<Vec<u8>>;
 /// an ordered map of all changes took a quarter of the time of the committing thread.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
-    /// In the order in which the jobs first changed.
-    jobs: Vec<Vec<(Name, Change)>>,
-    /// Where the rows of a job are in `jobs`.
-    places: FxHashMap<u64, usize>,
+    /// By the job's id, in the order in which the jobs first changed.
+    jobs: IndexMap<u64, OfJob, FxBuildHasher>,
     /// The rows that are no job's.
     others: BTreeMap<Name, Change>,
+}
+
+/// The changes of one job.
+#[derive(Debug, Default)]
+struct OfJob {
+    /// What the commit says of the job, for one new row.
+    bundle: Bundle,
+    /// The other rows.
+    rows: Vec<(Name, Change)>,
 }
 
 impl Changes {
@@ -32,16 +41,11 @@ impl Changes {
         changes
     }
 
-    /// The number of rows.
-    pub(super) fn len(&self) -> usize {
-        self.jobs.iter().map(Vec::len).sum::<usize>() + self.others.len()
-    }
-
     /// What becomes of a row; `None` if it isn't changed.
     pub(super) fn get_mut(&mut self, name: &[u8]) -> Option<&mut Change> {
         match rows::job_of(name) {
             Some(id) => {
-                let rows = self.jobs.get_mut(*self.places.get(&id)?)?;
+                let rows = &mut self.jobs.get_mut(&id)?.rows;
                 rows.iter_mut().find(|(row, _)| **row == *name).map(|(_, change)| change)
             }
             None => self.others.get_mut(name),
@@ -54,23 +58,23 @@ impl Changes {
             *before = change;
             return;
         }
-        let Some(id) = rows::job_of(&name) else {
-            self.others.insert(name, change);
-            return;
-        };
-        let place = *self.places.entry(id).or_insert(self.jobs.len());
-        match self.jobs.get_mut(place) {
-            Some(rows) => rows.push((name, change)),
-            None => self.jobs.push(vec![(name, change)]),
+        match rows::job_of(&name) {
+            Some(id) => self.jobs.entry(id).or_default().rows.push((name, change)),
+            None => drop(self.others.insert(name, change)),
         }
     }
 
+    /// The bundle of this commit for a job.
+    pub(super) fn bundle(&mut self, id: u64) -> &mut Bundle {
+        &mut self.jobs.entry(id).or_default().bundle
+    }
+
     /// Removes those of the changed rows whose names begin with `prefix`, which is no shorter than that of a job's rows
-    /// if it is one of them.
+    /// if it is one of them. Leaves the bundle of the job.
     pub(super) fn remove(&mut self, prefix: &[u8]) {
         if let Some(id) = rows::job_of(prefix) {
-            let rows = self.places.get(&id).and_then(|place| self.jobs.get_mut(*place));
-            let matching = rows.into_iter().flatten().filter(|(name, _)| name.starts_with(prefix));
+            let rows = self.jobs.get_mut(&id).into_iter().flat_map(|job| &mut job.rows);
+            let matching = rows.filter(|(name, _)| name.starts_with(prefix));
             matching.for_each(|(_, change)| *change = None);
             return;
         }
@@ -80,17 +84,15 @@ impl Changes {
             *change = None;
         }
     }
-}
 
-impl IntoIterator for Changes {
-    type Item = (Name, Change);
-    type IntoIter = std::iter::Chain<
-        std::iter::Flatten<std::vec::IntoIter<Vec<(Name, Change)>>>,
-        std::collections::btree_map::IntoIter<Name, Change>,
-    >;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.jobs.into_iter().flatten().chain(self.others)
+    /// The rows, each once. `commit` is the number of the commit, by which the rows of bundles are named.
+    pub(super) fn into_rows(self, commit: u64) -> impl Iterator<Item = (Name, Change)> {
+        let of_job = move |(id, OfJob { bundle, rows }): (u64, OfJob)| {
+            let bundled = !bundle.is_empty();
+            let bundled = bundled.then(|| (rows::of_bundle(id, commit), Some(bundle.encode())));
+            bundled.into_iter().chain(rows)
+        };
+        self.jobs.into_iter().flat_map(of_job).chain(self.others)
     }
 }
 
@@ -149,8 +151,9 @@ mod tests {
                 let matching = map.iter_mut().filter(|(name, _)| name.starts_with(&prefix));
                 matching.for_each(|(_, change)| *change = None);
             }
-            prop_assert_eq!(changes.len(), map.len());
-            prop_assert_eq!(changes.into_iter().collect::<BTreeMap<_, _>>(), map);
+            let rows: Vec<_> = changes.into_rows(1).collect();
+            prop_assert_eq!(rows.len(), map.len());
+            prop_assert_eq!(rows.into_iter().collect::<BTreeMap<_, _>>(), map);
         }
     }
 }

@@ -24,11 +24,11 @@ use jobtap_core::host::panic_text;
 
 use super::acked::Acked;
 use super::changes::Changes;
-use super::layout::{self, JobScan, Listing, LogEnds, Rows};
+use super::layout::{self, LogEnds, Rows, Visit};
 use super::lock::{self, Lock};
-use super::rows::{self, Row};
+use super::rows::{self, Name};
 use super::space::{self, Space};
-use super::{Key, Memory, OnDamage, Op, Store, StoreError, StoreSettings, StoredJob, request};
+use super::{Key, Memory, OnDamage, Op, Store, StoreError, StoreSettings, StoredJob, reading};
 use crate::open_files::OpenFiles;
 pub use fsck::{Damage, check};
 use keyspaces::{Backlog, Keyspaces};
@@ -36,10 +36,11 @@ pub use repair::{Repaired, repair};
 pub use tail::Cut;
 
 /// The version of the layout that this build writes.
-const FORMAT: u32 = 3;
-/// The version before it. A store of that version becomes one of the present version when it is opened: the
-/// present one only adds the short form of `J`, see [`request`].
-const EARLIER: u32 = 2;
+const FORMAT: u32 = 4;
+/// The versions before it. A store of such a version becomes one of the present version when it is opened, since each
+/// version only adds something to the one before: the third the short form of `J`, see [`super::request`], and the fourth
+/// [bundles](super::bundle).
+const EARLIER: [u32; 2] = [2, 3];
 
 const MIB: u64 = 1024 * 1024;
 /// The most bytes of write-ahead logs, which a restart after a crash has to read.
@@ -196,7 +197,11 @@ impl Engine {
     fn is_of_earlier_format(&self) -> Result<bool, StoreError> {
         match self.row(rows::FORMAT)? {
             Some(found) if found == FORMAT.to_string().as_bytes() => Ok(false),
-            Some(found) if found == EARLIER.to_string().as_bytes() => Ok(true),
+            Some(found)
+                if EARLIER.iter().any(|earlier| found == earlier.to_string().as_bytes()) =>
+            {
+                Ok(true)
+            }
             Some(found) => Err(StoreError::Format {
                 path: self.dir.clone(),
                 found: String::from_utf8_lossy(&found).into_owned(),
@@ -226,16 +231,19 @@ impl Engine {
         // fdatasync makes the length and the blocks of the write-ahead log durable too, since its data can't be read
         // without them. What it leaves out is the time of the change, for which fsync would wait for the journal of
         // the file system.
-        self.write_rows(changes, PersistMode::SyncData)
+        self.write_rows(changes.into_rows(number), PersistMode::SyncData)
     }
 
-    /// Writes the rows, all or none of them.
-    fn write_rows(&self, changes: Changes, mode: PersistMode) -> Result<(), StoreError> {
+    /// Writes the rows, all or none of them. Each row may be among them once.
+    fn write_rows(
+        &self,
+        rows: impl Iterator<Item = (Name, Option<Vec<u8>>)>,
+        mode: PersistMode,
+    ) -> Result<(), StoreError> {
         self.wait_for_memory()?;
         self.guarded(|| {
-            let mut batch = fjall::OwnedWriteBatch::with_capacity(self.db.clone(), changes.len())
-                .durability(Some(mode));
-            for (name, change) in changes {
+            let mut batch = self.db.batch().durability(Some(mode));
+            for (name, change) in rows {
                 match change {
                     Some(value) => batch.insert(self.rows.of(&name), &*name, value),
                     None => batch.remove(self.rows.of(&name), &*name),
@@ -261,17 +269,17 @@ impl Engine {
         }
     }
 
-    fn row(&self, name: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        let value = self.guarded(|| self.rows.of(name).get(name))?;
-        Ok(value.map(|value| value.to_vec()))
+    fn guarded<T>(&self, call: impl FnOnce() -> fjall::Result<T>) -> Result<T, StoreError> {
+        let made = guarded(&self.dir, call);
+        if let Err(StoreError::Corrupt { .. }) = &made {
+            files::suspect(&self.dir);
+        }
+        made
     }
+}
 
-    /// Calls `visit` with the rows that begin with `prefix`, in order, until it breaks.
-    fn each_row(
-        &self,
-        prefix: &[u8],
-        mut visit: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, StoreError>,
-    ) -> Result<(), StoreError> {
+impl Rows for Engine {
+    fn each(&self, prefix: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
         for (keyspace, part) in self.rows.parts(prefix) {
             let mut rows = self.guarded(|| Ok(keyspace.range::<Vec<u8>, _>(part)))?;
             // `visit` is called outside of the guard: its panics are not the engine's.
@@ -286,31 +294,17 @@ impl Engine {
         Ok(())
     }
 
-    fn guarded<T>(&self, call: impl FnOnce() -> fjall::Result<T>) -> Result<T, StoreError> {
-        let made = guarded(&self.dir, call);
-        if let Err(StoreError::Corrupt { .. }) = &made {
-            files::suspect(&self.dir);
-        }
-        made
-    }
-
-    fn damaged(&self, detail: &str) -> StoreError {
-        StoreError::Corrupt { path: self.dir.clone(), detail: detail.to_owned() }
-    }
-}
-
-impl Rows for Engine {
-    fn names(&self, prefix: &[u8]) -> Result<Vec<Vec<u8>>, StoreError> {
-        let mut names = Vec::new();
-        self.each_row(prefix, |name, _| {
-            names.push(name.to_vec());
-            Ok(ControlFlow::Continue(()))
-        })?;
-        Ok(names)
+    fn row(&self, name: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        let value = self.guarded(|| self.rows.of(name).get(name))?;
+        Ok(value.map(|value| value.to_vec()))
     }
 
     fn contains(&self, name: &[u8]) -> Result<bool, StoreError> {
         self.guarded(|| self.rows.of(name).contains_key(name))
+    }
+
+    fn damaged(&self, detail: &str) -> StoreError {
+        StoreError::Corrupt { path: self.dir.clone(), detail: detail.to_owned() }
     }
 }
 
@@ -343,17 +337,11 @@ impl Store for EmbeddedStore {
     }
 
     fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
-        let stored = self.engine.row(&rows::of_value(key))?;
-        Ok(stored.map(|stored| request::shown(key.name(), stored)))
+        reading::value(&self.engine, key)
     }
 
     fn read_log(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
-        let mut log = None;
-        self.engine.each_row(&rows::of_log(key), |_, record| {
-            log.get_or_insert_with(Vec::new).extend_from_slice(record);
-            Ok(ControlFlow::Continue(()))
-        })?;
-        Ok(log)
+        reading::log(&self.engine, key)
     }
 
     fn scan_jobs(
@@ -361,26 +349,11 @@ impl Store for EmbeddedStore {
         wanted: &dyn Fn(&str) -> bool,
         visit: &mut dyn FnMut(StoredJob) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
-        let mut scan = JobScan::new(wanted, visit);
-        self.engine.each_row(rows::ALL_JOBS, |name, value| {
-            scan.row(name, value).map_err(|detail| self.engine.damaged(&detail))
-        })?;
-        let _ = scan.finish();
-        Ok(())
+        reading::scan_jobs(&self.engine, rows::ALL_JOBS, wanted, visit)
     }
 
     fn job(&self, id: u64, wanted: &dyn Fn(&str) -> bool) -> Result<Option<StoredJob>, StoreError> {
-        let mut found = None;
-        let mut take = |job| {
-            found = Some(job);
-            ControlFlow::Break(())
-        };
-        let mut scan = JobScan::new(wanted, &mut take);
-        self.engine.each_row(&rows::of_job(id), |name, value| {
-            scan.row(name, value).map_err(|detail| self.engine.damaged(&detail))
-        })?;
-        let _ = scan.finish();
-        Ok(found)
+        reading::job(&self.engine, id, wanted)
     }
 
     fn scan_values(
@@ -388,33 +361,15 @@ impl Store for EmbeddedStore {
         prefix: &str,
         visit: &mut dyn FnMut(&str, &[u8]) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
-        self.engine.each_row(&rows::of_instance(prefix), |name, value| {
-            match rows::parse(name) {
-                Some(Row { job: None, name, seq: None }) => Ok(visit(name, value)),
-                // The record of a log.
-                _ => Ok(ControlFlow::Continue(())),
-            }
-        })
+        reading::scan_values(&self.engine, prefix, visit)
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<Key>, StoreError> {
-        let mut listing = Listing::new(prefix);
-        for start in rows::covering(prefix) {
-            self.engine.each_row(&start, |name, _| {
-                listing.row(name).map_err(|detail| self.engine.damaged(&detail))?;
-                Ok(ControlFlow::Continue(()))
-            })?;
-        }
-        Ok(listing.finish())
+        reading::list(&self.engine, prefix)
     }
 
     fn instance_keys(&self) -> Result<Vec<Key>, StoreError> {
-        let mut listing = Listing::new("");
-        self.engine.each_row(rows::ALL_INSTANCE, |name, _| {
-            listing.row(name).map_err(|detail| self.engine.damaged(&detail))?;
-            Ok(ControlFlow::Continue(()))
-        })?;
-        Ok(listing.finish())
+        reading::instance_keys(&self.engine)
     }
 
     fn free_space(&self) -> Result<Option<Space>, StoreError> {

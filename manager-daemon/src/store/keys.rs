@@ -4,7 +4,6 @@
 //! The part of a key that names a job has a fixed width, so the byte order of keys is the order of job
 //! ids, and a scan visits jobs in the order of their submission.
 
-use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
@@ -25,13 +24,60 @@ const MAX_NAME: usize = 1024;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     job: Option<u64>,
-    /// Borrowed if it is one of [`FREQUENT`].
-    name: Cow<'static, str>,
+    name: Name,
 }
 
-/// The names that most keys of jobs have, which are not allocated.
+/// The name of a key. One that nearly every job has is a [`Frequent`] one, always.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Name {
+    Frequent(Frequent),
+    Other(Box<str>),
+}
+
+impl Name {
+    fn as_str(&self) -> &str {
+        match self {
+            Self::Frequent(name) => name.as_str(),
+            Self::Other(name) => name,
+        }
+    }
+}
+
+/// One of the names that nearly every job has below it. Such a name takes no allocation, and the store keeps what a
+/// commit says of them in one row, see [`bundle`](super::bundle).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Frequent(u8);
+
+/// The place of a name in this list stands for it on the disk.
 const FREQUENT: [&str; 6] =
     [Key::EVENTLOG, Key::EXEC_EVENTLOG, Key::J, Key::JOBSPEC, Key::R, Key::OUTPUT];
+
+impl Frequent {
+    /// The name [`Key::J`].
+    pub(super) const J: Self = Self(2);
+    /// The name [`Key::JOBSPEC`].
+    pub(super) const JOBSPEC: Self = Self(3);
+
+    /// The name with this number.
+    pub(super) fn of(number: u8) -> Option<Self> {
+        FREQUENT.get(usize::from(number)).map(|_| Self(number))
+    }
+
+    /// Its number, by which [`Frequent::of`] knows it.
+    pub(super) fn number(self) -> u8 {
+        self.0
+    }
+
+    /// The name itself.
+    pub(super) fn as_str(self) -> &'static str {
+        FREQUENT.get(usize::from(self.0)).copied().unwrap_or_default()
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        let number = FREQUENT.iter().position(|frequent| *frequent == name)?;
+        u8::try_from(number).ok().map(Self)
+    }
+}
 
 /// The reason why a text is not a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -75,12 +121,12 @@ impl Key {
 
     /// The signed request of job `id`.
     pub fn request(id: u64) -> Self {
-        Self::below(id, Self::J)
+        Self { job: Some(id), name: Name::Frequent(Frequent::J) }
     }
 
     /// The jobspec of job `id`.
     pub fn jobspec(id: u64) -> Self {
-        Self::below(id, Self::JOBSPEC)
+        Self { job: Some(id), name: Name::Frequent(Frequent::JOBSPEC) }
     }
 
     /// The main eventlog of job `id`.
@@ -116,15 +162,16 @@ impl Key {
     /// # Errors
     /// Fails if the name is empty, longer than 1024 bytes, or has control characters.
     pub fn job(id: u64, name: &str) -> Result<Self, KeyError> {
-        if !FREQUENT.contains(&name) {
-            check_name(name, JOBS)?;
+        if let Some(frequent) = Frequent::named(name) {
+            return Ok(Self { job: Some(id), name: Name::Frequent(frequent) });
         }
+        check_name(name, JOBS)?;
         Ok(Self::below(id, name))
     }
 
     /// The manager's checkpoint: queue states and the highest job id.
     pub fn checkpoint() -> Self {
-        Self { job: None, name: Cow::Borrowed("checkpoint.job-manager") }
+        Self { job: None, name: Name::Other("checkpoint.job-manager".into()) }
     }
 
     /// A key of the instance, such as `resource.eventlog`.
@@ -136,14 +183,14 @@ impl Key {
         if name == "job" || name.starts_with(JOBS) {
             return Err(KeyError::JobId(name.to_owned()));
         }
-        Ok(Self { job: None, name: Cow::Owned(name.to_owned()) })
+        Ok(Self { job: None, name: Name::Other(name.into()) })
     }
 
     /// Whether the text of the key begins with `prefix`.
     pub fn starts_with(&self, prefix: &str) -> bool {
         match self.job {
             Some(_) => self.to_string().starts_with(prefix),
-            None => self.name.starts_with(prefix),
+            None => self.name().starts_with(prefix),
         }
     }
 
@@ -154,13 +201,22 @@ impl Key {
 
     /// The name below the job, or the whole key if it is a key of the instance.
     pub fn name(&self) -> &str {
-        &self.name
+        self.name.as_str()
+    }
+
+    /// The job and the name, if it is one of those that nearly every job has.
+    pub(super) fn frequent(&self) -> Option<(u64, Frequent)> {
+        match self.name {
+            Name::Frequent(name) => Some((self.job?, name)),
+            Name::Other(_) => None,
+        }
     }
 
     /// Whether the key belongs to the job index. A manager derives the index from the other keys, so it
     /// is neither listed nor archived.
     pub fn is_index(&self) -> bool {
-        self.job.is_none() && (self.name.starts_with(Self::INDEX) || self.name == Self::INDEXED)
+        let name = self.name();
+        self.job.is_none() && (name.starts_with(Self::INDEX) || name == Self::INDEXED)
     }
 
     /// The id and the name, possibly empty, if `text` has the complete prefix of a job's keys.
@@ -170,9 +226,8 @@ impl Key {
     }
 
     fn below(id: u64, name: &str) -> Self {
-        let known = FREQUENT.into_iter().find(|frequent| *frequent == name);
-        let name = known.map_or_else(|| Cow::Owned(name.to_owned()), Cow::Borrowed);
-        Self { job: Some(id), name }
+        let frequent = Frequent::named(name).map(Name::Frequent);
+        Self { job: Some(id), name: frequent.unwrap_or_else(|| Name::Other(name.into())) }
     }
 }
 
@@ -183,18 +238,18 @@ impl fmt::Display for Key {
             let (a, b, c, d) = (group(48), group(32), group(16), group(0));
             write!(f, "{JOBS}{a:04x}.{b:04x}.{c:04x}.{d:04x}.")?;
         }
-        f.write_str(&self.name)
+        f.write_str(self.name())
     }
 }
 
 impl Ord for Key {
     fn cmp(&self, other: &Self) -> Ordering {
         match (self.job, other.job) {
-            (None, None) => self.name.cmp(&other.name),
-            (Some(one), Some(another)) => (one, &self.name).cmp(&(another, &other.name)),
+            (None, None) => self.name().cmp(other.name()),
+            (Some(one), Some(another)) => (one, self.name()).cmp(&(another, other.name())),
             // The name of an instance's key never begins with the prefix of a job's key.
-            (None, Some(_)) => (*self.name).cmp(JOBS),
-            (Some(_), None) => JOBS.cmp(&other.name),
+            (None, Some(_)) => self.name().cmp(JOBS),
+            (Some(_), None) => JOBS.cmp(other.name()),
         }
     }
 }
@@ -265,6 +320,22 @@ mod tests {
         let data = Key::data(0xff2000000, "fairshare").unwrap();
         assert_eq!(data.to_string(), "job.0000.000f.f200.0000.data.fairshare");
         assert_eq!(Key::checkpoint().to_string(), "checkpoint.job-manager");
+    }
+
+    /// The numbers are on the disks of users.
+    #[test]
+    fn a_frequent_name_keeps_its_number() {
+        let names = ["eventlog", "guest.exec.eventlog", "J", "jobspec", "R", "guest.output"];
+        for (number, name) in (0..).zip(names) {
+            let frequent = Key::job(7, name).unwrap().frequent();
+            assert_eq!(frequent, Some((7, Frequent::of(number).unwrap())));
+            assert_eq!(frequent.map(|(_, frequent)| frequent.number()), Some(number));
+            assert_eq!(frequent.map(|(_, frequent)| frequent.as_str()), Some(name));
+        }
+        assert_eq!(Frequent::of(6), None);
+        assert_eq!((Frequent::J.as_str(), Frequent::JOBSPEC.as_str()), (Key::J, Key::JOBSPEC));
+        assert_eq!(Key::job(7, "data.x").unwrap().frequent(), None);
+        assert_eq!(Key::instance("R").unwrap().frequent(), None);
     }
 
     #[test]

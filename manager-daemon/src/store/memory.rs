@@ -2,12 +2,12 @@
 //! that a test controls which batches gather meanwhile.
 
 use std::collections::BTreeMap;
-use std::ops::{ControlFlow, Deref};
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, mpsc};
 
-use super::layout::{self, JobScan, Listing, LogEnds, Rows};
-use super::{Key, Op, Space, Store, StoreError, StoredJob, request, rows};
+use super::layout::{self, LogEnds, Rows, Visit};
+use super::{Key, Op, Space, Store, StoreError, StoredJob, reading, rows};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -59,6 +59,11 @@ impl MemoryStore {
         self.commits.lock().unwrap().clone()
     }
 
+    /// The rows as they are. A visitor may call the store again.
+    fn snapshot(&self) -> Map {
+        self.rows.lock().unwrap().clone()
+    }
+
     /// Pretends that the disk has this many bytes left.
     pub(crate) fn set_free_space(&self, bytes: u64) {
         *self.free.lock().unwrap() = Some(bytes);
@@ -68,12 +73,25 @@ impl MemoryStore {
 struct MapRows<'a>(&'a Map);
 
 impl Rows for MapRows<'_> {
-    fn names(&self, prefix: &[u8]) -> Result<Vec<Vec<u8>>, StoreError> {
-        Ok(with_prefix(self.0, prefix).map(|(name, _)| name.clone()).collect())
+    fn each(&self, prefix: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
+        for (name, value) in with_prefix(self.0, prefix) {
+            if visit(name, value)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn row(&self, name: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.0.get(name).cloned())
     }
 
     fn contains(&self, name: &[u8]) -> Result<bool, StoreError> {
         Ok(self.0.contains_key(name))
+    }
+
+    fn damaged(&self, detail: &str) -> StoreError {
+        StoreError::Corrupt { path: "memory".into(), detail: detail.to_owned() }
     }
 }
 
@@ -96,27 +114,24 @@ impl Store for MemoryStore {
             return Err(StoreError::io("memory".as_ref(), std::io::Error::other("injected")));
         }
         let (mut rows, mut ends) = (self.rows.lock().unwrap(), self.ends.lock().unwrap());
-        for (name, change) in layout::resolve(&MapRows(&rows), &mut ends, ops.clone())? {
+        let mut commits = self.commits.lock().unwrap();
+        let changes = layout::resolve(&MapRows(&rows), &mut ends, ops.clone())?;
+        for (name, change) in changes.into_rows(commits.len() as u64) {
             match change {
                 Some(value) => rows.insert(name.into_vec(), value),
                 None => rows.remove(&*name),
             };
         }
-        self.commits.lock().unwrap().push(ops);
+        commits.push(ops);
         Ok(())
     }
 
     fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
-        let map = self.rows.lock().unwrap();
-        let stored = map.get(&*rows::of_value(key)).cloned();
-        Ok(stored.map(|stored| request::shown(key.name(), stored)))
+        reading::value(&MapRows(&self.snapshot()), key)
     }
 
     fn read_log(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
-        let map = self.rows.lock().unwrap();
-        let prefix = rows::of_log(key);
-        let records: Vec<_> = with_prefix(&map, &prefix).map(|(_, value)| value.deref()).collect();
-        Ok((!records.is_empty()).then(|| records.concat()))
+        reading::log(&MapRows(&self.snapshot()), key)
     }
 
     fn scan_jobs(
@@ -124,26 +139,11 @@ impl Store for MemoryStore {
         wanted: &dyn Fn(&str) -> bool,
         visit: &mut dyn FnMut(StoredJob) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
-        let map = self.rows.lock().unwrap().clone();
-        let mut scan = JobScan::new(wanted, visit);
-        for (name, value) in with_prefix(&map, rows::ALL_JOBS) {
-            if scan.row(name, value).expect("only we write rows").is_break() {
-                return Ok(());
-            }
-        }
-        let _ = scan.finish();
-        Ok(())
+        reading::scan_jobs(&MapRows(&self.snapshot()), rows::ALL_JOBS, wanted, visit)
     }
 
     fn job(&self, id: u64, wanted: &dyn Fn(&str) -> bool) -> Result<Option<StoredJob>, StoreError> {
-        let mut found = None;
-        let mut visit = |job: StoredJob| {
-            let wanted = job.id == id;
-            found = wanted.then_some(job);
-            if wanted { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        };
-        self.scan_jobs(wanted, &mut visit)?;
-        Ok(found)
+        reading::job(&MapRows(&self.snapshot()), id, wanted)
     }
 
     fn scan_values(
@@ -151,34 +151,15 @@ impl Store for MemoryStore {
         prefix: &str,
         visit: &mut dyn FnMut(&str, &[u8]) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
-        let map = self.rows.lock().unwrap().clone();
-        for (row, value) in with_prefix(&map, &rows::of_instance(prefix)) {
-            let row = rows::parse(row).expect("only we write rows");
-            if row.seq.is_none() && visit(row.name, value).is_break() {
-                break;
-            }
-        }
-        Ok(())
+        reading::scan_values(&MapRows(&self.snapshot()), prefix, visit)
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<Key>, StoreError> {
-        let map = self.rows.lock().unwrap();
-        let mut listing = Listing::new(prefix);
-        for start in rows::covering(prefix) {
-            for (name, _) in with_prefix(&map, &start) {
-                listing.row(name).expect("only we write rows");
-            }
-        }
-        Ok(listing.finish())
+        reading::list(&MapRows(&self.snapshot()), prefix)
     }
 
     fn instance_keys(&self) -> Result<Vec<Key>, StoreError> {
-        let map = self.rows.lock().unwrap();
-        let mut listing = Listing::new("");
-        for (name, _) in with_prefix(&map, rows::ALL_INSTANCE) {
-            listing.row(name).expect("only we write rows");
-        }
-        Ok(listing.finish())
+        reading::instance_keys(&MapRows(&self.snapshot()))
     }
 
     fn free_space(&self) -> Result<Option<Space>, StoreError> {

@@ -4,6 +4,7 @@
 //! the module `embedded` only, so that a distributed store can replace it.
 
 mod acked;
+mod bundle;
 mod changes;
 mod commit_times;
 mod committer;
@@ -16,6 +17,7 @@ mod layout;
 mod lock;
 #[cfg(test)]
 pub(crate) mod memory;
+mod reading;
 pub mod request;
 mod rows;
 mod settings;

@@ -28,6 +28,13 @@ pub(crate) fn jobspec_in(stored: &str) -> Option<&str> {
     parts(stored).map(|(_, jobspec)| jobspec)
 }
 
+/// As [`jobspec_in`], of bytes that need not be text.
+pub(super) fn jobspec_bytes(stored: &[u8]) -> Option<&[u8]> {
+    let mark = MARK as u8;
+    let rest = stored.strip_prefix(&[mark])?;
+    rest.get(rest.iter().position(|byte| *byte == mark)?..)?.get(1..)
+}
+
 /// The user and the jobspec in the stored form; `None` for a token that was signed elsewhere.
 pub(super) fn parts(stored: &str) -> Option<(u32, &str)> {
     let (userid, jobspec) = stored.strip_prefix(MARK)?.split_once(MARK)?;
@@ -80,6 +87,7 @@ mod tests {
             let stored = unsigned(userid, jobspec.clone());
             prop_assert!(stored.len() <= jobspec.len() + HEAD);
             prop_assert_eq!(parts(&stored), Some((userid, &*jobspec)));
+            prop_assert_eq!(jobspec_bytes(stored.as_bytes()), Some(jobspec.as_bytes()));
             let token = token_of(userid, &jobspec).into_bytes();
             prop_assert_eq!(shown(Key::J, stored.clone().into_bytes()), token);
             prop_assert_eq!(shown(Key::JOBSPEC, stored.clone().into_bytes()), stored.into_bytes());

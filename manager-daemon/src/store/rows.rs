@@ -5,7 +5,8 @@
 //! to 20 bytes without a pointer to follow, which the names of the first 256 records of an `eventlog` just
 //! fit. Rows of the instance are `i` and the key, the store's own rows are `s` and a name.
 //!
-//! The row of a log's record has a NUL, which no key contains, and its number appended.
+//! The row of a log's record has a NUL, which no key contains, and its number appended. A bundle has no name before the
+//! NUL, and the number of its commit after it.
 
 use smallvec::SmallVec;
 
@@ -36,9 +37,9 @@ const INSTANCE: u8 = b'i';
 pub(super) struct Row<'a> {
     /// The job; `None` for a row of the instance.
     pub(super) job: Option<u64>,
-    /// The key's name below the job or the instance.
+    /// The key's name below the job or the instance. Empty for a bundle, which has several keys of a job.
     pub(super) name: &'a str,
-    /// The record's number; `None` for a value.
+    /// The record's number, or that of the bundle's commit; `None` for a value.
     pub(super) seq: Option<u64>,
 }
 
@@ -85,15 +86,33 @@ pub(super) fn of_log(key: &Key) -> Name {
     row
 }
 
-/// The row of a log's record. The number is encoded as its length in bytes and those bytes, which is short
-/// and sorts by number.
+/// The row of a log's record.
 pub(super) fn of_record(key: &Key, seq: u64) -> Name {
     let mut row = of_log(key);
-    let bytes = seq.to_be_bytes();
-    let zeros = seq.leading_zeros() / 8;
+    push_number(&mut row, seq);
+    row
+}
+
+/// The prefix of the rows of a job's bundles.
+pub(super) fn of_bundles(id: u64) -> Name {
+    let mut row = of_job(id);
+    row.push(0);
+    row
+}
+
+/// The row of what this commit says of a job.
+pub(super) fn of_bundle(id: u64, commit: u64) -> Name {
+    let mut row = of_bundles(id);
+    push_number(&mut row, commit);
+    row
+}
+
+/// The number is encoded as its length in bytes and those bytes, which is short and sorts by number.
+fn push_number(row: &mut Name, number: u64) {
+    let bytes = number.to_be_bytes();
+    let zeros = number.leading_zeros() / 8;
     row.push((u64::BITS / 8 - zeros) as u8);
     row.extend_from_slice(bytes.get(zeros as usize..).unwrap_or_default());
-    row
 }
 
 /// Parses a row's name; `None` if it is not a row of a job or the instance.
@@ -115,7 +134,8 @@ pub(super) fn parse(row: &[u8]) -> Option<Row<'_>> {
         }
     };
     let name = std::str::from_utf8(name).ok()?;
-    (!name.is_empty()).then_some(Row { job, name, seq })
+    let is_bundle = job.is_some() && seq.is_some();
+    (!name.is_empty() || is_bundle).then_some(Row { job, name, seq })
 }
 
 fn parse_seq(record: &[u8]) -> Option<u64> {
@@ -132,7 +152,11 @@ pub(super) fn covering(prefix: &str) -> Vec<Vec<u8>> {
     if let Some((id, name)) = Key::split_job(prefix) {
         let mut row = of_job(id);
         row.extend_from_slice(name.as_bytes());
-        return vec![row.into_vec()];
+        return match name.is_empty() {
+            true => vec![row.into_vec()],
+            // Any key may be in a bundle.
+            false => vec![of_bundles(id).into_vec(), row.into_vec()],
+        };
     }
     if prefix.starts_with(JOBS) {
         return vec![ALL_JOBS.to_vec()];
@@ -175,6 +199,18 @@ mod tests {
         assert_eq!(of_record(&Key::eventlog(u64::MAX), 255).len(), 20);
         let row = of_record(&Key::eventlog(2), 0x1_00);
         assert_eq!(&*row, b"j\0\0\0\0\0\0\0\x02eventlog\0\x02\x01\x00");
+    }
+
+    #[test]
+    fn bundles_are_before_the_other_rows_of_their_job_in_the_order_of_commits() {
+        let row = of_bundle(2, 0x1_00);
+        assert_eq!(&*row, b"j\0\0\0\0\0\0\0\x02\0\x02\x01\x00");
+        assert_eq!(parse(&row), Some(Row { job: Some(2), name: "", seq: Some(0x1_00) }));
+        assert!(of_bundle(2, 0xff) < row && row < of_bundle(2, u64::MAX));
+        assert!(of_bundle(2, u64::MAX) < of_value(&Key::job(2, "!").unwrap()));
+        assert!(of_bundle(1, u64::MAX) < of_bundle(2, 0));
+        // The instance has none.
+        assert_eq!(parse(b"i\0\x01\x05"), None);
     }
 
     #[test]

@@ -100,10 +100,10 @@ impl fmt::Display for Name<'_> {
         if let Some(id) = row.job {
             write!(f, "job {} ", JobId::new(id).encode(Encoding::F58))?;
         }
-        write!(f, "{}", row.name)?;
-        match row.seq {
-            Some(seq) => write!(f, " record {seq}"),
-            None => Ok(()),
+        match (row.name, row.seq) {
+            ("", Some(commit)) => write!(f, "as of commit {commit}"),
+            (name, Some(seq)) => write!(f, "{name} record {seq}"),
+            (name, None) => f.write_str(name),
         }
     }
 }

@@ -9,17 +9,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 use std::path::{Path, PathBuf};
 
 use fjall::PersistMode;
 use jobtap_core::job::{Encoding, JobId};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use super::super::changes::Changes;
+use super::super::layout::Rows as _;
 use super::super::lock::Lock;
-use super::super::rows::{self, Name};
-use super::super::{Key, Memory, StoreError, request, space};
+use super::super::reading::JobScan;
+use super::super::rows::{self, Name, Row};
+use super::super::{Key, Memory, StoreError, StoredJob, space};
 use super::fsck::{Damage, Loss, Range, check_locked};
 use super::keyspaces::{PARTS, Part};
 use super::{Acked, Engine, FORMAT, files, guarded, tail};
@@ -296,6 +297,8 @@ fn fill(dir: &Path, work: &Work, lost: &Lost<'_>) -> Result<Vec<JobId>, StoreErr
     let mut target = Target { engine: &new, group: Vec::new() };
     let mut dropped = BTreeSet::new();
     let mut aside: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
+    let mut summaries = Vec::new();
+    let mut newest = 0;
     for part in PARTS {
         // The index is derived from the jobs: the next start rebuilds it.
         let without_index = lost.concerns(Part::Index);
@@ -303,13 +306,18 @@ fn fill(dir: &Path, work: &Work, lost: &Lost<'_>) -> Result<Vec<JobId>, StoreErr
             continue;
         }
         let mut take = |name: &[u8], value: &[u8]| {
+            if let Some(Row { job: Some(_), name: "", seq: Some(commit) }) = rows::parse(name) {
+                newest = newest.max(commit);
+            }
             match job_of(part, name).filter(|id| lost.concerns_job(*id)) {
                 Some(id) => {
                     dropped.insert(id);
-                    let key = rows::parse(name).map_or("", |row| row.name);
-                    // Under its new name it would be shown as it is stored.
-                    let value = request::shown(key, value.to_vec());
-                    aside.entry(place(part, id, name)).or_default().extend(value);
+                    match part {
+                        Part::Jobs => drop(aside.insert(name.to_vec(), value.to_vec())),
+                        Part::Index | Part::Instance => {
+                            summaries.push((place(id, "summary"), value.to_vec()));
+                        }
+                    }
                 }
                 None if name.starts_with(rows::ALL_STORE) => {}
                 None if without_index && name == rows::indexed() => {}
@@ -333,10 +341,13 @@ fn fill(dir: &Path, work: &Work, lost: &Lost<'_>) -> Result<Vec<JobId>, StoreErr
             }
         }
     }
-    for (name, value) in aside {
+    for (name, value) in keys_of(&aside).map_err(|detail| old.damaged(&detail))? {
         target.put(name, value)?;
     }
-    target.finish(dir, &old)?;
+    for (name, value) in summaries {
+        target.put(name, value)?;
+    }
+    target.finish(dir, &old, newest)?;
     Ok(dropped.into_iter().map(JobId::new).collect())
 }
 
@@ -350,12 +361,26 @@ fn job_of(part: Part, name: &[u8]) -> Option<u64> {
     }
 }
 
-/// The row to which a row of a dropped job is moved. The records of a log become one value.
-fn place(part: Part, id: u64, name: &[u8]) -> Vec<u8> {
-    let name = match part {
-        Part::Jobs => rows::parse(name).map_or("", |row| row.name),
-        Part::Index | Part::Instance => "summary",
+/// The name and the value of a row of the new database.
+type NewRow = (Vec<u8>, Vec<u8>);
+
+/// The keys that these rows of dropped jobs have, as rows below [`Key::LOST_JOB`]. The records of a log become one value.
+fn keys_of(rows: &BTreeMap<Vec<u8>, Vec<u8>>) -> Result<Vec<NewRow>, String> {
+    let mut keys = Vec::new();
+    let mut add = |job: StoredJob| {
+        keys.extend(job.entries.into_iter().map(|key| (place(job.id, &key.name), key.value)));
+        ControlFlow::Continue(())
     };
+    let mut scan = JobScan::new(&|_| true, &mut add);
+    for (name, value) in rows {
+        let _ = scan.row(name, value)?;
+    }
+    let _ = scan.finish();
+    Ok(keys)
+}
+
+/// The row to which a key of a dropped job is moved.
+fn place(id: u64, name: &str) -> Vec<u8> {
     let id = JobId::new(id).encode(Encoding::F58);
     rows::of_instance(&format!("{}{id}.{name}", Key::LOST_JOB))
 }
@@ -363,7 +388,7 @@ fn place(part: Part, id: u64, name: &[u8]) -> Vec<u8> {
 /// The new database while it is filled.
 struct Target<'a> {
     engine: &'a Engine,
-    group: Vec<(Vec<u8>, Vec<u8>)>,
+    group: Vec<NewRow>,
 }
 
 impl Target<'_> {
@@ -376,19 +401,15 @@ impl Target<'_> {
     }
 
     fn write(&mut self, mode: PersistMode) -> Result<(), StoreError> {
-        let group = std::mem::take(&mut self.group);
-        let mut changes = Changes::default();
-        for (name, value) in group {
-            changes.set(Name::from_vec(name), Some(value));
-        }
-        self.engine.write_rows(changes, mode)
+        let group = std::mem::take(&mut self.group).into_iter();
+        self.engine.write_rows(group.map(|(name, value)| (Name::from_vec(name), Some(value))), mode)
     }
 
-    /// Writes the rows that make the database a store, and syncs it.
-    fn finish(mut self, dir: &Path, old: &Engine) -> Result<(), StoreError> {
-        // The number of commits may have been lost with its block. That of the last acknowledged commit
-        // is in a file of its own.
-        let last = old.last_commit().ok().max(Acked::read(dir)?).unwrap_or_default();
+    /// Writes the rows that make the database a store, and syncs it. `newest` is the newest commit that left a bundle.
+    fn finish(mut self, dir: &Path, old: &Engine, newest: u64) -> Result<(), StoreError> {
+        // The number of commits may have been lost with its block. That of the last acknowledged commit is in a file of
+        // its own. A later commit may be there too, whose bundles the next one of the same number would replace.
+        let last = old.last_commit().ok().max(Acked::read(dir)?).unwrap_or_default().max(newest);
         self.group.push((rows::FORMAT.into(), FORMAT.to_string().into()));
         self.group.push((rows::COMMITS.into(), last.to_be_bytes().into()));
         self.write(PersistMode::SyncAll)?;

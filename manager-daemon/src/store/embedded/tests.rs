@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
+use super::super::request;
 use super::*;
 
 fn put(key: &Key, value: &str) -> Op {
@@ -71,6 +72,35 @@ fn a_restart_finds_jobs_in_order_with_their_logs() {
     assert!(store.free_space().unwrap().unwrap().free > 0);
 }
 
+/// Each row takes memory, time and space of its own.
+#[test]
+fn a_commit_of_a_job_is_one_row() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = EmbeddedStore::open(dir.path()).unwrap();
+    let signed = request::unsigned(1000, "{}".to_owned());
+    let submitted =
+        vec![put(&Key::request(1), &signed), put(&Key::jobspec(1), "{}"), append(1, 0, "submit\n")];
+    store.commit(submitted).unwrap();
+    store.commit(vec![put(&Key::resources(1), "R"), append(1, 1, "alloc\n")]).unwrap();
+    let long = "x".repeat(300_000);
+    store.commit(vec![append(1, 2, &long), put(&Key::guest(1, "output").unwrap(), "o")]).unwrap();
+    let mut rows = Vec::new();
+    let each = &mut |name: &[u8], _: &[u8]| {
+        rows.push(rows::parse(name).map(|row| (row.name.to_owned(), row.seq)).unwrap());
+        Ok(ControlFlow::Continue(()))
+    };
+    store.engine.each(&rows::of_job(1), each).unwrap();
+    let row = |name: &str, seq| (name.to_owned(), Some(seq));
+    assert_eq!(rows, [row("", 1), row("", 2), row("", 3), row("eventlog", 2)]);
+    // One that is long replaces that of a bundle, and is replaced by that of a bundle.
+    let key = Key::resources(1);
+    for value in [&long, "short", &long] {
+        store.commit(vec![put(&key, value)]).unwrap();
+        assert_eq!(store.get(&key).unwrap().unwrap(), value.as_bytes());
+        assert_eq!(scan(&store, &["R"])[0].get("R").unwrap(), value.as_bytes());
+    }
+}
+
 #[test]
 fn a_scan_can_end_early() {
     let dir = tempfile::tempdir().unwrap();
@@ -119,39 +149,75 @@ fn a_second_manager_is_refused_and_the_next_one_is_not() {
 fn a_store_of_a_newer_version_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     let store = EmbeddedStore::open(dir.path()).unwrap();
-    let newer = Changes::of(rows::FORMAT.into(), "4".into());
+    let newer = Changes::of(rows::FORMAT.into(), "5".into());
     store.engine.write(newer, 1).unwrap();
     drop(store);
     let err = EmbeddedStore::open(dir.path()).err().unwrap();
     let expected = format!(
-        "{} has store format 4, and this jobtap knows format 3: start it with the jobtap that \
+        "{} has store format 5, and this jobtap knows format 4: start it with the jobtap that \
          wrote it; an archive of its `jobtap dump FILE` can be restored by others",
         dir.path().display()
     );
     assert_eq!(err.to_string(), expected);
 }
 
-#[test]
-fn a_store_of_the_earlier_format_goes_on_as_one_of_this() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = EmbeddedStore::open(dir.path()).unwrap();
-    let token = request::token_of(1000, "{}");
-    store.commit(vec![put(&Key::request(1), &token)]).unwrap();
-    let earlier = Changes::of(rows::FORMAT.into(), EARLIER.to_string().into());
-    store.engine.write(earlier, 2).unwrap();
-    drop(store);
-    let store = EmbeddedStore::open(dir.path()).unwrap();
-    store.commit(vec![put(&Key::request(2), &request::unsigned(1000, "{}".to_owned()))]).unwrap();
-    drop(store);
-    let store = EmbeddedStore::open(dir.path()).unwrap();
-    let format = store.engine.row(rows::FORMAT).unwrap();
-    assert_eq!(format, Some(FORMAT.to_string().into()));
-    for id in [1, 2] {
-        assert_eq!(store.get(&Key::request(id)).unwrap(), Some(token.clone().into()));
+/// Makes the store one of an earlier format, in which each key and each record had a row of its own.
+fn make_earlier(store: &EmbeddedStore, format: u32, rows: Vec<(Name, String)>) {
+    let mut changes = Changes::of(rows::FORMAT.into(), format.to_string().into());
+    for (name, value) in rows {
+        changes.set(name, Some(value.into()));
     }
-    let jobs = scan(&store, &[Key::J]);
-    let tokens: Vec<_> = jobs.iter().filter_map(|job| job.get(Key::J)).collect();
-    assert_eq!(tokens, [token.as_bytes(), token.as_bytes()]);
+    let mut commits = store.commits.lock().unwrap();
+    commits.last += 1;
+    store.engine.write(changes, commits.last).unwrap();
+}
+
+#[test]
+fn a_store_of_an_earlier_format_goes_on_as_one_of_this() {
+    for format in EARLIER {
+        let dir = tempfile::tempdir().unwrap();
+        let store = EmbeddedStore::open(dir.path()).unwrap();
+        let token = request::token_of(1000, "{}");
+        let rows = vec![
+            (rows::of_value(&Key::request(1)), token.clone()),
+            (rows::of_value(&Key::jobspec(1)), "{}".to_owned()),
+            (rows::of_record(&Key::eventlog(1), 0), "submit\n".to_owned()),
+            (rows::of_record(&Key::eventlog(1), 3), "validate\n".to_owned()),
+            (rows::of_value(&Key::resources(1)), "old".to_owned()),
+        ];
+        make_earlier(&store, format, rows);
+        drop(store);
+        let store = EmbeddedStore::open(dir.path()).unwrap();
+        let found = store.engine.row(rows::FORMAT).unwrap();
+        assert_eq!(found, Some(FORMAT.to_string().into()));
+        let refused = store.commit(vec![append(1, 3, "x")]).unwrap_err();
+        assert!(matches!(refused, StoreError::Sequence { .. }), "{refused}");
+        let signed = request::unsigned(1000, "{}".to_owned());
+        let resources = |text| put(&Key::resources(1), text);
+        store.commit(vec![append(1, 4, "alloc\n"), resources("new")]).unwrap();
+        store.commit(vec![put(&Key::request(2), &signed), append(1, 5, "clean\n")]).unwrap();
+        drop(store);
+        let store = EmbeddedStore::open(dir.path()).unwrap();
+        for id in [1, 2] {
+            assert_eq!(store.get(&Key::request(id)).unwrap(), Some(token.clone().into()));
+        }
+        let jobs = scan(&store, &[Key::J, Key::JOBSPEC, Key::R, Key::EVENTLOG]);
+        let tokens: Vec<_> = jobs.iter().filter_map(|job| job.get(Key::J)).collect();
+        assert_eq!(tokens, [token.as_bytes(), token.as_bytes()]);
+        let log = b"submit\nvalidate\nalloc\nclean\n";
+        assert_eq!(jobs[0].get(Key::EVENTLOG), Some(&log[..]));
+        assert_eq!(store.read_log(&Key::eventlog(1)).unwrap().unwrap(), log);
+        assert_eq!(jobs[0].get(Key::R), Some(&b"new"[..]));
+        assert_eq!(store.get(&Key::resources(1)).unwrap().unwrap(), b"new");
+        let names: Vec<&str> = jobs[0].entries.iter().map(|entry| &*entry.name).collect();
+        assert_eq!(names, ["J", "R", "eventlog", "jobspec"]);
+        assert_eq!(jobs[0].entries[2].next_seq, Some(6));
+        assert_eq!(store.list("job.0000.0000.0000.0001.").unwrap().len(), 4);
+        store.commit(vec![Op::Remove { key: Key::resources(1) }]).unwrap();
+        assert_eq!(store.get(&Key::resources(1)).unwrap(), None);
+        store.commit(vec![Op::RemoveJob(1)]).unwrap();
+        assert_eq!(store.job_ids().unwrap(), [2]);
+    }
 }
 
 #[test]
@@ -159,8 +225,7 @@ fn a_store_of_the_earlier_format_that_lacks_a_commit_is_refused_as_it_is() {
     let dir = tempfile::tempdir().unwrap();
     let store = EmbeddedStore::open(dir.path()).unwrap();
     store.commit(vec![put(&Key::request(1), "x")]).unwrap();
-    let earlier = Changes::of(rows::FORMAT.into(), EARLIER.to_string().into());
-    store.engine.write(earlier, 2).unwrap();
+    make_earlier(&store, 3, Vec::new());
     // Acknowledged, and lost.
     store.commits.lock().unwrap().acked.note(3);
     drop(store);

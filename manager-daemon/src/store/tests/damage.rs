@@ -336,6 +336,31 @@ fn repaired_well(
     set_aside
 }
 
+/// The number of commits may be lost with its block, and that in the file beside the database be too low after a power
+/// loss. Rows of jobs are named by the numbers of commits, so the next commit would replace one.
+#[test]
+fn a_repair_lets_no_number_of_a_commit_return() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = EmbeddedStore::open(dir.path()).unwrap();
+    let append = |seq, text: &str| Op::Append { key: Key::eventlog(1), seq, value: text.into() };
+    for (seq, text) in (0..).zip(["submit\n", "validate\n", "depend\n"]) {
+        store.commit(vec![append(seq, text)]).unwrap();
+    }
+    store.flush_to_table();
+    drop(store);
+    fs::write(dir.path().join("acked"), format!("{:020}\n", 1)).unwrap();
+    let tables = files(&dir.path().join("db-2/keyspaces"));
+    let of_instance = tables.iter().rfind(|path| is_our_table(path)).unwrap();
+    flip(of_instance, 20);
+    let damages = check(dir.path()).unwrap();
+    assert!(damages[0].to_string().contains("(instance)"), "{damages:?}");
+    repair(dir.path()).unwrap();
+    let store = EmbeddedStore::open(dir.path()).unwrap();
+    store.commit(vec![append(3, "alloc\n")]).unwrap();
+    let log = store.read_log(&Key::eventlog(1)).unwrap().unwrap();
+    assert_eq!(log, b"submit\nvalidate\ndepend\nalloc\n");
+}
+
 /// A read fails, the next start refuses the store, and a start with `store.damage = "repair"` repairs it.
 #[test]
 fn damage_that_was_read_is_refused_at_the_next_start() {

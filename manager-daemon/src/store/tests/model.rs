@@ -10,7 +10,7 @@ use crate::store::{EmbeddedStore, Key, Op, Store, StoredEntry, StoredJob};
 
 /// Few jobs and names, so that operations often concern the same keys; ids at the edges of the byte order.
 const IDS: [u64; 5] = [0, 1, 0xff, 0x1_0000_0000, u64::MAX];
-const VALUES: [&str; 3] = ["jobspec", "R", "data.x"];
+const VALUES: [&str; 4] = ["J", "jobspec", "R", "data.x"];
 const LOGS: [&str; 3] = ["eventlog", "guest.exec.eventlog", "data"];
 
 #[derive(Clone, Debug)]
@@ -145,21 +145,23 @@ fn all_keys() -> Vec<Key> {
 
 fn change() -> impl Strategy<Value = Change> {
     let id = || proptest::sample::select(IDS.to_vec());
-    let job_key = |names: [&'static str; 3]| {
+    let job_key = |names: &[&'static str]| {
         (id(), proptest::sample::select(names.to_vec()))
             .prop_map(|(id, name)| Key::job(id, name).unwrap())
     };
     let value_key = prop_oneof![
-        4 => job_key(VALUES),
+        4 => job_key(&VALUES),
         1 => proptest::sample::select(instance_values()),
     ];
     let instance_log = Just(Key::instance("resource.eventlog").unwrap());
-    let log_key = prop_oneof![9 => job_key(LOGS), 1 => instance_log];
+    let log_key = prop_oneof![9 => job_key(&LOGS), 1 => instance_log];
     let bytes = || {
         prop_oneof![
             9 => proptest::collection::vec(any::<u8>(), 0..20),
             // Long enough for the write-ahead log to compress it.
             1 => (any::<u8>(), 4000..6000usize).prop_map(|(byte, len)| vec![byte; len]),
+            // Too long for a bundle, alone or together.
+            1 => (any::<u8>(), 100_000..300_000usize).prop_map(|(byte, len)| vec![byte; len]),
         ]
     };
     let any_key = proptest::sample::select(all_keys());
