@@ -20,8 +20,9 @@ pub struct Pool {
     all: ResourceSet,
     /// Resources that are not allocated, including nodes that are down or excluded.
     unallocated: ResourceSet,
-    /// Resources that are not allocated, on nodes that are neither down nor excluded.
-    free: ResourceSet,
+    /// Of these, the resources on nodes that are neither down nor excluded; `None` if that are all of them, so that most
+    /// pools follow each allocation once.
+    up: Option<ResourceSet>,
     down: Idset,
     /// Nodes that are down or excluded.
     out: Idset,
@@ -51,7 +52,7 @@ impl Pool {
             inventory: all.clone(),
             all: all.clone(),
             unallocated: all.clone(),
-            free: all.clone(),
+            up: None,
             down: Idset::new(),
             out: Idset::new(),
             maintenance: Vec::new(),
@@ -79,7 +80,7 @@ impl Pool {
 
     /// The resources that can be allocated now.
     pub fn free(&self) -> &ResourceSet {
-        &self.free
+        self.up.as_ref().unwrap_or(&self.unallocated)
     }
 
     /// The resources that are allocated to jobs.
@@ -117,7 +118,10 @@ impl Pool {
 
     fn refresh(&mut self) {
         self.out = self.down.union(&self.inventory.ranks().difference(&self.all.ranks()));
-        self.free = self.up(&self.unallocated).into_owned();
+        self.up = match self.up(&self.unallocated) {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(up) => Some(up),
+        };
         self.feasible.clear();
         self.more_is_free();
     }
@@ -160,8 +164,8 @@ impl Pool {
             Err(text) => return Answer::Never(unsatisfiable(&text)),
         };
         let free = match except {
-            None => Cow::Borrowed(&self.free),
-            Some(except) => Cow::Owned(self.free.difference(except)),
+            None => Cow::Borrowed(self.free()),
+            Some(except) => Cow::Owned(self.free().difference(except)),
         };
         let free = self.without_maintenance(free, now, jobspec);
         let whole = matches!(free, Cow::Borrowed(_));
@@ -179,9 +183,7 @@ impl Pool {
         if chosen.set_times(now, expiration).is_err() {
             return Answer::Never("the job's duration is out of range".to_owned());
         }
-        self.unallocated.subtract(&chosen);
-        self.free.subtract(&chosen);
-        self.changes += 1;
+        self.take(&chosen);
         chosen.remove_local_properties();
         Answer::Granted(chosen)
     }
@@ -192,7 +194,7 @@ impl Pool {
         if self.busy.has(jobspec) {
             return false;
         }
-        let free = self.without_maintenance(Cow::Borrowed(&self.free), now, jobspec);
+        let free = self.without_maintenance(Cow::Borrowed(self.free()), now, jobspec);
         let whole = matches!(free, Cow::Borrowed(_));
         if !self.feasible.has(jobspec) || self.choose_from(&free, jobspec).is_some() {
             return true;
@@ -317,16 +319,25 @@ impl Pool {
         if !held.is_subset(&self.unallocated) {
             return false;
         }
-        self.unallocated.subtract(held);
-        self.free.subtract(held);
-        self.changes += 1;
+        self.take(held);
         true
+    }
+
+    fn take(&mut self, chosen: &ResourceSet) {
+        self.unallocated.subtract(chosen);
+        if let Some(up) = &mut self.up {
+            up.subtract(chosen);
+        }
+        self.changes += 1;
     }
 
     /// Frees the resources of a job.
     pub fn release(&mut self, held: &ResourceSet) {
         let back = self.inventory.intersection(held);
-        self.free.union_with(&self.up(&back));
+        let usable = self.up.is_some().then(|| self.up(&back).into_owned());
+        if let (Some(up), Some(usable)) = (&mut self.up, usable) {
+            up.union_with(&usable);
+        }
         self.unallocated.union_with(&back);
         self.more_is_free();
     }

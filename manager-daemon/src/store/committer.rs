@@ -4,6 +4,7 @@
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
@@ -34,6 +35,8 @@ struct Shared {
     wake: Condvar,
     times: Arc<CommitTimes>,
     on_fatal: Mutex<Option<OnFatal>>,
+    /// Whether no batch is pending or being committed, for those who ask often. Changed under the lock of the queue.
+    idle: AtomicBool,
 }
 
 type OnFatal = Box<dyn FnOnce(StoreError) + Send>;
@@ -75,7 +78,8 @@ impl Committer {
         let on_fatal: OnFatal = Box::new(on_fatal);
         let on_fatal = Mutex::new(Some(on_fatal));
         let (queue, wake) = Default::default();
-        let shared = Shared { store, queue, wake, times, on_fatal };
+        let idle = AtomicBool::new(true);
+        let shared = Shared { store, queue, wake, times, on_fatal, idle };
         let shared = Arc::new(shared);
         let for_thread = Arc::clone(&shared);
         let thread = thread::Builder::new()
@@ -96,8 +100,14 @@ impl Committer {
             return;
         }
         queue.pending.push(batch);
+        self.shared.idle.store(false, Ordering::Relaxed);
         drop(queue);
         self.shared.wake.notify_one();
+    }
+
+    /// Whether no batch is pending or being committed.
+    pub fn is_idle(&self) -> bool {
+        self.shared.idle.load(Ordering::Relaxed)
     }
 
     /// Commits a batch on the calling thread if no other one is pending or being committed, and queues it
@@ -109,6 +119,7 @@ impl Committer {
             return self.submit(batch);
         }
         queue.committing = true;
+        self.shared.idle.store(false, Ordering::Relaxed);
         drop(queue);
         self.shared.commit(vec![batch]);
     }
@@ -157,6 +168,7 @@ impl Shared {
         let committed = commit_group(self.store.as_ref(), &self.times, group);
         let mut queue = self.queue();
         queue.committing = false;
+        self.idle.store(queue.pending.is_empty(), Ordering::Relaxed);
         let Err(cause) = committed else {
             let waits = !queue.pending.is_empty() || queue.closing;
             drop(queue);
@@ -357,11 +369,12 @@ mod tests {
     #[test]
     fn a_batch_without_changes_waits_for_those_before_it() {
         let fixture = Fixture::new();
+        assert!(fixture.committer.is_idle());
         let hold = fixture.store.block_commit();
         fixture.submit(0, append(1, 0));
         hold.wait_for_commit();
         fixture.submit(1, Vec::new());
-        assert!(fixture.done.try_recv().is_err());
+        assert!(fixture.done.try_recv().is_err() && !fixture.committer.is_idle());
         hold.release();
         let (store, done, _) = fixture.finish();
         assert_eq!(done, [0, 1]);

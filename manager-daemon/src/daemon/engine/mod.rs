@@ -35,6 +35,11 @@ const PER_TURN: usize = 1024;
 /// much work as a thousand others.
 const LONGEST_TURN: f64 = 0.010;
 
+/// A turn that has lasted so many seconds takes no more messages while nothing is being committed: else the committing
+/// thread would wait for the engine's, and then the engine's for the next requests, where both can work at once. With
+/// still shorter turns there would be more commits, each of which costs a sync.
+const SHORTEST_TURN: f64 = 0.001;
+
 /// Delivers the result of a read once everything that it may show is durable.
 pub(super) type Delivery = Box<dyn FnOnce() + Send>;
 
@@ -220,6 +225,8 @@ pub(super) struct ThreadContext<'a> {
     pub pulse: &'a Pulse,
     /// Whether anything watches jobs.
     pub is_watched: &'a dyn Fn() -> bool,
+    /// Whether no turn is being committed.
+    pub is_commit_idle: &'a dyn Fn() -> bool,
 }
 
 /// Runs the engine until it is stopped; `turns` commits each turn, and is told whether the engine has nothing else
@@ -301,7 +308,9 @@ fn one_turn(
         }
         taken += 1;
         now = crate::clock::now();
-        let more = taken < PER_TURN && now.as_secs() - begun.as_secs() < LONGEST_TURN;
+        let lasted = now.as_secs() - begun.as_secs();
+        let awaited = lasted >= SHORTEST_TURN && (context.is_commit_idle)();
+        let more = taken < PER_TURN && lasted < LONGEST_TURN && !awaited;
         next = if more { messages.try_take() } else { None };
     }
     turn.add(engine.take_effects(), context.log);

@@ -255,7 +255,13 @@ impl Boot {
         let _ = ready.send(Ok(()));
         let is_watched = || effector.hub.is_watched() || effector.journal.is_watched();
         let failure = &effector.failure;
-        let context = ThreadContext { log: &log, failure, pulse: &pulse, is_watched: &is_watched };
+        let context = ThreadContext {
+            log: &log,
+            failure,
+            pulse: &pulse,
+            is_watched: &is_watched,
+            is_commit_idle: &|| committer.is_idle(),
+        };
         engine::run(engine, messages, &context, turns);
         committer.close();
     }
