@@ -20,8 +20,8 @@ pub struct Pool {
     all: ResourceSet,
     /// Resources that are not allocated, including nodes that are down or excluded.
     unallocated: ResourceSet,
-    /// Of these, the resources on nodes that are neither down nor excluded; `None` if that are all of them, so that most
-    /// pools follow each allocation once.
+    /// Of these, the resources on nodes that are neither down nor excluded; `None` if those are all of them, which is so
+    /// while `out` is empty: then an allocation changes one set and not two.
     up: Option<ResourceSet>,
     down: Idset,
     /// Nodes that are down or excluded.

@@ -1,11 +1,12 @@
 //! Bundles: what one commit says of the keys that nearly every job has, in one row.
 //!
 //! From its submission to its end a job is part of three or four commits, and each of them changes several of its keys.
-//! Memory, the write-ahead log, tables and merges take time and space for each row, so that a third of the processor
-//! time of a job that does nothing went there. With a row for each commit of a job they take half of it.
+//! Memory, the write-ahead log, tables and merges take time and space for each row. With a row for each key and record
+//! they took a third of the processor time of a job that does nothing. With a row for each commit they take half as much.
 //!
-//! A bundle is never changed by a later commit: logs only grow, and the values among these keys are written once in the
-//! life of most jobs. Where one is written again, the newest bundle has it.
+//! Logs only grow, and the values among these keys are written once in the life of most jobs. Where one is written again,
+//! the newest bundle has it. A later commit changes a bundle only to take a key out of it: when the key is removed, or
+//! gets a value that is too long for a bundle.
 //!
 //! On the disk a bundle is a list of entries without an end mark. Numbers are little endian:
 //!
@@ -23,11 +24,11 @@ const RECORD: u8 = 0x10;
 const LIKE_J: u8 = 0x20;
 const KIND: u8 = 0xf0;
 
-/// The most bytes of the values in a bundle. A longer value has a row of its own, so that a reader of the other ones
-/// doesn't read it.
+/// The most bytes that all values of a bundle have together. A value for which there is no room has a row of its own, so
+/// that a reader of the other ones doesn't read it.
 const LARGEST: usize = 256 * 1024;
 
-/// The least number of bytes for whose sake a value refers to another one.
+/// A value refers to another one only if they have at least so many bytes in common.
 const WORTH_REFERRING: usize = 64;
 
 /// A value, or a record of a log.
@@ -111,7 +112,8 @@ impl Bundle {
         // First, since the jobspec may refer to it.
         let (first, rest): (Vec<&Entry>, Vec<&Entry>) =
             self.entries.iter().partition(|entry| entry.name == Frequent::J);
-        let submitted = first.last().and_then(|j| request::jobspec_bytes(&j.value));
+        let j = first.iter().rfind(|entry| entry.seq.is_none());
+        let submitted = j.and_then(|j| request::jobspec_bytes(&j.value));
         for entry in first.iter().chain(&rest) {
             encode_entry(entry, submitted, &mut bytes);
         }
@@ -222,7 +224,7 @@ impl Pieces<'_> {
 /// The entries of a stored bundle.
 ///
 /// # Errors
-/// Each item fails that isn't what [`Bundle::encode`] writes, and ends the list.
+/// An item is an error if the bytes are not what [`Bundle::encode`] writes. It is the last one.
 pub(super) fn entries(bytes: &[u8]) -> Entries<'_> {
     Entries { bytes, submitted: None }
 }
@@ -267,7 +269,8 @@ impl<'a> Entries<'a> {
             }
             LIKE_J => {
                 let (beginning, end) = (self.length()?, self.length()?);
-                let submitted = self.submitted?;
+                // Once, so that a few bytes on the disk can't become many in memory.
+                let submitted = self.submitted.take()?;
                 let beginning = submitted.get(..beginning)?;
                 let end = submitted.get(submitted.len().checked_sub(end)?..)?;
                 Some(Stored { name, seq: None, value: Pieces([beginning, self.value()?, end]) })
@@ -364,6 +367,19 @@ mod tests {
         assert_eq!(Bundle::decode(without), Err(Malformed));
         let short = bundle([value("J", &request::unsigned(1000, "x".to_owned()))]).encode();
         assert_eq!(Bundle::decode(&[&*short, without].concat()), Err(Malformed));
+    }
+
+    /// No part of the manager writes one, and a reader would take its text for a value of `J`.
+    #[test]
+    fn nothing_refers_to_a_record_below_j() {
+        let text = "x".repeat(100);
+        let record = Entry {
+            name: Frequent::J,
+            seq: Some(0),
+            value: request::unsigned(1, text.clone()).into(),
+        };
+        let both = bundle([record, value("jobspec", &text)]);
+        assert_eq!(sorted(Bundle::decode(&both.encode()).unwrap()), sorted(both));
     }
 
     #[test]

@@ -19,7 +19,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use fjall::{CompressionType, Database, PersistMode};
+use fjall::{CompressionType, Database, PersistMode, Readable};
 use jobtap_core::host::panic_text;
 
 use super::acked::Acked;
@@ -193,7 +193,7 @@ impl Engine {
         Ok(Self { dir: dir.to_owned(), rows, db, memory })
     }
 
-    /// Refuses a store of a format that this build can't read. Returns whether it has the earlier one.
+    /// Refuses a store of a format that this build can't read. Returns whether it has an earlier one.
     fn is_of_earlier_format(&self) -> Result<bool, StoreError> {
         match self.row(rows::FORMAT)? {
             Some(found) if found == FORMAT.to_string().as_bytes() => Ok(false),
@@ -269,6 +269,21 @@ impl Engine {
         }
     }
 
+    fn row(&self, name: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        let value = self.guarded(|| self.rows.of(name).get(name))?;
+        Ok(value.map(|value| value.to_vec()))
+    }
+
+    /// The rows as they are now.
+    fn view(&self) -> Result<View<'_>, StoreError> {
+        let snapshot = self.guarded(|| Ok(self.db.snapshot()))?;
+        Ok(View { engine: self, snapshot })
+    }
+
+    fn damaged(&self, detail: &str) -> StoreError {
+        StoreError::Corrupt { path: self.dir.clone(), detail: detail.to_owned() }
+    }
+
     fn guarded<T>(&self, call: impl FnOnce() -> fjall::Result<T>) -> Result<T, StoreError> {
         let made = guarded(&self.dir, call);
         if let Err(StoreError::Corrupt { .. }) = &made {
@@ -278,13 +293,20 @@ impl Engine {
     }
 }
 
-impl Rows for Engine {
+/// The rows as of one commit. A key may be in several rows, and a commit that is made meanwhile may move it.
+struct View<'a> {
+    engine: &'a Engine,
+    snapshot: fjall::Snapshot,
+}
+
+impl Rows for View<'_> {
     fn each(&self, prefix: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
-        for (keyspace, part) in self.rows.parts(prefix) {
-            let mut rows = self.guarded(|| Ok(keyspace.range::<Vec<u8>, _>(part)))?;
+        for (keyspace, part) in self.engine.rows.parts(prefix) {
+            let range = || Ok(self.snapshot.range::<Vec<u8>, _>(keyspace, part));
+            let mut rows = self.engine.guarded(range)?;
             // `visit` is called outside of the guard: its panics are not the engine's.
             while let Some((name, value)) =
-                self.guarded(|| rows.next().map(fjall::Guard::into_inner).transpose())?
+                self.engine.guarded(|| rows.next().map(fjall::Guard::into_inner).transpose())?
             {
                 if visit(&name, &value)?.is_break() {
                     return Ok(());
@@ -295,16 +317,18 @@ impl Rows for Engine {
     }
 
     fn row(&self, name: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        let value = self.guarded(|| self.rows.of(name).get(name))?;
+        let keyspace = self.engine.rows.of(name);
+        let value = self.engine.guarded(|| self.snapshot.get(keyspace, name))?;
         Ok(value.map(|value| value.to_vec()))
     }
 
     fn contains(&self, name: &[u8]) -> Result<bool, StoreError> {
-        self.guarded(|| self.rows.of(name).contains_key(name))
+        let keyspace = self.engine.rows.of(name);
+        self.engine.guarded(|| self.snapshot.contains_key(keyspace, name))
     }
 
     fn damaged(&self, detail: &str) -> StoreError {
-        StoreError::Corrupt { path: self.dir.clone(), detail: detail.to_owned() }
+        self.engine.damaged(detail)
     }
 }
 
@@ -322,26 +346,29 @@ impl Store for EmbeddedStore {
         }
         // The lock is held during the write: commits are durable in the order of their numbers.
         let number = commits.last.saturating_add(1);
-        let made = layout::resolve(&self.engine, &mut commits.ends, ops)
+        let made = self
+            .engine
+            .view()
+            .and_then(|view| layout::resolve(&view, &mut commits.ends, ops))
             .and_then(|changes| self.engine.write(changes, number));
         match &made {
             Ok(()) => {
                 commits.last = number;
                 commits.acked.note(number);
             }
-            // Found before anything was written.
-            Err(StoreError::Sequence { .. } | StoreError::TooLarge { .. }) => {}
+            // Found before anything was written. The operations before it may have changed what is known of logs.
+            Err(StoreError::Sequence { .. } | StoreError::TooLarge { .. }) => commits.ends.forget(),
             Err(_) => commits.failed = true,
         }
         made
     }
 
     fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
-        reading::value(&self.engine, key)
+        reading::value(&self.engine.view()?, key)
     }
 
     fn read_log(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
-        reading::log(&self.engine, key)
+        reading::log(&self.engine.view()?, key)
     }
 
     fn scan_jobs(
@@ -349,11 +376,11 @@ impl Store for EmbeddedStore {
         wanted: &dyn Fn(&str) -> bool,
         visit: &mut dyn FnMut(StoredJob) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
-        reading::scan_jobs(&self.engine, rows::ALL_JOBS, wanted, visit)
+        reading::scan_jobs(&self.engine.view()?, rows::ALL_JOBS, wanted, visit)
     }
 
     fn job(&self, id: u64, wanted: &dyn Fn(&str) -> bool) -> Result<Option<StoredJob>, StoreError> {
-        reading::job(&self.engine, id, wanted)
+        reading::job(&self.engine.view()?, id, wanted)
     }
 
     fn scan_values(
@@ -361,15 +388,15 @@ impl Store for EmbeddedStore {
         prefix: &str,
         visit: &mut dyn FnMut(&str, &[u8]) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
-        reading::scan_values(&self.engine, prefix, visit)
+        reading::scan_values(&self.engine.view()?, prefix, visit)
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<Key>, StoreError> {
-        reading::list(&self.engine, prefix)
+        reading::list(&self.engine.view()?, prefix)
     }
 
     fn instance_keys(&self) -> Result<Vec<Key>, StoreError> {
-        reading::instance_keys(&self.engine)
+        reading::instance_keys(&self.engine.view()?)
     }
 
     fn free_space(&self) -> Result<Option<Space>, StoreError> {

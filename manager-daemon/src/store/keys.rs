@@ -27,7 +27,7 @@ pub struct Key {
     name: Name,
 }
 
-/// The name of a key. One that nearly every job has is a [`Frequent`] one, always.
+/// The name of a key. That of a job's key is a [`Frequent`] one whenever it can be, so that equal keys are equal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Name {
     Frequent(Frequent),
@@ -73,7 +73,8 @@ impl Frequent {
         FREQUENT.get(usize::from(self.0)).copied().unwrap_or_default()
     }
 
-    fn named(name: &str) -> Option<Self> {
+    /// The name that is this text, if it is one of them.
+    pub(super) fn named(name: &str) -> Option<Self> {
         let number = FREQUENT.iter().position(|frequent| *frequent == name)?;
         u8::try_from(number).ok().map(Self)
     }

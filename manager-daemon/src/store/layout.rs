@@ -2,8 +2,9 @@
 //! behave alike.
 //!
 //! What a commit says of the frequent keys of a job is one row, a [bundle](super::bundle). Other keys have rows of their
-//! own, and so has what is too long for a bundle. A value that is in a bundle counts, also beside a row of its own:
-//! such a row is as old as format 3 of the store, or was replaced by the bundle.
+//! own, and so has what is too long for a bundle. If a key has a value in a bundle and a row of its own, the bundle's
+//! value is the newer one: the row is of format 3, or a later, shorter value is in the bundle. The row then stays until
+//! the key or the job is removed.
 
 use std::ops::ControlFlow;
 
@@ -12,7 +13,7 @@ use rustc_hash::FxHashMap;
 use super::bundle::{Bundle, Entry, Malformed, entries};
 use super::changes::Changes;
 use super::keys::Frequent;
-use super::rows::{self, Name};
+use super::rows::{self, Name, Row};
 use super::{Key, Op, StoreError};
 
 /// Called with the name and the value of a row. Ends the visit by a break or an error.
@@ -31,7 +32,7 @@ pub(super) trait Rows {
 
     /// The error of a bundle that isn't what a store writes.
     fn malformed(&self, name: &[u8]) -> StoreError {
-        self.damaged(&format!("the row {} is malformed", name.escape_ascii()))
+        self.damaged(&malformed(name))
     }
 }
 
@@ -83,23 +84,35 @@ impl LogEnds {
     /// Records that a record was added to a log.
     fn note(&mut self, key: &Key, seq: u64) {
         let Some((id, log)) = cached(key) else { return };
-        if self.jobs.len() >= CACHED_JOBS {
-            self.jobs.clear();
-            self.evicted = self.newest;
+        let next = u32::try_from(seq).map_or(UNKNOWN, |seq| seq.saturating_add(1));
+        if let Some(end) = self.of_job(id).get_mut(log) {
+            // Of a log whose end isn't known it stays unknown, which is the highest number.
+            *end = (*end).max(next);
         }
         self.newest = self.newest.max(Some(id));
-        let covered = self.covers(id);
-        // A log that is not covered may have higher records than this one, unless this one is its first.
-        if !covered && seq != 0 && !self.jobs.contains_key(&id) {
-            return;
+    }
+
+    /// Records the end of a log that was looked up.
+    fn learn(&mut self, key: &Key, next: u64) {
+        let Some((id, log)) = cached(key) else { return };
+        if let Some(end) = self.of_job(id).get_mut(log) {
+            *end = u32::try_from(next).unwrap_or(UNKNOWN);
         }
-        let logs = self.jobs.entry(id).or_insert([if covered { 0 } else { UNKNOWN }; CACHED.len()]);
-        let Some(end) = logs.get_mut(log) else { return };
-        let next = u32::try_from(seq).map_or(UNKNOWN, |seq| seq.saturating_add(1));
-        *end = match (*end, seq) {
-            (UNKNOWN, 0) => next,
-            (end, _) => end.max(next),
-        };
+    }
+
+    /// The ends of a job's logs. Where the cache is full it is emptied first.
+    fn of_job(&mut self, id: u64) -> &mut [u32; CACHED.len()] {
+        if self.jobs.len() >= CACHED_JOBS && !self.jobs.contains_key(&id) {
+            self.forget();
+        }
+        let unseen = if self.covers(id) { 0 } else { UNKNOWN };
+        self.jobs.entry(id).or_insert([unseen; CACHED.len()])
+    }
+
+    /// Forgets all ends, so that they are looked up.
+    pub(super) fn forget(&mut self) {
+        self.jobs.clear();
+        self.evicted = self.newest;
     }
 
     /// Records that all logs of a job were removed.
@@ -112,6 +125,11 @@ impl LogEnds {
 fn cached(key: &Key) -> Option<(u64, usize)> {
     let log = CACHED.iter().position(|name| *name == key.name())?;
     Some((key.job_id()?, log))
+}
+
+/// What is said of a row whose bundle isn't what a store writes.
+pub(super) fn malformed(name: &[u8]) -> String {
+    format!("the row {} is malformed", name.escape_ascii())
 }
 
 /// Computes the changes that `ops`, one after the other, make to the rows. Each row is in the result once,
@@ -159,7 +177,7 @@ fn put(
             None => return Ok(()),
             Some(entry) => value = entry.value,
         }
-        // The one in an earlier bundle would count.
+        // Otherwise the value in an earlier bundle would hide this row.
         unbundle(stored, changes, id, name)?;
     }
     changes.set(rows::of_value(key), Some(value));
@@ -195,8 +213,13 @@ fn append(
         record.extend(value);
         return Ok(());
     }
-    if !ends.is_new(key, seq) && has_record(stored, changes, key, seq)? {
-        return Err(StoreError::Sequence { key: key.to_string(), seq });
+    if !ends.is_new(key, seq) {
+        let log = look_up(stored, changes, key, seq)?;
+        if log.has_record {
+            return Err(StoreError::Sequence { key: key.to_string(), seq });
+        }
+        // The next append to this log needs no look.
+        ends.learn(key, log.next);
     }
     ends.note(key, seq);
     if let Some((id, name)) = key.frequent() {
@@ -209,27 +232,42 @@ fn append(
     Ok(())
 }
 
-/// Whether a record is stored that the commit doesn't remove.
-fn has_record(
+/// What is stored of a log, as the commit leaves it so far.
+struct StoredLog {
+    /// Whether it has the record of this number.
+    has_record: bool,
+    /// The number after those of all of its records.
+    next: u64,
+}
+
+/// Looks for a record of this number in a log, and for the log's end if that is kept in [`LogEnds`].
+fn look_up(
     stored: &dyn Rows,
     changes: &mut Changes,
     key: &Key,
     seq: u64,
-) -> Result<bool, StoreError> {
+) -> Result<StoredLog, StoreError> {
     let row = rows::of_record(key, seq);
-    if changes.get_mut(&row).is_none() && stored.contains(&row)? {
-        return Ok(true);
-    }
-    let Some((id, name)) = key.frequent() else { return Ok(false) };
-    let mut found = false;
+    let has_row = changes.get_mut(&row).is_none() && stored.contains(&row)?;
+    let mut log = StoredLog { has_record: has_row, next: 0 };
+    let Some((id, name)) = key.frequent().filter(|_| !has_row) else { return Ok(log) };
+    stored.each(&rows::of_log(key), &mut |row, _| {
+        if let (Some(Row { seq: Some(seq), .. }), None) = (rows::parse(row), changes.get_mut(row)) {
+            log.next = log.next.max(seq.saturating_add(1));
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
     each_bundle(stored, changes, id, |_, _, bundle| {
         for entry in entries(bundle) {
             let entry = entry?;
-            found |= entry.name == name && entry.seq == Some(seq);
+            if let Some(this) = entry.seq.filter(|_| entry.name == name) {
+                log.has_record |= this == seq;
+                log.next = log.next.max(this.saturating_add(1));
+            }
         }
         Ok(())
     })?;
-    Ok(found)
+    Ok(log)
 }
 
 /// Removes a key from the bundles of earlier commits.
@@ -327,9 +365,10 @@ mod tests {
         for seq in [3, 2, 0] {
             assert!(resolve(&EVERYTHING, &mut ends, one(7, seq)).is_err());
         }
-        // A log that existed before may have records after the appended one.
+        // Once it was looked up, the end of a log that existed before is known.
         resolve(&NOTHING, &mut ends, one(8, 4)).unwrap();
-        assert!(resolve(&EVERYTHING, &mut ends, one(8, 5)).is_err());
+        resolve(&EVERYTHING, &mut ends, one(8, 5)).unwrap();
+        assert!(resolve(&EVERYTHING, &mut ends, one(8, 3)).is_err());
         // The log of a new job has no records but the appended ones.
         resolve(&EVERYTHING, &mut ends, one(9, 2)).unwrap();
         resolve(&EVERYTHING, &mut ends, one(9, 3)).unwrap();

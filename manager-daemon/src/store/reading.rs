@@ -4,7 +4,8 @@
 use std::ops::{ControlFlow, Range};
 
 use super::bundle::{Malformed, Stored, entries};
-use super::layout::Rows;
+use super::keys::Frequent;
+use super::layout::{Rows, malformed};
 use super::rows::{self, Row};
 use super::{Key, KeyError, StoreError, StoredEntry, StoredJob, request};
 
@@ -101,15 +102,10 @@ pub(super) fn scan_jobs(
     visit: &mut dyn FnMut(StoredJob) -> ControlFlow<()>,
 ) -> Result<(), StoreError> {
     let mut scan = JobScan::new(wanted, visit);
-    let mut ended = false;
     stored.each(prefix, &mut |name, value| {
-        let next = scan.row(name, value).map_err(|detail| stored.damaged(&detail))?;
-        ended = next.is_break();
-        Ok(next)
+        scan.row(name, value).map_err(|detail| stored.damaged(&detail))
     })?;
-    if !ended {
-        let _ = scan.finish();
-    }
+    let _ = scan.finish();
     Ok(())
 }
 
@@ -127,8 +123,8 @@ pub(super) fn job(
     Ok(found)
 }
 
-/// The records of a log, in the order in which rows have them. That of their numbers may be another one: records that
-/// have rows of their own come after those in bundles.
+/// The records of a log in the order of their rows. This need not be the order of their numbers: records that have rows
+/// of their own come after those in bundles.
 #[derive(Debug, Default)]
 struct Records {
     bytes: Vec<u8>,
@@ -170,7 +166,7 @@ pub(super) struct JobScan<'a> {
     job: Option<Found>,
 }
 
-/// A job of which all rows so far were read.
+/// The job whose rows are being read.
 struct Found {
     id: u64,
     keys: Vec<(Box<str>, Content)>,
@@ -208,8 +204,7 @@ impl<'a> JobScan<'a> {
             return Ok(ControlFlow::Continue(()));
         }
         for entry in entries(value) {
-            let Stored { name: key, seq, value } = entry
-                .map_err(|Malformed| format!("the row {} is malformed", name.escape_ascii()))?;
+            let Stored { name: key, seq, value } = entry.map_err(|Malformed| malformed(name))?;
             if (self.wanted)(key.as_str()) {
                 job.add(key.as_str(), seq, true, |bytes| value.append_to(bytes));
             }
@@ -236,7 +231,16 @@ impl Found {
         bundled: bool,
         append: impl FnOnce(&mut Vec<u8>),
     ) {
-        let known = self.keys.iter_mut().find(|(known, _)| **known == *name);
+        // The rows of a key follow each other. Only those of a frequent key may come after bundles that have it, too: to
+        // look for others would take long where a job has many keys.
+        let is_last = self.keys.last().is_some_and(|(last, _)| **last == *name);
+        let known = match is_last {
+            true => self.keys.last_mut(),
+            false if bundled || Frequent::named(name).is_some() => {
+                self.keys.iter_mut().find(|(known, _)| **known == *name)
+            }
+            false => None,
+        };
         match (known, seq) {
             (Some((_, Content::Log(records))), Some(seq)) => records.push(seq, append),
             (Some((_, Content::Value(value))), None) => {
@@ -294,8 +298,7 @@ impl Listing<'_> {
             None => self.key(Key::instance(row.name)),
             Some(id) if !row.name.is_empty() => self.key(Key::job(id, row.name)),
             Some(id) => entries(value).try_for_each(|entry| {
-                let malformed = || format!("the row {} is malformed", name.escape_ascii());
-                let entry = entry.map_err(|Malformed| malformed())?;
+                let entry = entry.map_err(|Malformed| malformed(name))?;
                 self.key(Key::job(id, entry.name.as_str()))
             }),
         }

@@ -35,9 +35,9 @@ const PER_TURN: usize = 1024;
 /// much work as a thousand others.
 const LONGEST_TURN: f64 = 0.010;
 
-/// A turn that has lasted so many seconds takes no more messages while nothing is being committed: else the committing
-/// thread would wait for the engine's, and then the engine's for the next requests, where both can work at once. With
-/// still shorter turns there would be more commits, each of which costs a sync.
+/// After this many seconds a turn ends when the committing thread is idle. Otherwise that thread waits for the engine's, and
+/// then the engine's waits for new requests. With still shorter turns there would be more commits, each of which costs a
+/// sync.
 const SHORTEST_TURN: f64 = 0.001;
 
 /// Delivers the result of a read once everything that it may show is durable.
@@ -308,13 +308,17 @@ fn one_turn(
         }
         taken += 1;
         now = crate::clock::now();
-        let lasted = now.as_secs() - begun.as_secs();
-        let awaited = lasted >= SHORTEST_TURN && (context.is_commit_idle)();
-        let more = taken < PER_TURN && lasted < LONGEST_TURN && !awaited;
+        let more = takes_more(taken, now.as_secs() - begun.as_secs(), context.is_commit_idle);
         next = if more { messages.try_take() } else { None };
     }
     turn.add(engine.take_effects(), context.log);
     (turn, if taken == 1 { TurnEnd::Single } else { TurnEnd::Several })
+}
+
+/// Whether a turn that has taken so many messages, and lasted so many seconds, takes one more.
+fn takes_more(taken: usize, lasted: f64, is_commit_idle: &dyn Fn() -> bool) -> bool {
+    let awaited = || lasted >= SHORTEST_TURN && is_commit_idle();
+    taken < PER_TURN && lasted < LONGEST_TURN && !awaited()
 }
 
 impl Turn {
@@ -331,5 +335,18 @@ impl Turn {
         if !effects.after.is_empty() {
             self.after.push(After::Effects(effects.after));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_ends_when_it_is_long_or_the_committing_thread_waits_for_it() {
+        let (idle, busy): (fn() -> bool, fn() -> bool) = (|| true, || false);
+        assert!(takes_more(1, 0.0, &idle) && takes_more(1, SHORTEST_TURN, &busy));
+        assert!(!takes_more(1, SHORTEST_TURN, &idle));
+        assert!(!takes_more(1, LONGEST_TURN, &busy) && !takes_more(PER_TURN, 0.0, &busy));
     }
 }

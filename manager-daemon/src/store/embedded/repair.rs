@@ -16,7 +16,6 @@ use fjall::PersistMode;
 use jobtap_core::job::{Encoding, JobId};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use super::super::layout::Rows as _;
 use super::super::lock::Lock;
 use super::super::reading::JobScan;
 use super::super::rows::{self, Name, Row};
@@ -292,6 +291,10 @@ fn before(name: &[u8]) -> Vec<u8> {
 /// Fills the new database with the undamaged rows of the copy; returns the dropped jobs.
 fn fill(dir: &Path, work: &Work, lost: &Lost<'_>) -> Result<Vec<JobId>, StoreError> {
     let old = Engine::open_at(dir, &work.copy(), Memory::default())?;
+    // What a newer version has written would be taken for what this one writes.
+    if let Err(refusal @ StoreError::Format { .. }) = old.is_of_earlier_format() {
+        return Err(refusal);
+    }
     fs::create_dir(work.made()).map_err(|err| StoreError::io(dir, err))?;
     let new = Engine::open_new(dir, &work.made(), Memory::default())?;
     let mut target = Target { engine: &new, group: Vec::new() };

@@ -89,7 +89,7 @@ fn a_commit_of_a_job_is_one_row() {
         rows.push(rows::parse(name).map(|row| (row.name.to_owned(), row.seq)).unwrap());
         Ok(ControlFlow::Continue(()))
     };
-    store.engine.each(&rows::of_job(1), each).unwrap();
+    store.engine.view().unwrap().each(&rows::of_job(1), each).unwrap();
     let row = |name: &str, seq| (name.to_owned(), Some(seq));
     assert_eq!(rows, [row("", 1), row("", 2), row("", 3), row("eventlog", 2)]);
     // One that is long replaces that of a bundle, and is replaced by that of a bundle.
@@ -134,6 +134,55 @@ fn history_is_never_replaced() {
 }
 
 #[test]
+fn history_is_never_replaced_after_a_refusal_or_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = EmbeddedStore::open(dir.path()).unwrap();
+    let refused = |store: &EmbeddedStore, ops| {
+        let err = store.commit(ops).unwrap_err();
+        assert!(matches!(err, StoreError::Sequence { .. }), "{err}");
+    };
+    store.commit(vec![append(1, 0, "submit\n"), append(2, 0, "submit\n")]).unwrap();
+    store.commit(vec![append(2, 5, "clean\n")]).unwrap();
+    // The first operation isn't carried out either.
+    refused(&store, vec![Op::RemoveJob(1), append(2, 0, "x\n")]);
+    refused(&store, vec![append(1, 0, "x\n")]);
+    drop(store);
+    let store = EmbeddedStore::open(dir.path()).unwrap();
+    store.commit(vec![append(2, 1, "validate\n")]).unwrap();
+    refused(&store, vec![append(2, 5, "x\n")]);
+    let log = store.read_log(&Key::eventlog(2)).unwrap().unwrap();
+    assert_eq!(log, b"submit\nvalidate\nclean\n");
+}
+
+/// A key moves from row to row, and a scan is of one instant.
+#[test]
+fn a_reader_sees_each_commit_whole() {
+    const JOBS: u64 = 300;
+    let dir = tempfile::tempdir().unwrap();
+    let store = EmbeddedStore::open(dir.path()).unwrap();
+    let commit = |number: u64| {
+        let text = number.to_string();
+        let key = |id| Key::resources(id);
+        let of_job = |id| [Op::Remove { key: key(id) }, put(&key(id), &text)];
+        store.commit((0..JOBS).flat_map(of_job).collect()).unwrap();
+    };
+    commit(0);
+    let done = std::sync::atomic::AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            (1..40).for_each(commit);
+            done.store(true, std::sync::atomic::Ordering::SeqCst);
+        });
+        while !done.load(std::sync::atomic::Ordering::SeqCst) {
+            let jobs = scan(&store, &[Key::R]);
+            let values: Vec<_> = jobs.iter().map(|job| job.get(Key::R).unwrap()).collect();
+            assert!(jobs.len() as u64 == JOBS && values.iter().all(|value| *value == values[0]));
+            assert!(store.get(&Key::resources(JOBS / 2)).unwrap().is_some());
+        }
+    });
+}
+
+#[test]
 fn a_second_manager_is_refused_and_the_next_one_is_not() {
     let dir = tempfile::tempdir().unwrap();
     let store = EmbeddedStore::open(dir.path()).unwrap();
@@ -161,8 +210,8 @@ fn a_store_of_a_newer_version_is_left_alone() {
     assert_eq!(err.to_string(), expected);
 }
 
-/// Makes the store one of an earlier format, in which each key and each record had a row of its own.
-fn make_earlier(store: &EmbeddedStore, format: u32, rows: Vec<(Name, String)>) {
+/// Makes the store one of another format; in an earlier one each key and each record had a row of its own.
+fn set_format(store: &EmbeddedStore, format: u32, rows: Vec<(Name, String)>) {
     let mut changes = Changes::of(rows::FORMAT.into(), format.to_string().into());
     for (name, value) in rows {
         changes.set(name, Some(value.into()));
@@ -185,7 +234,7 @@ fn a_store_of_an_earlier_format_goes_on_as_one_of_this() {
             (rows::of_record(&Key::eventlog(1), 3), "validate\n".to_owned()),
             (rows::of_value(&Key::resources(1)), "old".to_owned()),
         ];
-        make_earlier(&store, format, rows);
+        set_format(&store, format, rows);
         drop(store);
         let store = EmbeddedStore::open(dir.path()).unwrap();
         let found = store.engine.row(rows::FORMAT).unwrap();
@@ -220,12 +269,32 @@ fn a_store_of_an_earlier_format_goes_on_as_one_of_this() {
     }
 }
 
+/// What a newer version has written would be taken for what this one writes.
+#[test]
+fn a_damaged_store_of_a_newer_version_is_not_repaired() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = EmbeddedStore::open(dir.path()).unwrap();
+    store.commit(vec![append(1, 0, "submit\n")]).unwrap();
+    store.flush_to_table();
+    set_format(&store, FORMAT + 1, Vec::new());
+    drop(store);
+    let (_, jobs) = files::keyspaces(dir.path()).remove(0);
+    let table = fs::read_dir(jobs.join("tables")).unwrap().next().unwrap().unwrap().path();
+    let mut bytes = fs::read(&table).unwrap();
+    bytes[20] ^= 1;
+    fs::write(&table, bytes).unwrap();
+    let config = serde_json::json!({ "store": { "damage": "repair" } });
+    let settings = StoreSettings::read(&config).unwrap();
+    let err = EmbeddedStore::open_with(dir.path(), settings).err().unwrap();
+    assert!(matches!(err, StoreError::Format { .. }), "{err}");
+}
+
 #[test]
 fn a_store_of_the_earlier_format_that_lacks_a_commit_is_refused_as_it_is() {
     let dir = tempfile::tempdir().unwrap();
     let store = EmbeddedStore::open(dir.path()).unwrap();
     store.commit(vec![put(&Key::request(1), "x")]).unwrap();
-    make_earlier(&store, 3, Vec::new());
+    set_format(&store, 3, Vec::new());
     // Acknowledged, and lost.
     store.commits.lock().unwrap().acked.note(3);
     drop(store);

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use proptest::prelude::*;
 
 use crate::store::memory::MemoryStore;
-use crate::store::{EmbeddedStore, Key, Op, Store, StoredEntry, StoredJob};
+use crate::store::{EmbeddedStore, Key, Op, Store, StoredEntry, StoredJob, request};
 
 /// Few jobs and names, so that operations often concern the same keys; ids at the edges of the byte order.
 const IDS: [u64; 5] = [0, 1, 0xff, 0x1_0000_0000, u64::MAX];
@@ -38,7 +38,7 @@ impl Model {
     fn apply(&mut self, change: Change) -> Op {
         match change {
             Change::Put(key, value) => {
-                self.values.insert(key.clone(), value.clone());
+                self.values.insert(key.clone(), request::shown(key.name(), value.clone()));
                 Op::Put { key, value }
             }
             Change::Append(key, value) => {
@@ -160,6 +160,14 @@ fn change() -> impl Strategy<Value = Change> {
             9 => proptest::collection::vec(any::<u8>(), 0..20),
             // Long enough for the write-ahead log to compress it.
             1 => (any::<u8>(), 4000..6000usize).prop_map(|(byte, len)| vec![byte; len]),
+            // A signed request and jobspecs that differ from that of the request in little.
+            2 => (0..3u8, prop::bool::ANY).prop_map(|(n, signed)| {
+                let jobspec = format!("{}{n}{}", "a".repeat(70), "b".repeat(40));
+                match signed {
+                    true => request::unsigned(1000, jobspec).into_bytes(),
+                    false => jobspec.into_bytes(),
+                }
+            }),
             // Too long for a bundle, alone or together.
             1 => (any::<u8>(), 100_000..300_000usize).prop_map(|(byte, len)| vec![byte; len]),
         ]
