@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn a_turn_ends_when_it_is_long_or_the_committing_thread_waits_for_it() {
-        let (idle, busy): (fn() -> bool, fn() -> bool) = (|| true, || false);
+        let (idle, busy) = (|| true, || false);
         assert!(takes_more(1, 0.0, &idle) && takes_more(1, SHORTEST_TURN, &busy));
         assert!(!takes_more(1, SHORTEST_TURN, &idle));
         assert!(!takes_more(1, LONGEST_TURN, &busy) && !takes_more(PER_TURN, 0.0, &busy));
