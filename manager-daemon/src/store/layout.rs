@@ -95,8 +95,10 @@ impl LogEnds {
     /// Records the end of a log that was looked up.
     fn learn(&mut self, key: &Key, next: u64) {
         let Some((id, log)) = cached(key) else { return };
+        let next = u32::try_from(next).unwrap_or(UNKNOWN);
         if let Some(end) = self.of_job(id).get_mut(log) {
-            *end = u32::try_from(next).unwrap_or(UNKNOWN);
+            // What this commit has added already isn't stored yet.
+            *end = if *end == UNKNOWN { next } else { (*end).max(next) };
         }
     }
 
@@ -373,6 +375,14 @@ mod tests {
         resolve(&EVERYTHING, &mut ends, one(9, 2)).unwrap();
         resolve(&EVERYTHING, &mut ends, one(9, 3)).unwrap();
         assert!(resolve(&EVERYTHING, &mut ends, one(9, 3)).is_err());
+    }
+
+    #[test]
+    fn a_look_does_not_forget_what_the_commit_has_added() {
+        let mut ends = LogEnds::after(Some(8));
+        let ops = vec![append_op(8, 5, "x\n"), append_op(8, 3, "x\n")];
+        resolve(&NOTHING, &mut ends, ops).unwrap();
+        assert!(resolve(&EVERYTHING, &mut ends, vec![append_op(8, 5, "x\n")]).is_err());
     }
 
     #[test]
