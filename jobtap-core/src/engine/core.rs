@@ -105,9 +105,15 @@ impl Core {
     /// other work.
     #[inline]
     pub(super) fn notify(&mut self, topic: TopicId, job: JobId, cause: Cause) {
-        if self.plugins.stack.handles(topic) || self.plugins.shadows.handle(topic) {
+        if self.is_handled(topic) {
             self.agenda.push(Work::Notify(PendingDispatch { topic, job, cause }));
         }
+    }
+
+    /// Whether a plugin, or a shadow of one, has a handler for this topic.
+    #[inline]
+    pub(super) fn is_handled(&self, topic: TopicId) -> bool {
+        self.plugins.stack.handles(topic) || self.plugins.shadows.handle(topic)
     }
 
     /// The job as plugins see it.

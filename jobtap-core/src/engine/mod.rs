@@ -62,7 +62,7 @@ pub use mirror::{JobNow, Mirror, NotApplied, Obsolete};
 pub use replay::{RecordedJob, ReplayOptions, ReplayVerdict, Replayed, ReplayedAnswer, replay};
 pub use requests::listing::{JobBrief, Listed, Listing};
 pub use requests::submit::ENVIRONMENT;
-pub use restart::RestoreError;
+pub use restart::{InactiveJob, RestoreError};
 pub use shadow::{ShadowDifference, ShadowReport, ShadowUser};
 
 use self::core::Core;
@@ -258,7 +258,6 @@ impl Engine {
                 Work::Submission(id, step) => submit::step(core, id, step),
                 Work::Resume(id) => restart::resume(core, id),
                 Work::Orphans(id, step) => restart::handle_orphans(core, id, step),
-                Work::ShowInactive(jobs) => restart::show_next_inactive(core, jobs),
                 Work::RemoveRecord(id) => {
                     core.plugins.shadows.forget(id);
                     core.jobs.remove(id);
@@ -305,7 +304,8 @@ fn finish_dispatch(core: &mut Core, mut frame: Frame) {
     }
 }
 
-/// Restoring, before [`start`](Engine::start), in any order.
+/// Restoring, before [`start`](Engine::start). In the order of the ids, since plugins are shown the inactive jobs
+/// in the order in which they are restored.
 impl Engine {
     /// Restores a job by its eventlog. Returns the job's row in the index of jobs. The caller stores it only
     /// if the index was incomplete.
@@ -313,15 +313,15 @@ impl Engine {
     /// # Errors
     /// When the eventlog cannot be replayed; the text is for a warning that names the job.
     pub fn restore(&mut self, stored: StoredJob) -> Result<Write, RestoreError> {
-        restart::restore(&mut self.core, stored)
+        let row = restart::restore(&mut self.core, stored)?;
+        self.run();
+        Ok(row)
     }
 
-    /// Restores an inactive job by the summary of [`Write::Inactive`].
-    ///
-    /// # Errors
-    /// When the summary cannot be read; [`restore`](Self::restore) does without it.
-    pub fn restore_inactive(&mut self, id: JobId, summary: String) -> Result<(), RestoreError> {
-        restart::restore_inactive(&mut self.core, id, summary)
+    /// Restores an inactive job that was read from its summary.
+    pub fn restore_inactive(&mut self, job: InactiveJob) {
+        restart::restore_inactive(&mut self.core, job);
+        self.run();
     }
 
     /// Describes where a summary differs from what the eventlog says; for tests.

@@ -1,10 +1,9 @@
 //! How a manager continues from the store of the one before.
 //!
 //! Jobs come back one by one: active ones by replay of their eventlogs, inactive ones by their
-//! summaries. [`start`] then introduces the active jobs to the plugins, in the order of their ids, and
-//! takes up what each was at.
+//! summaries. An inactive job is shown to the plugins as soon as it is there, as in Flux. [`start`] then
+//! introduces the active jobs to the plugins, in the order of their ids, and takes up what each was at.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -37,27 +36,66 @@ impl From<ApplyError> for RestoreError {
     }
 }
 
+/// An inactive job that was read from its summary, to be restored.
+///
+/// Reading is most of the work for an inactive job and needs no engine, so that a start with a million of
+/// them can share it among threads.
+pub struct InactiveJob {
+    id: JobId,
+    record: Box<Record>,
+    summary: Box<str>,
+}
+
+impl InactiveJob {
+    /// Reads the summary of [`Write::Inactive`].
+    ///
+    /// # Errors
+    /// When the summary cannot be read; [`Engine::restore`](super::Engine::restore) does without it.
+    pub fn read(id: JobId, summary: &str) -> Result<Self, RestoreError> {
+        let record = summary::read(id, summary).map_err(|error| RestoreError(error.to_string()))?;
+        // Read here, since the engine asks for it to count the job.
+        let _ = record.result();
+        Ok(Self { id, record: Box::new(record), summary: summary.into() })
+    }
+
+    /// The job's id.
+    pub fn id(&self) -> JobId {
+        self.id
+    }
+}
+
 /// Restores a job by its eventlog. Returns the job's row in the index of jobs.
 pub(super) fn restore(core: &mut Core, stored: StoredJob) -> Result<Write, RestoreError> {
     let id = stored.id;
-    let record = replay(stored)?;
-    insert(core, id, record);
-    Ok(match core.jobs.summarize(id) {
-        Some(summary) => Write::Inactive { id, summary },
-        None => Write::Accepted { id },
-    })
+    let mut record = Box::new(replay(stored)?);
+    reclaim_resources(core, &mut record);
+    if record.job.state == State::Inactive {
+        let summary = summary::write(&record);
+        insert_inactive(core, InactiveJob { id, record, summary: summary.as_str().into() });
+        return Ok(Write::Inactive { id, summary });
+    }
+    core.jobs.newest_id = core.jobs.newest_id.max(Some(id));
+    core.jobs.insert_active(id, record);
+    core.jobs.count_new(id);
+    waiters::count_waitable(core, id);
+    Ok(Write::Accepted { id })
 }
 
-/// Restores an inactive job by its summary.
-pub(super) fn restore_inactive(
-    core: &mut Core,
-    id: JobId,
-    summary: String,
-) -> Result<(), RestoreError> {
-    let record = summary::read(id, &summary).map_err(|error| RestoreError(error.to_string()))?;
-    insert(core, id, record);
-    core.jobs.summarize_as(id, &summary);
-    Ok(())
+/// Restores an inactive job.
+pub(super) fn restore_inactive(core: &mut Core, mut job: InactiveJob) {
+    reclaim_resources(core, &mut job.record);
+    insert_inactive(core, job);
+}
+
+fn insert_inactive(core: &mut Core, job: InactiveJob) {
+    let InactiveJob { id, record, summary } = job;
+    core.jobs.newest_id = core.jobs.newest_id.max(Some(id));
+    core.waiters.restore_inactive(&record);
+    let is_shown = core.is_handled(TopicId::JobInactiveAdd) || core.is_handled(TopicId::JobDestroy);
+    core.jobs.insert_inactive(record, summary, is_shown);
+    if is_shown {
+        actions::show_inactive(core, id);
+    }
 }
 
 /// Describes where a summary differs from the eventlog.
@@ -68,22 +106,13 @@ pub(super) fn summary_difference(
     Ok(summary::difference(&replay(stored)?, summary))
 }
 
-fn insert(core: &mut Core, id: JobId, mut record: Record) {
+/// Takes the resources that a job still has out of the pool.
+fn reclaim_resources(core: &mut Core, record: &mut Record) {
     if record.allocation.is_allocated()
         && record.allocation.is_from_pool()
-        && !core.alloc.reclaim(&record)
+        && !core.alloc.reclaim(record)
     {
         record.allocation.lose();
-    }
-    core.jobs.newest_id = core.jobs.newest_id.max(Some(id));
-    if record.job.state == State::Inactive {
-        core.waiters.restore_inactive(&record);
-        core.jobs.insert_inactive(id, Box::new(record));
-        core.jobs.count_new(id);
-    } else {
-        core.jobs.insert_active(id, Box::new(record));
-        core.jobs.count_new(id);
-        waiters::count_waitable(core, id);
     }
 }
 
@@ -146,7 +175,6 @@ pub(super) fn start(core: &mut Core) {
         }
         core.agenda.push(Work::Resume(id));
     }
-    push_inactive(core);
     retention::resume(core);
     purge::arm_heartbeat(core);
     if stop_at_restart(&core.config) == Ok(true) {
@@ -161,21 +189,6 @@ fn log_jobs(core: &mut Core) {
     core.log(Level::Info, format!("restart: {} jobs", core.jobs.len()));
     core.log(Level::Info, format!("restart: {running} running jobs"));
     core.log(Level::Debug, format!("restart: max_jobid={newest}"));
-}
-
-/// Shows the inactive jobs to the plugins that have a handler for them.
-fn push_inactive(core: &mut Core) {
-    let stack = &core.plugins.stack;
-    if stack.handles(TopicId::JobInactiveAdd) || stack.handles(TopicId::JobDestroy) {
-        core.agenda.push(Work::ShowInactive(core.jobs.summarized_ids().into()));
-    }
-}
-
-/// Shows the next of these inactive jobs.
-pub(super) fn show_next_inactive(core: &mut Core, mut jobs: VecDeque<JobId>) {
-    let Some(id) = jobs.pop_front() else { return };
-    core.agenda.push(Work::ShowInactive(jobs));
-    actions::show_inactive(core, id);
 }
 
 /// Resumes one job: it is introduced to the plugins, then its action follows, then the events that were

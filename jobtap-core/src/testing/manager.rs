@@ -12,8 +12,8 @@ use super::processes::Processes;
 use super::store::MemoryStore;
 use super::tasks::TestTasks;
 use crate::engine::{
-    Cred, Effect, Effects, Engine, ExecEvent, HostCheck, Input, LogLine, ReplyTo, Request,
-    RequestError, Requester, RestoreError, Setup, Submission, TimerId,
+    Cred, Effect, Effects, Engine, ExecEvent, HostCheck, InactiveJob, Input, LogLine, ReplyTo,
+    Request, RequestError, Requester, RestoreError, Setup, Submission, TimerId,
 };
 use crate::host::{BlockingCommand, Registry, RemoteCall, RemoteSink, Ticks};
 use crate::job::{JobId, Timestamp, WaitStatus};
@@ -182,7 +182,7 @@ impl TestManager {
                     "job {id} differs from the state that its eventlog gives:\n{text}"
                 ));
             }
-            engine.restore_inactive(id, summary.to_owned()).map_err(explain)?;
+            engine.restore_inactive(InactiveJob::read(id, summary).map_err(explain)?);
         }
         let effects = engine.start(self.now);
         self.engine = Some(engine);

@@ -132,6 +132,43 @@ mod over_before_the_restart {
         [before, count(&m)]
     }
 
+    #[derive(Default)]
+    struct Ids;
+
+    #[jobtap_plugin(name = "ids")]
+    impl Ids {
+        #[on("job.inactive-add")]
+        fn add(&self, job: &Job, cx: Cx<'_, JobInactiveAdd>) {
+            cx.log(Level::Info, format!("over {}", job.id()));
+        }
+
+        #[on("job.new")]
+        fn new_job(&self, job: &Job, cx: Cx<'_, JobNew>) {
+            cx.log(Level::Info, format!("active {}", job.id()));
+        }
+    }
+
+    /// So that a plugin that counts the jobs of a user knows those that are over when it is asked about one that waits.
+    #[test]
+    fn the_jobs_that_are_over_come_before_the_active_ones_in_the_order_of_their_ids() {
+        let mut m = with::<Ids>();
+        let [waits, first, second] = [0; 3].map(|_| m.submit(TestJob::new()).unwrap());
+        m.finish(second, 0);
+        m.finish(first, 0);
+        let before = m.log().count();
+        m.crash_and_restart();
+        let lines: Vec<String> = m
+            .log()
+            .skip(before)
+            .filter_map(|(_, text)| text.strip_prefix("ids: "))
+            .map(str::to_owned)
+            .collect();
+        assert_eq!(
+            lines,
+            [format!("over {first}"), format!("over {second}"), format!("active {waits}")]
+        );
+    }
+
     #[test]
     fn a_plugin_sees_a_job_that_is_over_at_the_one_topic_that_it_has() {
         assert_eq!(lines::<Adds>("adds: added"), [1, 2]);

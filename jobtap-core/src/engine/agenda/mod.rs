@@ -43,8 +43,6 @@ pub(super) enum Work {
     Resume(JobId),
     /// Handle prologs and epilogs of a restored job that no loaded plugin has.
     Orphans(JobId, OrphanStep),
-    /// Call `job.inactive-add` for these restored jobs.
-    ShowInactive(VecDeque<JobId>),
     /// Remove the record of a job that was rejected or purged.
     RemoveRecord(JobId),
     /// Post the event to each of these jobs that is still active when it is its turn.

@@ -87,10 +87,10 @@ pub(super) struct Brief {
 }
 
 impl Summarized {
-    fn new(record: &Record, summary: &str) -> Self {
+    fn new(record: &Record, summary: Box<str>) -> Self {
         let brief = Brief { userid: record.job.userid, result: record.result() };
         let volatile_data = record.volatile_data.clone();
-        Self { brief, summary: summary.into(), volatile_data, record: OnceCell::new() }
+        Self { brief, summary, volatile_data, record: OnceCell::new() }
     }
 
     /// The job, read for a look that leaves nothing in memory.
@@ -210,12 +210,25 @@ impl Jobs {
         self.records.insert(id, record);
     }
 
-    /// Adds a restored job that is inactive.
-    pub(super) fn insert_inactive(&mut self, id: JobId, record: Box<Record>) {
+    /// Adds a restored job that is inactive, with its summary, and counts it. Its record stays readable until
+    /// the job is [tidied](Self::tidy) if it `is_looked_at`.
+    pub(super) fn insert_inactive(
+        &mut self,
+        mut record: Box<Record>,
+        summary: Box<str>,
+        is_looked_at: bool,
+    ) {
+        let id = record.job.id;
         if let Some(end) = record.job.times.inactive() {
             self.inactive.add(id, end);
         }
-        self.records.insert(id, record);
+        self.counts.add(&mut record);
+        let summarized = Summarized::new(&record, summary);
+        if is_looked_at {
+            let _ = summarized.record.set(record);
+            self.read.get_mut().push(id);
+        }
+        self.summarized.insert(id, summarized);
     }
 
     /// Removes a job.
@@ -373,15 +386,8 @@ impl Jobs {
         }
         let record = self.records.remove(&id)?;
         let summary = summary::write(&record);
-        self.summarized.insert(id, Summarized::new(&record, &summary));
+        self.summarized.insert(id, Summarized::new(&record, summary.as_str().into()));
         Some(summary)
-    }
-
-    /// Turns a job that was restored from a summary into that summary.
-    pub(super) fn summarize_as(&mut self, id: JobId, summary: &str) {
-        if let Some(record) = self.records.remove(&id) {
-            self.summarized.insert(id, Summarized::new(&record, summary));
-        }
     }
 
     /// Drops the records of summaries that were read; returns the summaries that have changed.

@@ -7,6 +7,7 @@
 mod boot;
 mod restore;
 pub mod statedir;
+mod summaries;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -7,6 +7,8 @@ use jobtap_core::engine::{Engine, INSTANCE_DATA, Level, RESOURCE_LOG, RETAINED, 
 use jobtap_core::job::{Encoding, JobId};
 use serde_json::{Map, Value};
 
+use super::StartError;
+use super::summaries::{self, Indexed};
 use crate::daemon::log::Log;
 use crate::daemon::writes;
 use crate::daemon::writes::index;
@@ -26,9 +28,9 @@ pub(super) fn all(
     files: &GuestFiles,
     engine: &mut Engine,
     log: &Log,
-) -> Result<usize, StoreError> {
+) -> Result<usize, StartError> {
     let mut restored = 0;
-    let lost = match store.get(&index::mark()?)? {
+    let lost = match store.get(&index::mark().map_err(StoreError::from)?)? {
         Some(_) => indexed(store, engine, &mut restored)?,
         None => unindexed(store, engine, &mut restored)?,
     };
@@ -47,17 +49,14 @@ fn indexed(
     store: &dyn Store,
     engine: &mut Engine,
     restored: &mut usize,
-) -> Result<Lost, StoreError> {
+) -> Result<Lost, StartError> {
     let mut whole = Vec::new();
-    store.scan_values(index::JOBS, &mut |name, summary| {
-        let Some(id) = index::job(name) else { return ControlFlow::Continue(()) };
-        let summary = std::str::from_utf8(summary).unwrap_or_default();
-        if !summary.is_empty() && engine.restore_inactive(id, summary.to_owned()).is_ok() {
+    summaries::each(store, |job| match job {
+        Indexed::Inactive(job) => {
+            engine.restore_inactive(job);
             *restored += 1;
-        } else {
-            whole.push(id);
         }
-        ControlFlow::Continue(())
+        Indexed::Whole(id) => whole.push(id),
     })?;
     let mut lost = Vec::new();
     for id in whole {
