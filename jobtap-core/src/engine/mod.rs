@@ -62,7 +62,7 @@ pub use mirror::{JobNow, Mirror, NotApplied, Obsolete};
 pub use replay::{RecordedJob, ReplayOptions, ReplayVerdict, Replayed, ReplayedAnswer, replay};
 pub use requests::listing::{JobBrief, Listed, Listing};
 pub use requests::submit::ENVIRONMENT;
-pub use restart::{InactiveJob, RestoreError};
+pub use restart::{RestoreError, RestoredJob};
 pub use shadow::{ShadowDifference, ShadowReport, ShadowUser};
 
 use self::core::Core;
@@ -304,24 +304,14 @@ fn finish_dispatch(core: &mut Core, mut frame: Frame) {
     }
 }
 
-/// Restoring, before [`start`](Engine::start). In the order of the ids, since plugins are shown the inactive jobs
-/// in the order in which they are restored.
+/// Restoring, before [`start`](Engine::start).
 impl Engine {
-    /// Restores a job by its eventlog. Returns the job's row in the index of jobs. The caller stores it only
-    /// if the index was incomplete.
-    ///
-    /// # Errors
-    /// When the eventlog cannot be replayed; the text is for a warning that names the job.
-    pub fn restore(&mut self, stored: StoredJob) -> Result<Write, RestoreError> {
-        let row = restart::restore(&mut self.core, stored)?;
+    /// Restores a job. Plugins are shown an inactive one now, so that the order matters to them: it is that of the
+    /// ids, as in Flux.
+    pub fn restore(&mut self, job: RestoredJob) {
+        restart::restore(&mut self.core, job);
         self.run();
-        Ok(row)
-    }
-
-    /// Restores an inactive job that was read from its summary.
-    pub fn restore_inactive(&mut self, job: InactiveJob) {
-        restart::restore_inactive(&mut self.core, job);
-        self.run();
+        self.core.jobs.tidy(&mut self.core.effects);
     }
 
     /// Describes where a summary differs from what the eventlog says; for tests.

@@ -36,60 +36,75 @@ impl From<ApplyError> for RestoreError {
     }
 }
 
-/// An inactive job that was read from its summary, to be restored.
+/// A job that was read from the store and can be [restored](super::Engine::restore).
 ///
-/// Reading is most of the work for an inactive job and needs no engine, so that a start with a million of
-/// them can share it among threads.
-pub struct InactiveJob {
+/// Reading is most of the work of a start with many jobs and needs no engine, so that threads can share it.
+pub struct RestoredJob {
     id: JobId,
     record: Box<Record>,
-    summary: Box<str>,
+    /// Of an inactive job.
+    summary: Option<Box<str>>,
 }
 
-impl InactiveJob {
-    /// Reads the summary of [`Write::Inactive`].
+impl RestoredJob {
+    /// Reads an inactive job from the summary of [`Write::Inactive`].
     ///
     /// # Errors
-    /// When the summary cannot be read; [`Engine::restore`](super::Engine::restore) does without it.
-    pub fn read(id: JobId, summary: &str) -> Result<Self, RestoreError> {
-        let record = summary::read(id, summary).map_err(|error| RestoreError(error.to_string()))?;
-        // Read here, since the engine asks for it to count the job.
+    /// When the summary cannot be read; [`from_log`](Self::from_log) does without it.
+    pub fn from_summary(id: JobId, summary: Box<str>) -> Result<Self, RestoreError> {
+        let record = summary::read(id, &summary).map_err(|error| RestoreError(error.to_string()))?;
+        // Parsed on first use. The engine uses it at once, to count the job.
         let _ = record.result();
-        Ok(Self { id, record: Box::new(record), summary: summary.into() })
+        Ok(Self { id, record: Box::new(record), summary: Some(summary) })
+    }
+
+    /// Reads a job by replay of its eventlog.
+    ///
+    /// # Errors
+    /// When the eventlog cannot be replayed; the text is for a warning that names the job.
+    pub fn from_log(stored: StoredJob) -> Result<Self, RestoreError> {
+        let id = stored.id;
+        let mut record = Box::new(replay(stored)?);
+        if record.job.state == State::Inactive {
+            let summary = summary::write(&record).into();
+            return Ok(Self { id, record, summary: Some(summary) });
+        }
+        // Parsed on first use. The scheduler uses it at once, and needs no more of it than this.
+        let _ = record.job.jobspec.queue();
+        record.shrink();
+        Ok(Self { id, record, summary: None })
     }
 
     /// The job's id.
     pub fn id(&self) -> JobId {
         self.id
     }
+
+    /// The job's row in the index of jobs.
+    pub fn row(&self) -> Write {
+        match &self.summary {
+            Some(summary) => Write::Inactive { id: self.id, summary: summary.clone().into() },
+            None => Write::Accepted { id: self.id },
+        }
+    }
 }
 
-/// Restores a job by its eventlog. Returns the job's row in the index of jobs.
-pub(super) fn restore(core: &mut Core, stored: StoredJob) -> Result<Write, RestoreError> {
-    let id = stored.id;
-    let mut record = Box::new(replay(stored)?);
-    reclaim_resources(core, &mut record);
-    if record.job.state == State::Inactive {
-        let summary = summary::write(&record);
-        insert_inactive(core, InactiveJob { id, record, summary: summary.as_str().into() });
-        return Ok(Write::Inactive { id, summary });
+/// Restores a job, and shows it to the plugins if it is inactive.
+pub(super) fn restore(core: &mut Core, job: RestoredJob) {
+    let RestoredJob { id, mut record, summary } = job;
+    if record.allocation.is_allocated()
+        && record.allocation.is_from_pool()
+        && !core.alloc.reclaim(&record)
+    {
+        record.allocation.lose();
     }
     core.jobs.newest_id = core.jobs.newest_id.max(Some(id));
-    core.jobs.insert_active(id, record);
-    core.jobs.count_new(id);
-    waiters::count_waitable(core, id);
-    Ok(Write::Accepted { id })
-}
-
-/// Restores an inactive job.
-pub(super) fn restore_inactive(core: &mut Core, mut job: InactiveJob) {
-    reclaim_resources(core, &mut job.record);
-    insert_inactive(core, job);
-}
-
-fn insert_inactive(core: &mut Core, job: InactiveJob) {
-    let InactiveJob { id, record, summary } = job;
-    core.jobs.newest_id = core.jobs.newest_id.max(Some(id));
+    let Some(summary) = summary else {
+        core.jobs.insert_active(id, record);
+        core.jobs.count_new(id);
+        waiters::count_waitable(core, id);
+        return;
+    };
     core.waiters.restore_inactive(&record);
     let is_shown = core.is_handled(TopicId::JobInactiveAdd) || core.is_handled(TopicId::JobDestroy);
     core.jobs.insert_inactive(record, summary, is_shown);
@@ -104,16 +119,6 @@ pub(super) fn summary_difference(
     summary: &str,
 ) -> Result<Option<String>, RestoreError> {
     Ok(summary::difference(&replay(stored)?, summary))
-}
-
-/// Takes the resources that a job still has out of the pool.
-fn reclaim_resources(core: &mut Core, record: &mut Record) {
-    if record.allocation.is_allocated()
-        && record.allocation.is_from_pool()
-        && !core.alloc.reclaim(record)
-    {
-        record.allocation.lose();
-    }
 }
 
 /// Replays the eventlog of a job.

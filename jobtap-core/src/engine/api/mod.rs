@@ -101,7 +101,7 @@ impl fmt::Debug for HostCheck {
     }
 }
 
-/// A job as the store has it, for [`Engine::restore`](crate::engine::Engine::restore).
+/// A job as the store has it, for [`RestoredJob::from_log`](crate::engine::RestoredJob::from_log).
 #[derive(Debug, Clone)]
 pub struct StoredJob {
     /// The job.

@@ -7,7 +7,7 @@
 mod boot;
 mod restore;
 pub mod statedir;
-mod summaries;
+mod stored_jobs;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,0 +1,316 @@
+//! Reads the stored jobs for a start: inactive ones by their summaries, active ones by their keys.
+//!
+//! To read a job takes longer than to find it in the store or to give it to the engine. So one thread goes through the
+//! index of jobs, several read the jobs, and the engine's own thread takes them, all at once and in the order of the ids.
+
+use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+
+use jobtap_core::engine::{RestoredJob, StoredJob};
+use jobtap_core::job::JobId;
+use serde_json::Map;
+
+use super::StartError;
+use crate::daemon::writes::index;
+use crate::store::{self, Store, StoreError};
+
+/// The prefix of the keys of plugins' data on a job.
+const DATA: &str = "data.";
+/// The key of the annotations of a job that plugins have made durable.
+const ANNOTATIONS: &str = "annotations";
+
+/// How many rows go from one thread to another together.
+const GROUP: usize = 512;
+/// How many groups wait in front of each thread, so that none waits for a slow group of another one.
+const WAITING: usize = 2;
+/// The most threads that read summaries. Then the engine's thread and that of the store are the slower ones.
+const MOST_READERS: usize = 4;
+
+/// A job that can't be restored.
+pub(super) struct Lost {
+    pub(super) id: JobId,
+    pub(super) reason: String,
+}
+
+/// A row of the index: a job and its summary, which is empty while the job is active.
+type Row = (JobId, Box<[u8]>);
+
+/// What a thread has made of a group of rows. It fails when the store does.
+type Read = Result<Vec<Result<RestoredJob, Lost>>, StoreError>;
+
+/// Goes through the index, and calls `take` for each job in the order of the ids.
+pub(super) fn each(
+    store: &dyn Store,
+    mut take: impl FnMut(Result<RestoredJob, Lost>),
+) -> Result<(), StartError> {
+    let readers = thread::available_parallelism().map_or(1, NonZeroUsize::get).min(MOST_READERS);
+    thread::scope(|scope| {
+        let (mut rows, mut read) = (Vec::new(), Vec::new());
+        for _ in 0..readers {
+            let (send_rows, incoming) = sync_channel::<Vec<Row>>(WAITING);
+            let (outgoing, receive) = sync_channel(WAITING);
+            let reader = move || read_groups(store, &incoming, &outgoing);
+            thread::Builder::new().name("stored-jobs".into()).spawn_scoped(scope, reader)?;
+            rows.push(send_rows);
+            read.push(receive);
+        }
+        let index = move || deal(store, &rows);
+        let index = thread::Builder::new().name("index".into()).spawn_scoped(scope, index)?;
+        // The groups come from the readers in the order in which they were dealt. The first reader without another one
+        // has had the last turn.
+        for group in read.iter().cycle().map_while(|reader| reader.recv().ok()) {
+            group?.into_iter().for_each(&mut take);
+        }
+        // A reader that is still waiting for this thread would prevent the other one from ending.
+        drop(read);
+        match index.join() {
+            Ok(gone_through) => Ok(gone_through?),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+/// Gives the rows of the index to the readers in turns, in groups.
+fn deal(store: &dyn Store, readers: &[SyncSender<Vec<Row>>]) -> Result<(), StoreError> {
+    let mut turns = readers.iter().cycle();
+    let mut send = |group| match turns.next().map(|reader| reader.send(group)) {
+        Some(Ok(())) => ControlFlow::Continue(()),
+        // Nothing takes the jobs any more.
+        Some(Err(_)) | None => ControlFlow::Break(()),
+    };
+    let mut group = Vec::with_capacity(GROUP);
+    store.scan_values(index::JOBS, &mut |name, summary| {
+        let Some(id) = index::job(name) else { return ControlFlow::Continue(()) };
+        group.push((id, summary.into()));
+        if group.len() < GROUP {
+            return ControlFlow::Continue(());
+        }
+        send(std::mem::replace(&mut group, Vec::with_capacity(GROUP)))
+    })?;
+    let _ = send(group);
+    Ok(())
+}
+
+fn read_groups(store: &dyn Store, incoming: &Receiver<Vec<Row>>, outgoing: &SyncSender<Read>) {
+    for group in incoming {
+        let group = group.into_iter().map(|(id, summary)| read(store, id, summary)).collect();
+        if outgoing.send(group).is_err() {
+            return;
+        }
+    }
+}
+
+/// Reads a job, whose summary is empty while it is active. The outer error is the store's.
+fn read(
+    store: &dyn Store,
+    id: JobId,
+    summary: Box<[u8]>,
+) -> Result<Result<RestoredJob, Lost>, StoreError> {
+    let summary = String::from_utf8(summary.into()).unwrap_or_default();
+    if !summary.is_empty()
+        && let Ok(job) = RestoredJob::from_summary(id, summary.into_boxed_str())
+    {
+        return Ok(Ok(job));
+    }
+    let job = store.job(id.as_u64(), &wanted)?.unwrap_or_default();
+    Ok(read_whole(store::StoredJob { id: id.as_u64(), ..job }))
+}
+
+/// Reads a job from those of its keys that are [`wanted`].
+pub(super) fn read_whole(job: store::StoredJob) -> Result<RestoredJob, Lost> {
+    let id = JobId::new(job.id);
+    let read = stored_job(job)
+        .and_then(|job| RestoredJob::from_log(job).map_err(|error| error.to_string()));
+    read.map_err(|reason| Lost { id, reason })
+}
+
+/// Whether a start needs the key of a job with this name.
+pub(super) fn wanted(name: &str) -> bool {
+    matches!(name, "eventlog" | "jobspec" | "R" | "guest.exec.eventlog" | ANNOTATIONS)
+        || name.starts_with(DATA)
+}
+
+/// The keys of a job in the form that the engine takes. The error names the key that cannot be used.
+fn stored_job(job: store::StoredJob) -> Result<StoredJob, String> {
+    let (mut eventlog, mut jobspec, mut resources) = (None, None, None);
+    let mut exec_lines = 0;
+    let (mut data, mut annotations) = (Map::new(), Map::new());
+    for store::StoredEntry { name, value, .. } in job.entries {
+        match name.as_str() {
+            "eventlog" => eventlog = Some(text(&name, value)?),
+            "jobspec" => jobspec = Some(text(&name, value)?),
+            "R" => resources = Some(text(&name, value)?),
+            "guest.exec.eventlog" => {
+                exec_lines = value.iter().filter(|byte| **byte == b'\n').count() as u64;
+            }
+            ANNOTATIONS => {
+                annotations =
+                    serde_json::from_slice(&value).map_err(|error| format!("{name}: {error}"))?;
+            }
+            _ => {
+                if let Some(plugin) = name.strip_prefix(DATA) {
+                    let value = serde_json::from_slice(&value)
+                        .map_err(|error| format!("{name}: {error}"))?;
+                    data.insert(plugin.to_owned(), value);
+                }
+            }
+        }
+    }
+    let required = |name, text: Option<String>| {
+        text.ok_or_else(|| format!("lookup {name}: No such file or directory"))
+    };
+    Ok(StoredJob {
+        id: JobId::new(job.id),
+        eventlog: required("eventlog", eventlog)?,
+        jobspec: required("jobspec", jobspec)?,
+        resources,
+        exec_lines,
+        data,
+        annotations,
+    })
+}
+
+fn text(name: &str, value: Vec<u8>) -> Result<String, String> {
+    String::from_utf8(value).map_err(|error| format!("failed to decode {name}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use jobtap_core::engine::Write;
+    use jobtap_core::jobspec::JobspecBuilder;
+
+    use super::*;
+    use crate::store::memory::MemoryStore;
+    use crate::store::{Key, Op, StoredEntry};
+
+    const SUMMARY: &str = r#"{"form":1,"userid":1000,"urgency":16,"flags":0,"priority":16,"t_submit":1.5,"times":[1.5,1.5,1.5,1.5,2.5,2.5,2.5],"lines":10,"exec_lines":4,"events":{"known":3}}"#;
+
+    fn store_with(jobs: u64, summary: impl Fn(u64) -> String) -> MemoryStore {
+        let store = MemoryStore::default();
+        let row = |id| index::put(JobId::new(id), summary(id)).unwrap();
+        store.commit((1..=jobs).map(row).collect()).unwrap();
+        store
+    }
+
+    /// The jobs in the order in which they come, and those that can't be restored.
+    fn found(store: &dyn Store) -> (Vec<JobId>, Vec<JobId>) {
+        let (mut all, mut lost) = (Vec::new(), Vec::new());
+        each(store, |job| {
+            all.push(job.as_ref().map_or_else(|lost| lost.id, RestoredJob::id));
+            lost.extend(job.err().map(|lost| lost.id));
+        })
+        .unwrap();
+        (all, lost)
+    }
+
+    #[test]
+    fn jobs_come_in_the_order_of_their_ids_whatever_thread_has_read_them() {
+        let groups = 2 * MOST_READERS as u64 * WAITING as u64 + 1;
+        for jobs in [0, 1, GROUP as u64, groups * GROUP as u64 + 7] {
+            // The first groups take longer to read.
+            let padding = |id| " ".repeat(if id < 1000 { 10_000 } else { 0 });
+            let store = store_with(jobs, |id| format!("{SUMMARY}{}", padding(id)));
+            let expected: Vec<JobId> = (1..=jobs).map(JobId::new).collect();
+            assert_eq!(found(&store), (expected, Vec::new()));
+        }
+    }
+
+    /// The rows of the index say something else than the keys of jobs, so that the test shows which was read.
+    #[test]
+    fn active_jobs_and_those_whose_summary_is_unreadable_are_read_from_their_keys() {
+        let store = store_with(9, |id| match id {
+            3 => String::new(),
+            5 => "{".to_owned(),
+            7 => SUMMARY.replace("\"form\":1", "\"form\":99"),
+            _ => SUMMARY.to_owned(),
+        });
+        let keys = [
+            Op::Append { key: Key::eventlog(5), seq: 0, value: SUBMIT.into() },
+            Op::Append { key: Key::eventlog(5), seq: 1, value: event("validate", "{}").into() },
+            Op::Put { key: Key::jobspec(5), value: "{}".into() },
+        ];
+        store.commit(keys.into()).unwrap();
+        let mut rows = Vec::new();
+        each(&store, |job| rows.push(job.map(|job| job.row()))).unwrap();
+        assert!(matches!(rows.first(), Some(Ok(Write::Inactive { .. }))));
+        assert!(matches!(rows.get(4), Some(Ok(Write::Accepted { .. }))));
+        assert_eq!(found(&store).1, [3, 7].map(JobId::new));
+    }
+
+    #[test]
+    fn a_start_that_fails_for_a_job_ends_the_threads() {
+        let store = store_with(100 * GROUP as u64, |_| SUMMARY.to_owned());
+        let start = || each(&store, |_| panic!("the engine failed"));
+        // It would wait for its threads forever if one of them waited for it.
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(start)).is_err());
+    }
+
+    fn job(entries: &[(&str, &str)]) -> store::StoredJob {
+        let entries = entries.iter().map(|(name, value)| StoredEntry {
+            name: (*name).to_owned(),
+            value: value.as_bytes().to_vec(),
+            next_seq: None,
+        });
+        store::StoredJob { id: 7, entries: entries.collect() }
+    }
+
+    #[test]
+    fn a_job_without_jobspec_is_named_by_the_missing_key() {
+        let error = stored_job(job(&[("eventlog", "")])).unwrap_err();
+        assert_eq!(error, "lookup jobspec: No such file or directory");
+    }
+
+    #[test]
+    fn data_of_plugins_come_back_by_plugin() {
+        let stored = stored_job(job(&[
+            ("data.fairshare", "{\"n\":1}"),
+            ("eventlog", "x"),
+            ("guest.exec.eventlog", "a\nb\n"),
+            ("jobspec", "{}"),
+        ]))
+        .unwrap();
+        assert_eq!(stored.data["fairshare"]["n"], 1);
+        assert_eq!(stored.exec_lines, 2);
+        assert_eq!(stored.resources, None);
+        assert!(stored_job(job(&[("data.x", "{"), ("eventlog", ""), ("jobspec", "")])).is_err());
+    }
+
+    const SUBMIT: &str = "{\"timestamp\":1.0,\"name\":\"submit\",\"context\":{\"userid\":1,\"urgency\":16,\"flags\":0,\"version\":1}}\n";
+
+    fn event(name: &str, context: &str) -> String {
+        format!("{{\"timestamp\":1.0,\"name\":\"{name}\",\"context\":{context}}}\n")
+    }
+
+    /// Why a job with these keys is not replayed; empty when it is.
+    fn reason(entries: &[(&str, &str)]) -> String {
+        read_whole(job(entries)).err().map(|lost| lost.reason).unwrap_or_default()
+    }
+
+    #[test]
+    fn each_missing_or_malformed_key_is_named() {
+        let jobspec = JobspecBuilder::new(["true"]).build().unwrap().value().to_string();
+        let log = format!("{SUBMIT}{}", event("validate", "{}"));
+        let with = |log: &str| reason(&[("eventlog", log), ("jobspec", &jobspec)]);
+        assert_eq!(with(&log), "");
+        let missing = |key| format!("lookup {key}: No such file or directory");
+        assert_eq!(reason(&[("jobspec", &jobspec)]), missing("eventlog"));
+        assert_eq!(reason(&[("eventlog", &log)]), missing("jobspec"));
+        let starts = |found: String, expected: &str| {
+            assert!(found.starts_with(expected), "{found:?} is not {expected:?}");
+        };
+        starts(reason(&[("eventlog", &log), ("jobspec", "{")]), "failed to decode jobspec: ");
+        let bad_r = [("eventlog", log.as_str()), ("jobspec", &jobspec), ("R", "[]")];
+        starts(reason(&bad_r), "failed to decode R: ");
+        starts(with("{\n"), "failed to decode eventlog: ");
+        assert_eq!(with(&event("alloc", "{}")), "first event is alloc not submit");
+        let version = SUBMIT.replace("\"version\":1", "\"version\":7");
+        assert_eq!(with(&version), "eventlog v7 is unsupported");
+        assert_eq!(with(&format!("{SUBMIT}{SUBMIT}")), "could not apply submit");
+        assert_eq!(with(SUBMIT), "job state (NEW) is invalid after replay");
+        let bad_text = StoredEntry { name: "eventlog".into(), value: vec![0xff], next_seq: None };
+        let bad_text = store::StoredJob { id: 7, entries: vec![bad_text] };
+        starts(stored_job(bad_text).unwrap_err(), "failed to decode eventlog: ");
+    }
+}
