@@ -2,7 +2,7 @@
 //!
 //! It is for tests of schedulers, and of `alloc-bypass`, which makes this possible.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use jobtap_core::prelude::*;
 
@@ -11,7 +11,7 @@ use jobtap_core::prelude::*;
 pub struct AllocCheck {
     allocated: ResourceSet,
     /// The jobs that have these resources.
-    holders: HashSet<JobId>,
+    holders: BTreeSet<JobId>,
 }
 
 const EXCEPTION: &str = "alloc-check";

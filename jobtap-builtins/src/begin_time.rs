@@ -3,7 +3,7 @@
 //! `--begin-time=+1h` becomes the dependency `begin-time:SECONDS`, where SECONDS is UNIX time with
 //! fractions. A time in the past is satisfied at once.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use jobtap_core::plugin::Timer;
 use jobtap_core::prelude::*;
@@ -11,7 +11,7 @@ use jobtap_core::prelude::*;
 /// The plugin `.begin-time`.
 #[derive(Debug, Default)]
 pub struct BeginTime {
-    timers: HashMap<JobId, Vec<Timer>>,
+    timers: BTreeMap<JobId, Vec<Timer>>,
 }
 
 #[jobtap_plugin(name = ".begin-time", after = [".dependency-singleton"])]

@@ -16,7 +16,7 @@
 
 mod condition;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use jobtap_core::plugin::Timer;
 use jobtap_core::prelude::*;
@@ -34,7 +34,7 @@ pub struct DependencyAfter {
     /// The jobs that wait for a job.
     waiting: BTreeMap<JobId, Vec<Waiter>>,
     /// The jobs that a job waits for.
-    targets: HashMap<JobId, Vec<JobId>>,
+    targets: BTreeMap<JobId, Vec<JobId>>,
     /// What a job waits for after the start of other jobs.
     delays: BTreeMap<JobId, Vec<Delay>>,
     private: PrivateMode,

@@ -4,7 +4,7 @@
 //! name, not counting jobs that wait for the same reason; of these the oldest goes first. Jobs without the
 //! dependency count as active jobs, but never wait.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use jobtap_core::prelude::*;
 use serde_json::json;
@@ -16,7 +16,7 @@ const HELD: &str = "singleton";
 pub struct DependencySingleton {
     groups: HashMap<Key, Group>,
     /// The group of each job, which stays the same when the job is renamed.
-    members: HashMap<JobId, Key>,
+    members: BTreeMap<JobId, Key>,
     /// Whether all jobs that existed when the plugin was loaded are known.
     complete: bool,
 }

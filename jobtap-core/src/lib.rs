@@ -29,6 +29,7 @@ pub mod eventlog;
 pub mod host;
 pub mod job;
 pub mod jobspec;
+mod json_text;
 mod json_type;
 pub mod plugin;
 pub mod prelude;

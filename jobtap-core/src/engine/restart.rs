@@ -52,7 +52,8 @@ impl RestoredJob {
     /// # Errors
     /// When the summary cannot be read; [`from_log`](Self::from_log) does without it.
     pub fn from_summary(id: JobId, summary: Box<str>) -> Result<Self, RestoreError> {
-        let record = summary::read(id, &summary).map_err(|error| RestoreError(error.to_string()))?;
+        let record =
+            summary::read(id, &summary).map_err(|error| RestoreError(error.to_string()))?;
         // Parsed on first use. The engine uses it at once, to count the job.
         let _ = record.result();
         Ok(Self { id, record: Box::new(record), summary: Some(summary) })

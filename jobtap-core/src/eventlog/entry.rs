@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 
 use super::Context;
 use crate::job::Timestamp;
+use crate::json_text;
 
 /// The names of the events of RFC 21.
 ///
@@ -166,15 +167,13 @@ impl EventEntry {
 
     /// Adds the line of the entry to others; see [`encode`](Self::encode).
     pub(crate) fn encode_to(&self, lines: &mut Vec<u8>) {
-        // As serde writes it, but for the names of the members, which need no look for characters to escape: a job has
-        // a dozen events. None of these calls can fail: they write a number, a text and JSON.
         lines.extend_from_slice(b"{\"timestamp\":");
-        let _ = serde_json::to_writer(&mut *lines, &self.timestamp);
+        json_text::push(lines, &self.timestamp);
         lines.extend_from_slice(b",\"name\":");
-        let _ = serde_json::to_writer(&mut *lines, &self.name);
+        json_text::push_string(lines, &self.name);
         if let Some(context) = &self.context {
             lines.extend_from_slice(b",\"context\":");
-            let _ = serde_json::to_writer(&mut *lines, context);
+            json_text::push_object(lines, context.iter());
         }
         lines.extend_from_slice(b"}\n");
     }

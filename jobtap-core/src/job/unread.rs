@@ -1,7 +1,8 @@
 //! A part of a job that is parsed on first use.
 //!
 //! A restart loads up to a million inactive jobs, most of which are never asked for more than their id
-//! and user. So the other parts stay in the text form of the store.
+//! and user. So the other parts stay in the text form of the store. A part that has just been written to the store may
+//! keep its text, since it is written once more in the summary of the inactive job.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -14,7 +15,13 @@ use crate::resource::ResourceSet;
 
 /// A value that is parsed from its text on first use. The default value, which most parts of a pending
 /// job have, takes no more than a pointer.
-pub(crate) struct Unread<T>(Option<Box<LazyLock<T, Read<T>>>>);
+pub(crate) struct Unread<T>(Option<Box<Part<T>>>);
+
+struct Part<T> {
+    value: LazyLock<T, Read<T>>,
+    /// The text as which the value is written, if that is known.
+    written: Option<Box<str>>,
+}
 
 type Read<T> = Box<dyn FnOnce() -> T + Send>;
 
@@ -47,7 +54,7 @@ impl<T: Blank> Unread<T> {
     /// The value that `read` makes of `text` on first use.
     pub(crate) fn new(text: &str, read: fn(&str) -> T) -> Self {
         let text: Box<str> = text.into();
-        Self(Some(Box::new(LazyLock::new(Box::new(move || read(&text))))))
+        Self::later(move || read(&text))
     }
 }
 
@@ -59,7 +66,19 @@ impl<T> Unread<T> {
 
     /// The value that `read` gives on first use.
     pub(crate) fn later(read: impl FnOnce() -> T + Send + 'static) -> Self {
-        Self(Some(Box::new(LazyLock::new(Box::new(read)))))
+        Self(Some(Box::new(Part { value: LazyLock::new(Box::new(read)), written: None })))
+    }
+
+    /// Notes as which text the value is written.
+    pub(crate) fn note_written(&mut self, text: &str) {
+        if let Some(part) = &mut self.0 {
+            part.written = Some(text.into());
+        }
+    }
+
+    /// The text as which the value is written, if it is known and the value has not been changed since.
+    pub(crate) fn written(&self) -> Option<&str> {
+        self.0.as_ref()?.written.as_deref()
     }
 }
 
@@ -89,7 +108,7 @@ impl<T: Blank> Deref for Unread<T> {
 
     fn deref(&self) -> &T {
         match &self.0 {
-            Some(value) => value,
+            Some(part) => &part.value,
             None => T::blank(),
         }
     }
@@ -97,7 +116,11 @@ impl<T: Blank> Deref for Unread<T> {
 
 impl<T: Blank> DerefMut for Unread<T> {
     fn deref_mut(&mut self) -> &mut T {
-        self.0.get_or_insert_with(|| Box::new(LazyLock::new(Box::new(T::default))))
+        let part = self.0.get_or_insert_with(|| {
+            Box::new(Part { value: LazyLock::new(Box::new(T::default)), written: None })
+        });
+        part.written = None;
+        &mut part.value
     }
 }
 
@@ -126,6 +149,17 @@ mod tests {
         assert_eq!((value.get("a").and_then(Value::as_u64), value.len()), (Some(1), 2));
         assert_eq!(READ.load(Ordering::Relaxed), 1);
         assert_eq!(format!("{:?}", value.clone()), format!("{:?}", *value));
+    }
+
+    #[test]
+    fn a_changed_value_is_written_again() {
+        let mut value = Unread::<Map<String, Value>>::default();
+        value.insert("a".to_owned(), 1.into());
+        assert_eq!(value.written(), None);
+        value.note_written("{\"a\":1}");
+        assert_eq!((value.written(), value.len()), (Some("{\"a\":1}"), 1));
+        value.insert("b".to_owned(), 2.into());
+        assert_eq!(value.written(), None);
     }
 
     #[test]

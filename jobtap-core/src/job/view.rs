@@ -194,6 +194,15 @@ impl Job {
         *self.resources = Some(Arc::new(resources));
     }
 
+    /// As [`set_resources`](Self::set_resources), for R that has just been written as `text`.
+    pub(crate) fn set_written_resources(&mut self, resources: ResourceSet, text: &str) {
+        let is_all_of_it = resources.scheduling().is_none();
+        self.set_resources(resources);
+        if is_all_of_it {
+            self.resources.note_written(text);
+        }
+    }
+
     /// The event that moved the job to CLEANUP: `finish`, or the first fatal `exception`.
     pub fn end_event(&self) -> Option<&EventEntry> {
         self.end_event.as_deref()

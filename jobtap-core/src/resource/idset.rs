@@ -379,20 +379,25 @@ impl Idset {
 }
 
 impl Idset {
-    /// Adds the range form to a text. Each job's R has a few of them, and `write!` of numbers takes several times as
-    /// long.
-    pub(super) fn push_to(&self, text: &mut String) {
+    /// Gives the range form piece by piece. Each job's R has a few of them, and `write!` of numbers takes several times
+    /// as long.
+    pub(super) fn pieces(&self, mut add: impl FnMut(&str)) {
         let mut digits = itoa::Buffer::new();
         for (i, run) in self.runs.iter().enumerate() {
             if i > 0 {
-                text.push(',');
+                add(",");
             }
-            text.push_str(digits.format(run.first));
+            add(digits.format(run.first));
             if run.first < run.last {
-                text.push('-');
-                text.push_str(digits.format(run.last));
+                add("-");
+                add(digits.format(run.last));
             }
         }
+    }
+
+    /// Adds the range form to a text.
+    pub(super) fn push_to(&self, text: &mut String) {
+        self.pieces(|piece| text.push_str(piece));
     }
 
     /// Adds the form of [`brackets`](Self::brackets) to a text.

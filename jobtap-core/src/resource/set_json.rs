@@ -7,6 +7,7 @@ use super::nodes::{HostMap, Nodes};
 use super::rank_map::{RankMap, RankRun};
 use super::set::check_property_name;
 use super::{Children, Hostlist, Idset, ResourceError, ResourceSet};
+use crate::json_text;
 use crate::json_type::json_type;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -29,23 +30,22 @@ impl ResourceSet {
     #[must_use]
     pub fn to_json(&self) -> String {
         // Most jobs have a node or two.
-        let mut text = String::with_capacity(256);
+        let mut text = Vec::with_capacity(256);
         self.push_json_to(&mut text);
-        text
+        String::from_utf8(text).unwrap_or_default()
     }
 
-    /// Adds the JSON text, key by key and not by serde, which takes four times as long: each job's R is written when it
-    /// starts and when it ends.
-    fn push_json_to(&self, text: &mut String) {
-        text.push_str("{\"version\":1,\"execution\":{\"R_lite\":[");
+    /// Adds the JSON text, key by key and not by serde, which takes four times as long: each job's R is written.
+    fn push_json_to(&self, text: &mut Vec<u8>) {
+        text.extend_from_slice(b"{\"version\":1,\"execution\":{\"R_lite\":[");
         for (i, (ranks, children)) in self.map.groups().into_iter().enumerate() {
-            text.push_str(if i == 0 { "{\"rank\":" } else { ",{\"rank\":" });
+            text.extend_from_slice(if i == 0 { b"{\"rank\":" } else { b",{\"rank\":" });
             push_plain(text, &ranks);
-            text.push_str(",\"children\":{");
+            text.extend_from_slice(b",\"children\":{");
             push_members(text, children.iter());
-            text.push_str("}}");
+            text.extend_from_slice(b"}}");
         }
-        text.push(']');
+        text.push(b']');
         push_number(text, "starttime", self.starttime.unwrap_or_default());
         push_number(text, "expiration", self.expiration.unwrap_or_default());
         if let Some(nslots) = self.nslots {
@@ -54,67 +54,50 @@ impl ResourceSet {
         let ranks = self.ranks();
         let hosts = self.nodes.hosts.nodelist(&ranks);
         if !hosts.is_empty() && hosts.len() == self.nnodes() {
-            text.push_str(",\"nodelist\":[");
-            push_string(text, &hosts.to_string());
-            text.push(']');
+            text.extend_from_slice(b",\"nodelist\":[");
+            json_text::push_string(text, &hosts.to_string());
+            text.push(b']');
         }
         let properties = self.nodes.properties_of(&ranks);
         if !properties.is_empty() {
-            text.push_str(",\"properties\":{");
+            text.extend_from_slice(b",\"properties\":{");
             push_members(text, properties.iter().map(|(name, ranks)| (name.as_str(), ranks)));
-            text.push('}');
+            text.push(b'}');
         }
-        text.push('}');
+        text.push(b'}');
         if let Some(scheduling) = self.scheduling() {
-            text.push_str(",\"scheduling\":");
-            push_json(text, scheduling);
+            text.extend_from_slice(b",\"scheduling\":");
+            json_text::push_value(text, scheduling);
         }
-        text.push('}');
+        text.push(b'}');
     }
 }
 
 /// Adds the members of an object, each a set of ids.
-fn push_members<'m>(text: &mut String, members: impl Iterator<Item = (&'m str, &'m Idset)>) {
+fn push_members<'m>(text: &mut Vec<u8>, members: impl Iterator<Item = (&'m str, &'m Idset)>) {
     for (i, (name, ids)) in members.enumerate() {
         if i > 0 {
-            text.push(',');
+            text.push(b',');
         }
-        push_string(text, name);
-        text.push(':');
+        json_text::push_string(text, name);
+        text.push(b':');
         push_plain(text, ids);
     }
 }
 
 /// Adds a member with a number to an object that has members.
-fn push_number(text: &mut String, name: &str, number: impl Serialize) {
-    text.push_str(",\"");
-    text.push_str(name);
-    text.push_str("\":");
-    push_json(text, &number);
-}
-
-/// Adds a string of JSON.
-fn push_string(text: &mut String, value: &str) {
-    // Names need no escapes, as a rule.
-    if value.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
-        text.push('"');
-        text.push_str(value);
-        text.push('"');
-    } else {
-        push_json(text, &value);
-    }
+fn push_number(text: &mut Vec<u8>, name: &str, number: impl Serialize) {
+    text.extend_from_slice(b",\"");
+    text.extend_from_slice(name.as_bytes());
+    text.extend_from_slice(b"\":");
+    json_text::push(text, &number);
 }
 
 /// Adds a set of ids as a string of JSON; its text consists of digits, commas and hyphens.
-fn push_plain(text: &mut String, ids: &Idset) {
-    text.push('"');
-    ids.push_to(text);
-    text.push('"');
-}
-
-/// Adds a value as serde writes it. It cannot fail: numbers, texts, and what is JSON already.
-fn push_json(text: &mut String, value: &impl Serialize) {
-    text.push_str(&serde_json::to_string(value).unwrap_or_default());
+fn push_plain(text: &mut Vec<u8>, ids: &Idset) {
+    text.push(b'"');
+    ids.pieces(|piece| text.extend_from_slice(piece.as_bytes()));
+    text.push(b'"');
 }
 
 impl fmt::Display for ResourceSet {

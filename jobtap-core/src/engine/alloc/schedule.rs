@@ -82,13 +82,16 @@ pub(crate) fn allocate_now(core: &mut Core, id: JobId) -> bool {
 /// then, so `alloc` is the next one that is applied to it.
 fn grant(core: &mut Core, id: JobId, resources: ResourceSet) {
     // In one commit with `alloc`, which is posted below: a restarted manager can't replay `alloc` without R.
-    core.put(id, "R", resources.to_json());
+    let text = resources.to_json();
     core.alloc.allocated_jobs.insert(id);
-    let sched = [("sched".to_owned(), json!({"resource_summary": resources.summary()}))];
+    let summary = resources.summary();
+    if let Some(record) = core.jobs.get_mut(id) {
+        record.job.set_written_resources(resources, &text);
+    }
+    core.put(id, "R", text);
+    let sched = [("sched".to_owned(), json!({ "resource_summary": summary }))];
     // As Flux's scheduler does: watchers and plugins see the annotations, then the event that has them.
     let annotations = core.annotate(id, sched.into_iter().collect());
-    let Some(record) = core.jobs.get_mut(id) else { return };
-    record.job.set_resources(resources);
     core.post(id, events::alloc(core.clock.now, annotations));
 }
 

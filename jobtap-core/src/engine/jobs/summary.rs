@@ -20,6 +20,7 @@ use crate::job::{
     Urgency,
 };
 use crate::jobspec::Jobspec;
+use crate::json_text;
 
 /// Why a summary cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -106,8 +107,10 @@ pub(crate) fn write(record: &Record) -> String {
     text.object("annotations", &job.annotations);
     text.object("data", &record.data);
     text.add("jobspec", jobspec);
-    if let Some(resources) = job.resources.as_deref() {
-        text.add("R", &resources.to_json());
+    match (job.resources.written(), job.resources.as_deref()) {
+        (Some(written), _) => text.add("R", written),
+        (None, Some(resources)) => text.add("R", &resources.to_json()),
+        (None, None) => {}
     }
     text.finish()
 }
@@ -120,8 +123,7 @@ impl Members {
     /// Begins with the members of `first`, which has some; `room` is the expected length in bytes.
     fn after(first: &impl Serialize, room: usize) -> Self {
         let mut text = Vec::with_capacity(room);
-        // It cannot fail: the fields are numbers and texts.
-        let _ = serde_json::to_writer(&mut text, first);
+        json_text::push(&mut text, first);
         // The brace at its end.
         text.pop();
         Self(text)
@@ -151,7 +153,7 @@ impl Members {
     fn object(&mut self, key: &str, members: &Map<String, Value>) {
         if !members.is_empty() {
             self.key(key);
-            let _ = serde_json::to_writer(&mut self.0, members);
+            json_text::push_map(&mut self.0, members);
         }
     }
 

@@ -1,0 +1,120 @@
+//! Writes JSON values to text, as serde does and in a fraction of its time.
+//!
+//! A job has a dozen events, an R and a summary. Most of their members are names and numbers, which need no escapes
+//! and no formatter behind several layers of traits.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// Adds a string.
+pub(crate) fn push_string(text: &mut Vec<u8>, value: &str) {
+    if needs_no_escape(value.as_bytes()) {
+        text.push(b'"');
+        text.extend_from_slice(value.as_bytes());
+        text.push(b'"');
+    } else {
+        push(text, &value);
+    }
+}
+
+/// Whether a string of JSON can have these bytes as they are. Looks at eight bytes at a time.
+fn needs_no_escape(text: &[u8]) -> bool {
+    let (words, rest) = text.as_chunks::<8>();
+    let plain = |word: &[u8; 8]| {
+        let word = u64::from_le_bytes(*word);
+        let each = |byte: u8| u64::from_le_bytes([byte; 8]);
+        // The highest bit of each byte that is 0 is set by this, if no byte below it is 0.
+        let zeros = |word: u64| word.wrapping_sub(each(1)) & !word;
+        let controls = word.wrapping_sub(each(b' ')) & !word;
+        (controls | zeros(word ^ each(b'"')) | zeros(word ^ each(b'\\'))) & each(0x80) == 0
+    };
+    words.iter().all(plain)
+        && rest.iter().all(|byte| *byte >= b' ' && *byte != b'"' && *byte != b'\\')
+}
+
+/// Adds an object of these members.
+pub(crate) fn push_object<'m>(
+    text: &mut Vec<u8>,
+    members: impl Iterator<Item = (&'m str, &'m Value)>,
+) {
+    text.push(b'{');
+    for (i, (key, value)) in members.enumerate() {
+        if i > 0 {
+            text.push(b',');
+        }
+        push_string(text, key);
+        text.push(b':');
+        push_value(text, value);
+    }
+    text.push(b'}');
+}
+
+/// Adds an object.
+pub(crate) fn push_map(text: &mut Vec<u8>, members: &Map<String, Value>) {
+    push_object(text, members.iter().map(|(key, value)| (key.as_str(), value)));
+}
+
+/// Adds any value.
+pub(crate) fn push_value(text: &mut Vec<u8>, value: &Value) {
+    match value {
+        Value::Null => text.extend_from_slice(b"null"),
+        Value::Bool(true) => text.extend_from_slice(b"true"),
+        Value::Bool(false) => text.extend_from_slice(b"false"),
+        Value::String(value) => push_string(text, value),
+        Value::Object(members) => push_map(text, members),
+        Value::Array(_) => push(text, value),
+        Value::Number(number) => match number.as_u64() {
+            Some(number) => text.extend_from_slice(itoa::Buffer::new().format(number).as_bytes()),
+            None => push(text, value),
+        },
+    }
+}
+
+/// Adds a value as serde writes it. It cannot fail: numbers, texts, and what is JSON already.
+pub(crate) fn push(text: &mut Vec<u8>, value: &impl Serialize) {
+    let _ = serde_json::to_writer(text, value);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn any_value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<u64>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            ".{0,12}|[\\x00-\\x7f]{0,6}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(3, 24, 4, |inner| {
+            let array = prop::collection::vec(inner.clone(), 0..4);
+            let object = prop::collection::hash_map("[a-z\"\n]{0,4}", inner, 0..4);
+            prop_oneof![
+                array.prop_map(Value::from),
+                object.prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_value_is_written_as_serde_writes_it(value in any_value()) {
+            let mut text = Vec::new();
+            push_value(&mut text, &value);
+            prop_assert_eq!(String::from_utf8(text).unwrap(), value.to_string());
+        }
+    }
+
+    #[test]
+    fn what_json_escapes_is_escaped() {
+        let value = json!({"a\"b": "c\\d\u{1f}\u{7f}\u{e9}", "n": -1, "f": 1.0});
+        let mut text = Vec::new();
+        push_value(&mut text, &value);
+        assert_eq!(String::from_utf8(text).unwrap(), value.to_string());
+    }
+}
