@@ -81,7 +81,7 @@ impl Mirror {
         let mut record = Record::submitted(id, Jobspec::unvalidated(Value::Null));
         record.job = parts.into_job();
         record.job.logged.add("submit");
-        self.jobs.insert_active(id, Box::new(record));
+        self.jobs.insert_active(Box::new(record));
     }
 
     /// Adds a job that existed before, with its eventlog. Returns why events could not be applied, which are
@@ -96,7 +96,7 @@ impl Mirror {
         // The events lead to it.
         record.job.state = State::New;
         let failed = log.into_iter().filter_map(|entry| apply(&mut record, entry).err()).collect();
-        self.jobs.insert_active(id, Box::new(record));
+        self.jobs.insert_active(Box::new(record));
         self.refresh(id, now);
         failed
     }

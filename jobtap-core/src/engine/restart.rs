@@ -101,7 +101,7 @@ pub(super) fn restore(core: &mut Core, job: RestoredJob) {
     }
     core.jobs.newest_id = core.jobs.newest_id.max(Some(id));
     let Some(summary) = summary else {
-        core.jobs.insert_active(id, record);
+        core.jobs.insert_active(record);
         core.jobs.count_new(id);
         waiters::count_waitable(core, id);
         return;

@@ -6,7 +6,7 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `record` | one job |
+//! | `record`, `records` | one job; the jobs by id |
 //! | `transitions` | what each event does to it (RFC 21) |
 //! | `execution`, `allocation`, `perilogs`, `async_work` | parts of a record with rules of their own |
 //! | `summary`, `attributes` | an inactive job as JSON; a job as listings show it |
@@ -22,6 +22,7 @@ mod execution;
 mod inactive;
 mod perilogs;
 mod record;
+mod records;
 pub(super) mod summary;
 mod transitions;
 pub(super) mod waiters;
@@ -46,6 +47,7 @@ use crate::eventlog::EventEntry;
 use crate::job::{IdGenerator, IdsExhausted, JobId, JobResult, State, Uid};
 use counts::AllCounts;
 use inactive::Inactive;
+use records::Records;
 
 /// How many jobs are touched in one turn before they are tidied.
 const TIDY_AFTER: usize = 4096;
@@ -53,7 +55,7 @@ const TIDY_AFTER: usize = 4096;
 /// All jobs, by id.
 #[derive(Debug)]
 pub(super) struct Jobs {
-    records: FxHashMap<JobId, Box<Record>>,
+    records: Records,
     summarized: FxHashMap<JobId, Summarized>,
     pub(super) inactive: Inactive,
     pub(super) counts: AllCounts,
@@ -104,7 +106,7 @@ impl Summarized {
 impl Default for Jobs {
     fn default() -> Self {
         Self {
-            records: FxHashMap::default(),
+            records: Records::default(),
             summarized: FxHashMap::default(),
             inactive: Inactive::default(),
             counts: AllCounts::default(),
@@ -120,7 +122,7 @@ impl Default for Jobs {
 impl Jobs {
     /// A job by its id.
     pub(super) fn get(&self, id: JobId) -> Option<&Record> {
-        if let Some(record) = self.records.get(&id) {
+        if let Some(record) = self.records.get(id) {
             return Some(record);
         }
         let summarized = self.summarized.get(&id)?;
@@ -136,9 +138,10 @@ impl Jobs {
 
     /// A job by its id, to change it.
     pub(super) fn get_mut(&mut self, id: JobId) -> Option<&mut Record> {
-        // Most jobs that are changed are active. Their table is the smaller one, and every event looks into it.
-        if self.records.contains_key(&id) {
-            return self.records.get_mut(&id).map(|record| &mut **record);
+        // Most jobs that are changed are active. Looked up twice, since the borrow of a record that is returned would
+        // last until the end of the function; the second time its place is known.
+        if self.records.get(id).is_some() {
+            return self.records.get_mut(id);
         }
         // Reads it.
         self.get(id)?;
@@ -173,7 +176,7 @@ impl Jobs {
     /// The jobs that are kept as records, in no order: the active ones, and those that have become
     /// inactive in this turn.
     pub(super) fn records(&self) -> impl Iterator<Item = &Record> {
-        self.records.values().map(|record| &**record)
+        self.records.iter()
     }
 
     /// An inactive job that is kept as its summary.
@@ -206,8 +209,8 @@ impl Jobs {
     }
 
     /// Adds an active job.
-    pub(super) fn insert_active(&mut self, id: JobId, record: Box<Record>) {
-        self.records.insert(id, record);
+    pub(super) fn insert_active(&mut self, record: Box<Record>) {
+        self.records.insert(record);
     }
 
     /// Adds a restored job that is inactive, with its summary, and counts it. Its record stays readable until
@@ -233,20 +236,20 @@ impl Jobs {
 
     /// Removes a job.
     pub(super) fn remove(&mut self, id: JobId) {
-        self.records.remove(&id);
+        self.records.remove(id);
         self.summarized.remove(&id);
     }
 
     /// Counts a job that has been accepted, or restored.
     pub(super) fn count_new(&mut self, id: JobId) {
-        if let Some(record) = self.records.get_mut(&id) {
+        if let Some(record) = self.records.get_mut(id) {
             self.counts.add(record);
         }
     }
 
     /// Follows an event in the counts: a state that the job has left, and a change of its jobspec.
     pub(super) fn count_event(&mut self, id: JobId, left: Option<State>, jobspec_changed: bool) {
-        let Some(record) = self.records.get_mut(&id) else {
+        let Some(record) = self.records.get_mut(id) else {
             return;
         };
         if let Some(left) = left {
@@ -266,9 +269,8 @@ impl Jobs {
         // Looked up a second time by fields: `self.get` would borrow `self.counts` too. The `get` above has
         // read the summary.
         let Self { records, summarized, counts, inactive, .. } = self;
-        let record = records
-            .get(&id)
-            .or_else(|| summarized.get(&id).and_then(|summarized| summarized.record.get()));
+        let read = || summarized.get(&id)?.record.get().map(|record| &**record);
+        let record = records.get(id).or_else(read);
         if let Some(record) = record {
             counts.purge(record);
         }
@@ -364,7 +366,7 @@ impl Jobs {
             match self.summarize(id) {
                 Some(summary) => effects.writes.push(Write::Inactive { id, summary }),
                 None => {
-                    if let Some(record) = self.records.get_mut(&id) {
+                    if let Some(record) = self.records.get_mut(id) {
                         record.shrink();
                     }
                 }
@@ -380,11 +382,11 @@ impl Jobs {
     /// Turns a job into its summary if it is inactive and nothing is at work on it; returns the
     /// summary, to be stored.
     pub(super) fn summarize(&mut self, id: JobId) -> Option<String> {
-        let record = self.records.get(&id)?;
+        let record = self.records.get(id)?;
         if record.job.state != State::Inactive || !record.is_idle() {
             return None;
         }
-        let record = self.records.remove(&id)?;
+        let record = self.records.remove(id)?;
         let summary = summary::write(&record);
         self.summarized.insert(id, Summarized::new(&record, summary.as_str().into()));
         Some(summary)

@@ -25,7 +25,7 @@ impl Driver {
         jobspec: Jobspec,
         entry: &Arc<EventEntry>,
     ) {
-        self.core.jobs.insert_active(id, Box::new(Record::submitted(id, jobspec)));
+        self.core.jobs.insert_active(Box::new(Record::submitted(id, jobspec)));
         self.core.jobs.newest_id = self.core.jobs.newest_id.max(Some(id));
         self.apply(index, id, entry);
         self.gate(TopicId::JobCreate, id, None, Detail::None);

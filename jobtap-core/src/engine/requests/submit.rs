@@ -134,7 +134,7 @@ fn create(core: &mut Core, cred: Cred, checked: Checked) -> Result<JobId, Reques
     // The environment is only in `J`: it is long, and only execution needs it.
     let jobspec = jobspec.into_redacted();
     let text = jobspec.text().to_owned();
-    core.jobs.insert_active(id, Box::new(Record::submitted(id, jobspec)));
+    core.jobs.insert_active(Box::new(Record::submitted(id, jobspec)));
     core.put(id, "J", submission.signed);
     core.put(id, "jobspec", text);
     if let Some(environment) = environment {
