@@ -23,7 +23,8 @@ fn needs_no_escape(text: &[u8]) -> bool {
     let plain = |word: &[u8; 8]| {
         let word = u64::from_le_bytes(*word);
         let each = |byte: u8| u64::from_le_bytes([byte; 8]);
-        // The highest bit of each byte that is 0 is set by this, if no byte below it is 0.
+        // The highest bit of a byte is set where the byte is 0. A borrow from such a byte can set those of the bytes above
+        // it, too, which changes nothing: it is only asked whether any is set.
         let zeros = |word: u64| word.wrapping_sub(each(1)) & !word;
         let controls = word.wrapping_sub(each(b' ')) & !word;
         (controls | zeros(word ^ each(b'"')) | zeros(word ^ each(b'\\'))) & each(0x80) == 0
@@ -107,6 +108,21 @@ mod tests {
             let mut text = Vec::new();
             push_value(&mut text, &value);
             prop_assert_eq!(String::from_utf8(text).unwrap(), value.to_string());
+        }
+    }
+
+    /// At each place, since eight bytes are looked at together, and the rest one by one.
+    #[test]
+    fn each_character_is_escaped_where_serde_escapes_it() {
+        for place in 0..17 {
+            for character in '\0'..='\u{ff}' {
+                let mut value = vec!['x'; 17];
+                value[place] = character;
+                let value: String = value.into_iter().collect();
+                let mut text = Vec::new();
+                push_string(&mut text, &value);
+                assert_eq!(String::from_utf8(text).unwrap(), Value::from(value).to_string());
+            }
         }
     }
 

@@ -62,7 +62,7 @@ pub use mirror::{JobNow, Mirror, NotApplied, Obsolete};
 pub use replay::{RecordedJob, ReplayOptions, ReplayVerdict, Replayed, ReplayedAnswer, replay};
 pub use requests::listing::{JobBrief, Listed, Listing};
 pub use requests::submit::ENVIRONMENT;
-pub use restart::{RestoreError, RestoredJob};
+pub use restart::{ReadJob, RestoreError};
 pub use shadow::{ShadowDifference, ShadowReport, ShadowUser};
 
 use self::core::Core;
@@ -306,11 +306,14 @@ fn finish_dispatch(core: &mut Core, mut frame: Frame) {
 
 /// Restoring, before [`start`](Engine::start).
 impl Engine {
-    /// Restores a job. Plugins are shown an inactive one now, so that the order matters to them: it is that of the
-    /// ids, as in Flux.
-    pub fn restore(&mut self, job: RestoredJob) {
+    /// Restores a job. Plugins are shown an inactive one now, as in Flux, so the caller restores the jobs in the order
+    /// of their ids.
+    pub fn restore(&mut self, job: ReadJob) {
+        // What plugins asked for when they got their configurations waits until all jobs are there.
+        let earlier = std::mem::take(&mut self.core.agenda);
         restart::restore(&mut self.core, job);
         self.run();
+        self.core.agenda = earlier;
         self.core.jobs.tidy(&mut self.core.effects);
     }
 

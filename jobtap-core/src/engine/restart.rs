@@ -39,14 +39,14 @@ impl From<ApplyError> for RestoreError {
 /// A job that was read from the store and can be [restored](super::Engine::restore).
 ///
 /// Reading is most of the work of a start with many jobs and needs no engine, so that threads can share it.
-pub struct RestoredJob {
+pub struct ReadJob {
     id: JobId,
     record: Box<Record>,
     /// Of an inactive job.
     summary: Option<Box<str>>,
 }
 
-impl RestoredJob {
+impl ReadJob {
     /// Reads an inactive job from the summary of [`Write::Inactive`].
     ///
     /// # Errors
@@ -91,8 +91,8 @@ impl RestoredJob {
 }
 
 /// Restores a job, and shows it to the plugins if it is inactive.
-pub(super) fn restore(core: &mut Core, job: RestoredJob) {
-    let RestoredJob { id, mut record, summary } = job;
+pub(super) fn restore(core: &mut Core, job: ReadJob) {
+    let ReadJob { id, mut record, summary } = job;
     if record.allocation.is_allocated()
         && record.allocation.is_from_pool()
         && !core.alloc.reclaim(&record)
@@ -101,6 +101,9 @@ pub(super) fn restore(core: &mut Core, job: RestoredJob) {
     }
     core.jobs.newest_id = core.jobs.newest_id.max(Some(id));
     let Some(summary) = summary else {
+        // What callbacks for other jobs post to this one waits until it is resumed itself: before that it is not
+        // known whether its tasks still run.
+        record.pending_events.busy = true;
         core.jobs.insert_active(record);
         core.jobs.count_new(id);
         waiters::count_waitable(core, id);
@@ -174,11 +177,6 @@ pub(super) fn start(core: &mut Core) {
     log_jobs(core);
     // In reverse: the agenda is a stack, so that the job of the lowest id comes first.
     for id in core.jobs.active().into_iter().rev() {
-        if let Some(record) = core.jobs.get_mut(id) {
-            // What callbacks for earlier jobs post to this one waits until it is resumed itself:
-            // before that it is not known whether its tasks still run.
-            record.pending_events.busy = true;
-        }
         core.agenda.push(Work::Resume(id));
     }
     retention::resume(core);

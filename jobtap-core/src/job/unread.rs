@@ -19,7 +19,7 @@ pub(crate) struct Unread<T>(Option<Box<Part<T>>>);
 
 struct Part<T> {
     value: LazyLock<T, Read<T>>,
-    /// The text as which the value is written, if that is known.
+    /// The text of the value as it was stored, if that is known.
     written: Option<Box<str>>,
 }
 
@@ -69,14 +69,14 @@ impl<T> Unread<T> {
         Self(Some(Box::new(Part { value: LazyLock::new(Box::new(read)), written: None })))
     }
 
-    /// Notes as which text the value is written.
+    /// Notes the text of the value as it was stored.
     pub(crate) fn note_written(&mut self, text: &str) {
         if let Some(part) = &mut self.0 {
             part.written = Some(text.into());
         }
     }
 
-    /// The text as which the value is written, if it is known and the value has not been changed since.
+    /// The text of the value as it was stored, if it is known and the value has not been changed since.
     pub(crate) fn written(&self) -> Option<&str> {
         self.0.as_ref()?.written.as_deref()
     }

@@ -12,8 +12,8 @@ use super::processes::Processes;
 use super::store::MemoryStore;
 use super::tasks::TestTasks;
 use crate::engine::{
-    Cred, Effect, Effects, Engine, ExecEvent, HostCheck, Input, LogLine, ReplyTo, Request,
-    RequestError, Requester, RestoreError, RestoredJob, Setup, Submission, TimerId,
+    Cred, Effect, Effects, Engine, ExecEvent, HostCheck, Input, LogLine, ReadJob, ReplyTo, Request,
+    RequestError, Requester, RestoreError, Setup, Submission, TimerId,
 };
 use crate::host::{BlockingCommand, Registry, RemoteCall, RemoteSink, Ticks};
 use crate::job::{JobId, Timestamp, WaitStatus};
@@ -174,7 +174,7 @@ impl TestManager {
             let id = stored.id;
             let explain = |error: RestoreError| format!("job {id} not replayed: {error}");
             let Some(summary) = self.store.summary(id) else {
-                engine.restore(RestoredJob::from_log(stored).map_err(explain)?);
+                engine.restore(ReadJob::from_log(stored).map_err(explain)?);
                 continue;
             };
             if let Some(text) = Engine::summary_difference(stored, summary).map_err(explain)? {
@@ -182,7 +182,7 @@ impl TestManager {
                     "job {id} differs from the state that its eventlog gives:\n{text}"
                 ));
             }
-            engine.restore(RestoredJob::from_summary(id, summary.into()).map_err(explain)?);
+            engine.restore(ReadJob::from_summary(id, summary.into()).map_err(explain)?);
         }
         let effects = engine.start(self.now);
         self.engine = Some(engine);

@@ -169,10 +169,83 @@ mod over_before_the_restart {
         );
     }
 
+    /// At a restart ends the active jobs that it sees before it is introduced to them.
+    #[derive(Default)]
+    struct Ends {
+        is_introduced: bool,
+    }
+
+    #[jobtap_plugin(name = "ends")]
+    impl Ends {
+        #[on("job.new")]
+        fn new_job(&mut self) {
+            self.is_introduced = true;
+        }
+
+        #[on("job.inactive-add")]
+        fn add(&self, cx: Cx<'_, JobInactiveAdd>) {
+            if !self.is_introduced {
+                for active in cx.active_jobs().filter_map(|job| cx.active_job(job.id()).ok()) {
+                    cx.fail_job(active, "limit", "too many jobs");
+                }
+            }
+        }
+    }
+
+    /// The tasks of such a job may still run, and its nodes must not be given to another one.
+    #[test]
+    fn an_active_job_that_is_ended_then_is_taken_up_again_before_that() {
+        let mut m = with::<Ends>();
+        let [runs, over] = [0; 2].map(|_| m.submit(TestJob::new()).unwrap());
+        m.finish(over, 0);
+        let before = m.events(runs).len();
+        m.crash_and_restart();
+        let later = m.events(runs).split_off(before);
+        assert_eq!(later.join(" "), "exception finish release free clean");
+    }
+
     #[test]
     fn a_plugin_sees_a_job_that_is_over_at_the_one_topic_that_it_has() {
         assert_eq!(lines::<Adds>("adds: added"), [1, 2]);
         assert_eq!(lines::<Destroys>("destroys: destroyed"), [1, 2]);
+    }
+}
+
+mod configured_before_the_jobs {
+    use super::*;
+
+    /// Asks for new priorities when it gets its configuration.
+    #[derive(Default)]
+    struct Asks;
+
+    #[jobtap_plugin(name = "asks")]
+    impl Asks {
+        #[on("conf.update")]
+        fn update(&self, cx: Cx<'_, ConfUpdate>) {
+            cx.reprioritize_all();
+        }
+
+        #[on("job.new")]
+        fn new_job(&self, cx: Cx<'_, JobNew>) {
+            cx.log(Level::Info, "new");
+        }
+
+        #[on("job.priority.get")]
+        fn priority(&self, cx: Cx<'_, JobPriorityGet>) -> Priority {
+            cx.log(Level::Info, "asked");
+            Priority::new(5)
+        }
+    }
+
+    #[test]
+    fn what_a_plugin_asks_for_with_its_configuration_waits_for_the_jobs() {
+        let mut m = with::<Asks>();
+        m.hold_scheduling().unwrap();
+        m.submit(TestJob::new()).unwrap();
+        m.submit(TestJob::new()).unwrap();
+        let before = words(&m, "asks").len();
+        m.crash_and_restart();
+        assert_eq!(words(&m, "asks")[before..].trim(), "new new asked asked");
     }
 }
 

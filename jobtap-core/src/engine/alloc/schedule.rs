@@ -81,13 +81,13 @@ pub(crate) fn allocate_now(core: &mut Core, id: JobId) -> bool {
 /// is applied. This is safe because schedulers run when the agenda is empty: no event of the job is pending
 /// then, so `alloc` is the next one that is applied to it.
 fn grant(core: &mut Core, id: JobId, resources: ResourceSet) {
-    // In one commit with `alloc`, which is posted below: a restarted manager can't replay `alloc` without R.
     let text = resources.to_json();
     core.alloc.allocated_jobs.insert(id);
     let summary = resources.summary();
     if let Some(record) = core.jobs.get_mut(id) {
         record.job.set_written_resources(resources, &text);
     }
+    // In one commit with `alloc`, which is posted below: a restarted manager can't replay `alloc` without R.
     core.put(id, "R", text);
     let sched = [("sched".to_owned(), json!({ "resource_summary": summary }))];
     // As Flux's scheduler does: watchers and plugins see the annotations, then the event that has them.

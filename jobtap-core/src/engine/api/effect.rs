@@ -107,7 +107,7 @@ pub enum Write {
         id: JobId,
     },
     /// Notes that a job is inactive. The summary is all that a restart needs of it, for
-    /// [`RestoredJob::from_summary`](crate::engine::RestoredJob::from_summary); the job's other keys stay
+    /// [`ReadJob::from_summary`](crate::engine::ReadJob::from_summary); the job's other keys stay
     /// as they are.
     Inactive {
         /// The job.

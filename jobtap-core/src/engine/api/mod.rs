@@ -101,7 +101,7 @@ impl fmt::Debug for HostCheck {
     }
 }
 
-/// A job as the store has it, for [`RestoredJob::from_log`](crate::engine::RestoredJob::from_log).
+/// A job as the store has it, for [`ReadJob::from_log`](crate::engine::ReadJob::from_log).
 #[derive(Debug, Clone)]
 pub struct StoredJob {
     /// The job.

@@ -214,12 +214,12 @@ impl Jobs {
     }
 
     /// Adds a restored job that is inactive, with its summary, and counts it. Its record stays readable until
-    /// the job is [tidied](Self::tidy) if it `is_looked_at`.
+    /// the job is [tidied](Self::tidy) if it `is_shown` to plugins.
     pub(super) fn insert_inactive(
         &mut self,
         mut record: Box<Record>,
         summary: Box<str>,
-        is_looked_at: bool,
+        is_shown: bool,
     ) {
         let id = record.job.id;
         if let Some(end) = record.job.times.inactive() {
@@ -227,7 +227,7 @@ impl Jobs {
         }
         self.counts.add(&mut record);
         let summarized = Summarized::new(&record, summary);
-        if is_looked_at {
+        if is_shown {
             let _ = summarized.record.set(record);
             self.read.get_mut().push(id);
         }

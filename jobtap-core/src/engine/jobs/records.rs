@@ -1,8 +1,8 @@
 //! The jobs that are kept as records, by id.
 //!
 //! An event of a job makes a dozen parts of the engine look the job up, one after the other: a simulated job is looked
-//! up 130 times. So the place of the last job that was found is remembered, and the table is searched for another one
-//! only.
+//! up 130 times. So the place of the last job that was found is remembered, and the table is searched only for another
+//! job.
 
 use std::cell::Cell;
 use std::hash::BuildHasher;

@@ -137,7 +137,7 @@ pub enum StartError {
     /// The system refuses a thread or a file descriptor.
     #[error("can't start the manager: {0}")]
     System(#[from] std::io::Error),
-    /// The engine's thread panicked while it restored jobs.
+    /// A thread panicked while jobs were restored.
     #[error("the engine failed while starting: {0}")]
     Broken(String),
 }

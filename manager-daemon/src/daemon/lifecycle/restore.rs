@@ -32,7 +32,7 @@ pub(super) fn all(
                 engine.restore(job);
                 restored += 1;
             }
-            Err(reason) => lost.push(reason),
+            Err(job) => lost.push(job),
         })?;
     } else {
         restored = unindexed(store, engine, &mut lost)?;
@@ -59,7 +59,7 @@ fn unindexed(
                 engine.restore(job);
                 restored += 1;
             }
-            Err(reason) => lost.push(reason),
+            Err(job) => lost.push(job),
         }
         if failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;

@@ -1,14 +1,15 @@
 //! Reads the stored jobs for a start: inactive ones by their summaries, active ones by their keys.
 //!
 //! To read a job takes longer than to find it in the store or to give it to the engine. So one thread goes through the
-//! index of jobs, several read the jobs, and the engine's own thread takes them, all at once and in the order of the ids.
+//! index of jobs, several read the jobs, and the engine's own thread takes them in the order of the ids, all at the same
+//! time.
 
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-use jobtap_core::engine::{RestoredJob, StoredJob};
+use jobtap_core::engine::{ReadJob, StoredJob};
 use jobtap_core::job::JobId;
 use serde_json::Map;
 
@@ -25,7 +26,7 @@ const ANNOTATIONS: &str = "annotations";
 const GROUP: usize = 512;
 /// How many groups wait in front of each thread, so that none waits for a slow group of another one.
 const WAITING: usize = 2;
-/// The most threads that read summaries. Then the engine's thread and that of the store are the slower ones.
+/// The most threads that read jobs. With more of them the engine's thread would be the slowest.
 const MOST_READERS: usize = 4;
 
 /// A job that can't be restored.
@@ -38,37 +39,45 @@ pub(super) struct Lost {
 type Row = (JobId, Box<[u8]>);
 
 /// What a thread has made of a group of rows. It fails when the store does.
-type Read = Result<Vec<Result<RestoredJob, Lost>>, StoreError>;
+type Read = Result<Vec<Result<ReadJob, Lost>>, StoreError>;
 
 /// Goes through the index, and calls `take` for each job in the order of the ids.
 pub(super) fn each(
     store: &dyn Store,
-    mut take: impl FnMut(Result<RestoredJob, Lost>),
+    mut take: impl FnMut(Result<ReadJob, Lost>),
 ) -> Result<(), StartError> {
-    let readers = thread::available_parallelism().map_or(1, NonZeroUsize::get).min(MOST_READERS);
+    let most = thread::available_parallelism().map_or(1, NonZeroUsize::get).min(MOST_READERS);
     thread::scope(|scope| {
-        let (mut rows, mut read) = (Vec::new(), Vec::new());
-        for _ in 0..readers {
+        let mut threads = Vec::new();
+        let (mut rows, mut groups) = (Vec::new(), Vec::new());
+        for _ in 0..most {
             let (send_rows, incoming) = sync_channel::<Vec<Row>>(WAITING);
             let (outgoing, receive) = sync_channel(WAITING);
             let reader = move || read_groups(store, &incoming, &outgoing);
-            thread::Builder::new().name("stored-jobs".into()).spawn_scoped(scope, reader)?;
+            let builder = thread::Builder::new().name("stored-jobs".into());
+            match builder.spawn_scoped(scope, reader) {
+                Ok(thread) => threads.push(thread),
+                // The others suffice.
+                Err(_) if !threads.is_empty() => break,
+                Err(error) => return Err(error.into()),
+            }
             rows.push(send_rows);
-            read.push(receive);
+            groups.push(receive);
         }
-        let index = move || deal(store, &rows);
-        let index = thread::Builder::new().name("index".into()).spawn_scoped(scope, index)?;
+        let dealer = move || deal(store, &rows);
+        let dealer = thread::Builder::new().name("index".into()).spawn_scoped(scope, dealer)?;
         // The groups come from the readers in the order in which they were dealt. The first reader without another one
         // has had the last turn.
-        for group in read.iter().cycle().map_while(|reader| reader.recv().ok()) {
+        for group in groups.iter().cycle().map_while(|reader| reader.recv().ok()) {
             group?.into_iter().for_each(&mut take);
         }
-        // A reader that is still waiting for this thread would prevent the other one from ending.
-        drop(read);
-        match index.join() {
-            Ok(gone_through) => Ok(gone_through?),
-            Err(panic) => std::panic::resume_unwind(panic),
+        // If a reader has panicked, nothing more is taken from the others: they end, and then the dealer, when they can't
+        // send.
+        drop(groups);
+        for thread in threads {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         }
+        Ok(dealer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?)
     })
 }
 
@@ -107,10 +116,10 @@ fn read(
     store: &dyn Store,
     id: JobId,
     summary: Box<[u8]>,
-) -> Result<Result<RestoredJob, Lost>, StoreError> {
+) -> Result<Result<ReadJob, Lost>, StoreError> {
     let summary = String::from_utf8(summary.into()).unwrap_or_default();
     if !summary.is_empty()
-        && let Ok(job) = RestoredJob::from_summary(id, summary.into_boxed_str())
+        && let Ok(job) = ReadJob::from_summary(id, summary.into_boxed_str())
     {
         return Ok(Ok(job));
     }
@@ -119,10 +128,10 @@ fn read(
 }
 
 /// Reads a job from those of its keys that are [`wanted`].
-pub(super) fn read_whole(job: store::StoredJob) -> Result<RestoredJob, Lost> {
+pub(super) fn read_whole(job: store::StoredJob) -> Result<ReadJob, Lost> {
     let id = JobId::new(job.id);
-    let read = stored_job(job)
-        .and_then(|job| RestoredJob::from_log(job).map_err(|error| error.to_string()));
+    let read =
+        stored_job(job).and_then(|job| ReadJob::from_log(job).map_err(|error| error.to_string()));
     read.map_err(|reason| Lost { id, reason })
 }
 
@@ -183,7 +192,7 @@ mod tests {
 
     use super::*;
     use crate::store::memory::MemoryStore;
-    use crate::store::{Key, Op, StoredEntry};
+    use crate::store::{Key, Op, Space, StoredEntry};
 
     const SUMMARY: &str = r#"{"form":1,"userid":1000,"urgency":16,"flags":0,"priority":16,"t_submit":1.5,"times":[1.5,1.5,1.5,1.5,2.5,2.5,2.5],"lines":10,"exec_lines":4,"events":{"known":3}}"#;
 
@@ -198,7 +207,7 @@ mod tests {
     fn found(store: &dyn Store) -> (Vec<JobId>, Vec<JobId>) {
         let (mut all, mut lost) = (Vec::new(), Vec::new());
         each(store, |job| {
-            all.push(job.as_ref().map_or_else(|lost| lost.id, RestoredJob::id));
+            all.push(job.as_ref().map_or_else(|lost| lost.id, ReadJob::id));
             lost.extend(job.err().map(|lost| lost.id));
         })
         .unwrap();
@@ -217,7 +226,7 @@ mod tests {
         }
     }
 
-    /// The rows of the index say something else than the keys of jobs, so that the test shows which was read.
+    /// The summaries say something else than the keys of jobs, so that the test shows which was read.
     #[test]
     fn active_jobs_and_those_whose_summary_is_unreadable_are_read_from_their_keys() {
         let store = store_with(9, |id| match id {
@@ -226,17 +235,102 @@ mod tests {
             7 => SUMMARY.replace("\"form\":1", "\"form\":99"),
             _ => SUMMARY.to_owned(),
         });
-        let keys = [
-            Op::Append { key: Key::eventlog(5), seq: 0, value: SUBMIT.into() },
-            Op::Append { key: Key::eventlog(5), seq: 1, value: event("validate", "{}").into() },
-            Op::Put { key: Key::jobspec(5), value: "{}".into() },
-        ];
-        store.commit(keys.into()).unwrap();
-        let mut rows = Vec::new();
-        each(&store, |job| rows.push(job.map(|job| job.row()))).unwrap();
-        assert!(matches!(rows.first(), Some(Ok(Write::Inactive { .. }))));
-        assert!(matches!(rows.get(4), Some(Ok(Write::Accepted { .. }))));
-        assert_eq!(found(&store).1, [3, 7].map(JobId::new));
+        for id in [1, 3, 5] {
+            let validate = event("validate", "{}");
+            let keys = [
+                Op::Append { key: Key::eventlog(id), seq: 0, value: SUBMIT.into() },
+                Op::Append { key: Key::eventlog(id), seq: 1, value: validate.into() },
+                Op::Put { key: Key::jobspec(id), value: "{}".into() },
+            ];
+            store.commit(keys.into()).unwrap();
+        }
+        let mut active = Vec::new();
+        each(&store, |job| {
+            let job = job.ok().filter(|job| matches!(job.row(), Write::Accepted { .. }));
+            active.extend(job.map(|job| job.id()));
+        })
+        .unwrap();
+        assert_eq!(active, [3, 5].map(JobId::new));
+        let (all, lost) = found(&store);
+        assert_eq!(all.len(), 9);
+        assert_eq!(lost, [7].map(JobId::new));
+    }
+
+    /// A store whose jobs can't be read.
+    struct Unreadable {
+        rows: MemoryStore,
+        how: fn() -> StoreError,
+    }
+
+    impl Store for Unreadable {
+        fn commit(&self, ops: Vec<Op>) -> Result<(), StoreError> {
+            self.rows.commit(ops)
+        }
+
+        fn get(&self, _key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
+            Err((self.how)())
+        }
+
+        fn read_log(&self, _key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
+            Err((self.how)())
+        }
+
+        fn scan_jobs(
+            &self,
+            _wanted: &dyn Fn(&str) -> bool,
+            _visit: &mut dyn FnMut(store::StoredJob) -> ControlFlow<()>,
+        ) -> Result<(), StoreError> {
+            Err((self.how)())
+        }
+
+        fn job(
+            &self,
+            _id: u64,
+            _wanted: &dyn Fn(&str) -> bool,
+        ) -> Result<Option<store::StoredJob>, StoreError> {
+            Err((self.how)())
+        }
+
+        fn scan_values(
+            &self,
+            prefix: &str,
+            visit: &mut dyn FnMut(&str, &[u8]) -> ControlFlow<()>,
+        ) -> Result<(), StoreError> {
+            self.rows.scan_values(prefix, visit)
+        }
+
+        fn list(&self, _prefix: &str) -> Result<Vec<Key>, StoreError> {
+            Err((self.how)())
+        }
+
+        fn instance_keys(&self) -> Result<Vec<Key>, StoreError> {
+            Err((self.how)())
+        }
+
+        fn free_space(&self) -> Result<Option<Space>, StoreError> {
+            Ok(None)
+        }
+    }
+
+    fn unreadable(how: fn() -> StoreError) -> Unreadable {
+        // One active job among many, so that the other threads have work when it fails.
+        let summary = |id| if id == 700 { String::new() } else { SUMMARY.to_owned() };
+        Unreadable { rows: store_with(100 * GROUP as u64, summary), how }
+    }
+
+    #[test]
+    fn an_error_of_the_store_ends_the_start() {
+        let failed = || StoreError::Failed { path: "/state".into(), detail: "for a test".into() };
+        let error = each(&unreadable(failed), drop).unwrap_err();
+        assert!(error.to_string().contains("for a test"), "{error}");
+    }
+
+    #[test]
+    fn a_panic_of_a_reader_ends_the_start_with_its_text() {
+        let store = unreadable(|| panic!("a fault in the store"));
+        let start = || each(&store, drop);
+        let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(start)).unwrap_err();
+        assert_eq!(jobtap_core::host::panic_text(&*panic), "a fault in the store");
     }
 
     #[test]
