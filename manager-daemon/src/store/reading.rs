@@ -3,7 +3,7 @@
 
 use std::ops::{ControlFlow, Range};
 
-use super::bundle::{Malformed, Stored, entries};
+use super::bundle::{Malformed, Pieces, Stored, entries};
 use super::keys::Frequent;
 use super::layout::{Rows, malformed};
 use super::rows::{self, Row};
@@ -13,16 +13,11 @@ use super::{Key, KeyError, StoreError, StoredEntry, StoredJob, request};
 pub(super) fn value(stored: &dyn Rows, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
     let mut found = None;
     if let Some((id, name)) = key.frequent() {
-        stored.each(&rows::of_bundles(id), &mut |row, bundle| {
-            for entry in entries(bundle) {
-                let Stored { name: this, seq, value } =
-                    entry.map_err(|Malformed| stored.malformed(row))?;
-                // The newest bundle is the last one.
-                if this == name && seq.is_none() {
-                    found = Some(value.to_vec());
-                }
+        each_bundled(stored, id, name, |seq, value| {
+            // The newest bundle is the last one.
+            if seq.is_none() {
+                found = Some(value.to_vec());
             }
-            Ok(ControlFlow::Continue(()))
         })?;
     }
     let found = match found {
@@ -36,17 +31,10 @@ pub(super) fn value(stored: &dyn Rows, key: &Key) -> Result<Option<Vec<u8>>, Sto
 pub(super) fn log(stored: &dyn Rows, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
     let mut records = Records::default();
     if let Some((id, name)) = key.frequent() {
-        stored.each(&rows::of_bundles(id), &mut |row, bundle| {
-            for entry in entries(bundle) {
-                let Stored { name: this, seq, value } =
-                    entry.map_err(|Malformed| stored.malformed(row))?;
-                if let Some(seq) = seq
-                    && this == name
-                {
-                    records.push(seq, |bytes| value.append_to(bytes));
-                }
+        each_bundled(stored, id, name, |seq, value| {
+            if let Some(seq) = seq {
+                records.push(seq, |bytes| value.append_to(bytes));
             }
-            Ok(ControlFlow::Continue(()))
         })?;
     }
     stored.each(&rows::of_log(key), &mut |row, record| {
@@ -55,6 +43,25 @@ pub(super) fn log(stored: &dyn Rows, key: &Key) -> Result<Option<Vec<u8>>, Store
         Ok(ControlFlow::Continue(()))
     })?;
     Ok((!records.is_empty()).then(|| records.join()))
+}
+
+/// Visits the values and records that a job's bundles have under a name, in the order of their commits. `visit` gets the
+/// number of a record; `None` with a value.
+fn each_bundled(
+    stored: &dyn Rows,
+    id: u64,
+    name: Frequent,
+    mut visit: impl FnMut(Option<u64>, Pieces<'_>),
+) -> Result<(), StoreError> {
+    stored.each(&rows::of_bundles(id), &mut |row, bundle| {
+        for entry in entries(bundle) {
+            let entry = entry.map_err(|Malformed| stored.malformed(row))?;
+            if entry.name == name {
+                visit(entry.seq, entry.value);
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    })
 }
 
 /// The keys that begin with `prefix`, see [`Store::list`](super::Store::list).
