@@ -24,8 +24,9 @@ use jobtap_core::host::panic_text;
 
 use super::acked::Acked;
 use super::changes::Changes;
-use super::layout::{self, LogEnds, Rows, Visit};
+use super::layout::{self, Rows, Visit};
 use super::lock::{self, Lock};
+use super::log_ends::LogEnds;
 use super::rows::{self, Name};
 use super::space::{self, Space};
 use super::{Key, Memory, OnDamage, Op, Store, StoreError, StoreSettings, StoredJob, reading};

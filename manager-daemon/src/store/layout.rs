@@ -8,11 +8,10 @@
 
 use std::ops::ControlFlow;
 
-use rustc_hash::FxHashMap;
-
 use super::bundle::{Bundle, Entry, Malformed, entries};
 use super::changes::Changes;
 use super::keys::Frequent;
+use super::log_ends::LogEnds;
 use super::rows::{self, Name, Row};
 use super::{Key, Op, StoreError};
 
@@ -34,99 +33,6 @@ pub(super) trait Rows {
     fn malformed(&self, name: &[u8]) -> StoreError {
         self.damaged(&malformed(name))
     }
-}
-
-/// Caches the last sequence number of the eventlogs of recent jobs, so that an append can skip the existence
-/// check, whose cost grows with the number of tables. Logs that existed when the store was opened are not in the
-/// cache.
-#[derive(Default)]
-pub(super) struct LogEnds {
-    /// The number of the next record of each of [`CACHED`], or [`UNKNOWN`]. 32 bits keep the cache small, which has
-    /// an entry for each pending job.
-    jobs: FxHashMap<u64, [u32; CACHED.len()]>,
-    /// The highest id of a job that has a record.
-    newest: Option<u64>,
-    /// The highest job id whose logs may be missing from the cache; `None` if the cache has the logs of
-    /// all jobs.
-    evicted: Option<u64>,
-}
-
-/// The logs in the cache.
-const CACHED: [&str; 2] = [Key::EVENTLOG, Key::EXEC_EVENTLOG];
-
-/// Stands for a number that isn't known, so that the store is asked whether a record exists. It is higher than any
-/// number that a log reaches.
-const UNKNOWN: u32 = u32::MAX;
-
-/// The most jobs in the cache, of which most are pending.
-const CACHED_JOBS: usize = 1 << 17;
-
-impl LogEnds {
-    /// The cache for a store in which no job has a higher id than `newest`.
-    pub(super) fn after(newest: Option<u64>) -> Self {
-        Self { jobs: FxHashMap::default(), newest, evicted: newest }
-    }
-
-    /// Whether a record is known to follow all records of its log.
-    fn is_new(&self, key: &Key, seq: u64) -> bool {
-        let Some((id, log)) = cached(key) else { return false };
-        match self.jobs.get(&id).and_then(|logs| logs.get(log)) {
-            Some(next) => *next != UNKNOWN && u64::from(*next) <= seq,
-            None => self.covers(id),
-        }
-    }
-
-    /// Whether the logs of a job would be in the cache if they existed.
-    fn covers(&self, id: u64) -> bool {
-        self.evicted.is_none_or(|evicted| evicted < id)
-    }
-
-    /// Records that a record was added to a log.
-    fn note(&mut self, key: &Key, seq: u64) {
-        let Some((id, log)) = cached(key) else { return };
-        let next = u32::try_from(seq).map_or(UNKNOWN, |seq| seq.saturating_add(1));
-        if let Some(end) = self.of_job(id).get_mut(log) {
-            // Of a log whose end isn't known it stays unknown, which is the highest number.
-            *end = (*end).max(next);
-        }
-        self.newest = self.newest.max(Some(id));
-    }
-
-    /// Records the end of a log that was looked up.
-    fn learn(&mut self, key: &Key, next: u64) {
-        let Some((id, log)) = cached(key) else { return };
-        let next = u32::try_from(next).unwrap_or(UNKNOWN);
-        if let Some(end) = self.of_job(id).get_mut(log) {
-            // What this commit has added already isn't stored yet.
-            *end = if *end == UNKNOWN { next } else { (*end).max(next) };
-        }
-    }
-
-    /// The ends of a job's logs. Where the cache is full it is emptied first.
-    fn of_job(&mut self, id: u64) -> &mut [u32; CACHED.len()] {
-        if self.jobs.len() >= CACHED_JOBS && !self.jobs.contains_key(&id) {
-            self.forget();
-        }
-        let unseen = if self.covers(id) { 0 } else { UNKNOWN };
-        self.jobs.entry(id).or_insert([unseen; CACHED.len()])
-    }
-
-    /// Forgets all ends, so that they are looked up.
-    pub(super) fn forget(&mut self) {
-        self.jobs.clear();
-        self.evicted = self.newest;
-    }
-
-    /// Records that all logs of a job were removed.
-    fn removed(&mut self, id: u64) {
-        self.jobs.remove(&id);
-    }
-}
-
-/// The job of a log that may be in the cache, and which of its logs it is.
-fn cached(key: &Key) -> Option<(u64, usize)> {
-    let log = CACHED.iter().position(|name| *name == key.name())?;
-    Some((key.job_id()?, log))
 }
 
 /// What is said of a row whose bundle isn't what a store writes.
@@ -326,6 +232,7 @@ fn check_size(key: &Key, bytes: usize) -> Result<(), StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::log_ends::CACHED_JOBS;
 
     #[test]
     fn a_value_longer_than_the_engine_takes_is_refused() {

@@ -6,7 +6,8 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, mpsc};
 
-use super::layout::{self, LogEnds, Rows, Visit};
+use super::layout::{self, Rows, Visit};
+use super::log_ends::LogEnds;
 use super::{Key, Op, Space, Store, StoreError, StoredJob, reading, rows};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;

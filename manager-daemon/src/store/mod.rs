@@ -15,6 +15,7 @@ mod guest_files;
 mod keys;
 mod layout;
 mod lock;
+mod log_ends;
 #[cfg(test)]
 pub(crate) mod memory;
 mod reading;
