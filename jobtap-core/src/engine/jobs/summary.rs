@@ -228,3 +228,29 @@ pub(crate) fn difference(record: &Record, summary: &str) -> Option<String> {
     let (said, logged) = (format!("{read:?}"), format!("{record:?}"));
     (said != logged).then(|| format!("summary: {said}\n    log: {logged}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resource::{Idset, ResourceSet};
+
+    /// R in the summary of a job that got it with this text.
+    fn summarized(resources: &ResourceSet, text: &str) -> Value {
+        let jobspec = Jobspec::stored("{}".to_owned()).unwrap();
+        let mut record = Record::stored(JobId::new(1), jobspec);
+        record.job.set_written_resources(resources.clone(), text);
+        let summary: Value = serde_json::from_str(&write(&record)).unwrap();
+        summary["R"].clone()
+    }
+
+    /// It can be large, and the job doesn't show it.
+    #[test]
+    fn the_schedulers_own_part_of_r_is_not_in_a_summary() {
+        let mut resources = ResourceSet::single_host("host", Idset::from_iter([0])).unwrap();
+        let shown = resources.to_value();
+        // The known text is taken as it is: it isn't written again.
+        assert_eq!(summarized(&resources, "{\"known\":true}"), serde_json::json!({"known": true}));
+        resources.set_scheduling(Some(serde_json::json!({"graph": []})));
+        assert_eq!(summarized(&resources, &resources.to_json()), shown);
+    }
+}

@@ -172,7 +172,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     }
 
     /// All active jobs, in the order of their ids. It looks at each of them: a plugin that needs a number for
-    /// each submission counts jobs at their events instead.
+    /// each submission counts jobs at their events instead. While inactive jobs are shown at a restart, jobs with
+    /// greater ids are not there yet.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
