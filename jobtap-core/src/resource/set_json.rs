@@ -46,10 +46,13 @@ impl ResourceSet {
             text.extend_from_slice(b"}}");
         }
         text.push(b']');
-        push_number(text, "starttime", self.starttime.unwrap_or_default());
-        push_number(text, "expiration", self.expiration.unwrap_or_default());
+        text.extend_from_slice(b",\"starttime\":");
+        json_text::push_float(text, self.starttime.unwrap_or_default());
+        text.extend_from_slice(b",\"expiration\":");
+        json_text::push_float(text, self.expiration.unwrap_or_default());
         if let Some(nslots) = self.nslots {
-            push_number(text, "nslots", nslots);
+            text.extend_from_slice(b",\"nslots\":");
+            json_text::push_integer(text, nslots);
         }
         let ranks = self.ranks();
         let hosts = self.nodes.hosts.nodelist(&ranks);
@@ -83,14 +86,6 @@ fn push_members<'m>(text: &mut Vec<u8>, members: impl Iterator<Item = (&'m str, 
         text.push(b':');
         push_plain(text, ids);
     }
-}
-
-/// Adds a member with a number to an object that has members.
-fn push_number(text: &mut Vec<u8>, name: &str, number: impl Serialize) {
-    text.extend_from_slice(b",\"");
-    text.extend_from_slice(name.as_bytes());
-    text.extend_from_slice(b"\":");
-    json_text::push(text, &number);
 }
 
 /// Adds a set of ids as a string of JSON; its text consists of digits, commas and hyphens.

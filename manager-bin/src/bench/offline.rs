@@ -121,7 +121,7 @@ impl Offline {
                 break;
             }
             self.timers.pop();
-            self.now = self.now.max(at);
+            self.now = whole_microseconds(self.now.max(at));
             take(self.handle(Input::Timer(id))?)?;
         }
         self.now = until;
@@ -152,6 +152,11 @@ impl Offline {
             }
         }
     }
+}
+
+/// The time as a manager's clock gives it.
+fn whole_microseconds(seconds: f64) -> f64 {
+    (seconds * 1e6).round() / 1e6
 }
 
 /// The user whom the engine asks about, if it does.
