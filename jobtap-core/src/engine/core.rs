@@ -77,13 +77,9 @@ impl Core {
     /// Merges annotations into the job's, and shows the result to watchers of all jobs and to subscribed
     /// plugins. The event is not logged (RFC 21). Returns its context.
     pub(super) fn annotate(&mut self, id: JobId, notes: Map<String, Value>) -> Option<Context> {
-        self.jobs.annotate(id, notes);
-        let all = self.job(id)?.annotations();
-        let all = if all.is_empty() { Value::Null } else { all.clone().into() };
-        let event = events::annotations(self.clock.now, all);
-        let context = event.context.clone();
-        self.post(id, event);
-        context
+        let context = self.jobs.annotate(id, notes)?;
+        self.post(id, events::annotations(self.clock.now, context.clone()));
+        Some(context)
     }
 
     /// Appends an event to a log of the job; see [`Jobs::append`].

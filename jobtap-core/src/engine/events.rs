@@ -128,9 +128,9 @@ pub(super) fn set_flags(now: Timestamp, flag: &str) -> EventEntry {
     with(now, "set-flags", [("flags", json!([flag]))])
 }
 
-/// All annotations of the job, for watchers.
-pub(super) fn annotations(now: Timestamp, all: Value) -> EventEntry {
-    with(now, ANNOTATIONS, [("annotations", all)])
+/// All annotations of the job, for watchers; the context [shows](crate::job::Annotations::show) them.
+pub(super) fn annotations(now: Timestamp, context: Context) -> EventEntry {
+    EventEntry { timestamp: now, name: ANNOTATIONS.into(), context: Some(context) }
 }
 
 /// The one event that watchers of all jobs see and that is not in any eventlog (RFC 21).

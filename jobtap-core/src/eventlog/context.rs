@@ -48,6 +48,11 @@ impl Context {
         self.into_iter()
     }
 
+    /// Whether both are one, or copies of it.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Adds a member, which isn't there yet.
     pub(crate) fn push(&mut self, key: &'static str, value: Value) {
         let members = self.0.iter().cloned();

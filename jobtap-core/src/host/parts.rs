@@ -135,10 +135,6 @@ impl JobParts {
             description: description.into_boxed_str(),
             open: true,
         };
-        let mut annotations = Unread::default();
-        if !self.annotations.is_empty() {
-            *annotations = self.annotations;
-        }
         let mut times = Times::default();
         let mut entered = |state, time: Option<Timestamp>| {
             if let Some(at) = time {
@@ -163,7 +159,7 @@ impl JobParts {
             resources: lent(self.resources, |resources| resources.map(without_scheduling)),
             end_event: lent(self.end_event, |entry| entry.map(Arc::new)),
             dependencies: self.dependencies.into_iter().map(open).collect(),
-            annotations,
+            annotations: self.annotations.into(),
             logged,
             times,
             asked: Default::default(),

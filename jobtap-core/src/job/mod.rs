@@ -1,6 +1,7 @@
 //! A job as plugins see it ([`Job`]) and the values that it consists of: ids, states, urgencies,
 //! times and so on. All of them are plain data, without I/O and without a clock.
 
+mod annotations;
 mod asked;
 mod duration;
 mod emoji;
@@ -21,6 +22,7 @@ mod user;
 mod view;
 mod wait_status;
 
+pub(crate) use annotations::Annotations;
 pub(crate) use asked::Change;
 pub use duration::{Fsd, FsdError};
 pub use flags::{Flags, FlagsError};

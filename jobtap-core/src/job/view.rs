@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use thin_vec::ThinVec;
 
 use super::asked::Asked;
-use super::{Flags, JobId, JobResult, State, Times, Timestamp, Uid, Unread, Urgency};
+use super::{Annotations, Flags, JobId, JobResult, State, Times, Timestamp, Uid, Unread, Urgency};
 use crate::eventlog::{EventEntry, KNOWN_EVENTS};
 use crate::jobspec::Jobspec;
 use crate::resource::ResourceSet;
@@ -46,7 +46,7 @@ pub struct Job {
     pub(crate) resources: Unread<Option<Arc<ResourceSet>>>,
     pub(crate) end_event: Unread<Option<Arc<EventEntry>>>,
     pub(crate) dependencies: ThinVec<KnownDependency>,
-    pub(crate) annotations: Unread<Map<String, Value>>,
+    pub(crate) annotations: Annotations,
     pub(crate) logged: LoggedEvents,
     pub(crate) times: Times,
     /// What the callback that runs now has asked for. The engine forgets it after the callback.

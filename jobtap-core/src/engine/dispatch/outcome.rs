@@ -17,7 +17,9 @@ pub(crate) fn take(core: &mut Core, topic: TopicId, id: JobId, outcome: Outcome)
     if let Some(notes) = decisions.annotations {
         match topic {
             // They are part of what is first published of the job.
-            TopicId::JobNew => core.jobs.annotate(id, notes),
+            TopicId::JobNew => {
+                core.jobs.annotate(id, notes);
+            }
             _ => {
                 core.annotate(id, notes);
             }

@@ -3,7 +3,13 @@
 use serde_json::{Map, Value};
 
 /// Merges `notes` into `target`.
-pub(crate) fn merge(target: &mut Map<String, Value>, notes: Map<String, Value>) {
+pub(crate) fn merge(target: &mut Map<String, Value>, mut notes: Map<String, Value>) {
+    if target.is_empty() {
+        // Those of most jobs, which get them from the scheduler once.
+        drop_blank(&mut notes);
+        *target = notes;
+        return;
+    }
     for (key, note) in notes {
         match (target.get_mut(&key), note) {
             (_, Value::Null) => {

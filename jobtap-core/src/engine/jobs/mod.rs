@@ -43,7 +43,7 @@ pub(super) use transitions::{Applied, ApplyError};
 
 use super::agenda::{Agenda, Work};
 use super::api::{Effects, JobLog, Write, append_held_back};
-use crate::eventlog::EventEntry;
+use crate::eventlog::{Context, EventEntry};
 use crate::job::{IdGenerator, IdsExhausted, JobId, JobResult, State, Uid};
 use counts::AllCounts;
 use inactive::Inactive;
@@ -295,11 +295,11 @@ impl Jobs {
         }
     }
 
-    /// Merges annotations into those of a job.
-    pub(super) fn annotate(&mut self, id: JobId, notes: Map<String, Value>) {
-        if let Some(record) = self.get_mut(id) {
-            annotations::merge(&mut record.job.annotations, notes);
-        }
+    /// Merges annotations into those of a job; returns the context of an event that shows all of them.
+    pub(super) fn annotate(&mut self, id: JobId, notes: Map<String, Value>) -> Option<Context> {
+        let annotations = &mut self.get_mut(id)?.job.annotations;
+        annotations::merge(annotations, notes);
+        Some(annotations.show())
     }
 
     /// Appends an event to a log of the job, in the store and for watchers; once the job is accepted.

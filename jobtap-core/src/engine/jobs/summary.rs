@@ -16,8 +16,8 @@ use super::execution::Phase;
 use super::record::Record;
 use crate::eventlog::EventEntry;
 use crate::job::{
-    Blank, Flags, JobId, KnownDependency, LoggedEvents, State, Times, Timestamp, Uid, Unread,
-    Urgency,
+    Annotations, Blank, Flags, JobId, KnownDependency, LoggedEvents, State, Times, Timestamp, Uid,
+    Unread, Urgency,
 };
 use crate::jobspec::Jobspec;
 use crate::json_text;
@@ -33,9 +33,9 @@ const FORM: u32 = 1;
 /// Bytes that a summary has at most beside the jobspec, as a rule.
 const ROOM: usize = 1024;
 
-/// The form. `R` is JSON that is not parsed.
-#[derive(Serialize, Deserialize)]
-struct Summary<R> {
+/// The form, as it is read. What is seldom asked for is JSON that is not parsed.
+#[derive(Deserialize)]
+struct Summary<'t> {
     form: u32,
     userid: u32,
     urgency: u8,
@@ -44,64 +44,62 @@ struct Summary<R> {
     t_submit: f64,
     /// In the order of [`Times`].
     times: [Option<f64>; 7],
-    #[serde(skip_serializing_if = "Option::is_none")]
     wait_status: Option<i32>,
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default)]
     bypass: bool,
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default)]
     immutable: bool,
     lines: u64,
     exec_lines: u64,
     events: LoggedEvents,
     /// Each description, and whether the dependency was still open.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     dependencies: Vec<(Box<str>, bool)>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    end: Option<R>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    exception: Option<R>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    annotations: Option<R>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    data: Option<R>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    jobspec: Option<R>,
-    #[serde(rename = "R", skip_serializing_if = "Option::is_none")]
-    resources: Option<R>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_false(value: &bool) -> bool {
-    !value
+    #[serde(borrow)]
+    end: Option<&'t RawValue>,
+    #[serde(borrow)]
+    exception: Option<&'t RawValue>,
+    #[serde(borrow)]
+    annotations: Option<&'t RawValue>,
+    #[serde(borrow)]
+    data: Option<&'t RawValue>,
+    #[serde(borrow)]
+    jobspec: Option<&'t RawValue>,
+    #[serde(borrow, rename = "R")]
+    resources: Option<&'t RawValue>,
 }
 
 /// Writes the summary of an inactive job.
 pub(crate) fn write(record: &Record) -> String {
     let job = &record.job;
-    let small: Summary<()> = Summary {
-        form: FORM,
-        userid: job.userid.as_u32(),
-        urgency: job.urgency.value(),
-        flags: job.flags.bits(),
-        priority: job.priority,
-        t_submit: job.t_submit.as_secs(),
-        times: record.job.times.to_seconds(),
-        wait_status: record.wait_status,
-        bypass: record.set_flags.alloc_bypass,
-        immutable: record.set_flags.immutable,
-        lines: record.lines.main,
-        exec_lines: record.lines.exec,
-        events: job.logged.clone(),
-        dependencies: job.dependencies.iter().map(|d| (d.description.clone(), d.open)).collect(),
-        end: None,
-        exception: None,
-        annotations: None,
-        data: None,
-        jobspec: None,
-        resources: None,
-    };
     let jobspec = job.jobspec.text();
-    let mut text = Members::after(&small, ROOM + jobspec.len());
+    let mut text = Members::new(ROOM + jobspec.len());
+    text.integer("form", FORM);
+    text.integer("userid", job.userid.as_u32());
+    text.integer("urgency", job.urgency.value());
+    text.integer("flags", job.flags.bits());
+    if let Some(priority) = job.priority {
+        text.integer("priority", priority);
+    }
+    text.float("t_submit", job.t_submit.as_secs());
+    text.times("times", job.times.to_seconds());
+    if let Some(status) = record.wait_status {
+        text.integer("wait_status", status);
+    }
+    for (key, set) in
+        [("bypass", record.set_flags.alloc_bypass), ("immutable", record.set_flags.immutable)]
+    {
+        if set {
+            text.add(key, "true");
+        }
+    }
+    text.integer("lines", record.lines.main);
+    text.integer("exec_lines", record.lines.exec);
+    text.serialized("events", &job.logged);
+    if !job.dependencies.is_empty() {
+        let known = job.dependencies.iter().map(|known| (&known.description, known.open));
+        text.serialized("dependencies", &known.collect::<Vec<_>>());
+    }
     text.event("end", job.end_event.as_deref());
     text.event("exception", record.exception.as_deref());
     text.object("annotations", &job.annotations);
@@ -115,18 +113,14 @@ pub(crate) fn write(record: &Record) -> String {
     text.finish()
 }
 
-/// An object to which members are added whose values are JSON already. Serde would parse each of them once more
-/// to be sure of that, which takes longer than everything else.
+/// An object, written member by member: serde takes twice as long, and would parse values that are JSON already once more,
+/// to be sure of that.
 struct Members(Vec<u8>);
 
 impl Members {
-    /// Begins with the members of `first`, which has some; `room` is the expected length in bytes.
-    fn after(first: &impl Serialize, room: usize) -> Self {
-        let mut text = Vec::with_capacity(room);
-        json_text::push(&mut text, first);
-        // The brace at its end.
-        text.pop();
-        Self(text)
+    /// Without members yet; `room` is the expected length in bytes.
+    fn new(room: usize) -> Self {
+        Self(Vec::with_capacity(room))
     }
 
     /// Adds a member.
@@ -136,9 +130,36 @@ impl Members {
     }
 
     fn key(&mut self, key: &str) {
-        self.0.extend_from_slice(b",\"");
+        self.0.extend_from_slice(if self.0.is_empty() { b"{\"" } else { b",\"" });
         self.0.extend_from_slice(key.as_bytes());
         self.0.extend_from_slice(b"\":");
+    }
+
+    fn integer(&mut self, key: &str, number: impl itoa::Integer) {
+        self.key(key);
+        json_text::push_integer(&mut self.0, number);
+    }
+
+    fn float(&mut self, key: &str, number: f64) {
+        self.key(key);
+        json_text::push_float(&mut self.0, number);
+    }
+
+    fn times(&mut self, key: &str, times: [Option<f64>; 7]) {
+        self.key(key);
+        for (i, time) in times.into_iter().enumerate() {
+            self.0.push(if i == 0 { b'[' } else { b',' });
+            match time {
+                Some(time) => json_text::push_float(&mut self.0, time),
+                None => self.0.extend_from_slice(b"null"),
+            }
+        }
+        self.0.push(b']');
+    }
+
+    fn serialized(&mut self, key: &str, value: &impl Serialize) {
+        self.key(key);
+        json_text::push(&mut self.0, value);
     }
 
     fn event(&mut self, key: &str, entry: Option<&EventEntry>) {
@@ -181,7 +202,7 @@ pub(crate) fn read(id: JobId, text: &str) -> Result<Record, SummaryError> {
     let broken = |what: &str, error: &dyn std::fmt::Display| {
         SummaryError(format!("summary: {what}: {error}"))
     };
-    let summary: Summary<&RawValue> =
+    let summary: Summary<'_> =
         serde_json::from_str(text).map_err(|error| SummaryError(format!("summary: {error}")))?;
     if summary.form != FORM {
         return Err(SummaryError(format!("summary: form {} is unknown", summary.form)));
@@ -200,7 +221,9 @@ pub(crate) fn read(id: JobId, text: &str) -> Result<Record, SummaryError> {
     let known = |(description, open)| KnownDependency { description, open };
     job.dependencies = summary.dependencies.into_iter().map(known).collect();
     job.end_event = unread(summary.end, entry);
-    job.annotations = unread(summary.annotations, object);
+    job.annotations = summary
+        .annotations
+        .map_or_else(Annotations::default, |text| Annotations::unread(text.get(), object));
     job.resources = unread(summary.resources, |text| text.parse().ok().map(Arc::new));
     record.exception = unread(summary.exception, entry);
     record.data = unread(summary.data, object);

@@ -188,9 +188,12 @@ impl Record {
         } else {
             ResourceOrigin::Pool
         });
+        // A running manager has them before it posts the event.
+        if entry.context.as_ref().is_some_and(|context| self.job.annotations.are_of(context)) {
+            return;
+        }
         // Those of plugins are as they were then: after a restart, one that was removed since would come back.
         if let Some(Value::Object(all)) = field(entry, "annotations") {
-            // A running manager has them before it posts the event: then nothing is copied.
             let known = &self.job.annotations;
             let missing = ["sched", "user"].into_iter();
             let missing = missing.filter(|key| all.get(*key) != known.get(*key));
