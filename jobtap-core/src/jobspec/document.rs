@@ -205,6 +205,9 @@ impl Document {
         if let Some(lent) = self.on_loan() {
             return lent.part(&format!("attributes.system.{key}"));
         }
+        if self.facts.get().is_some_and(|facts| facts.lack(key)) {
+            return None;
+        }
         if !self.is_open() && !self.text.get().is_some_and(|text| may_have(text, key)) {
             return None;
         }

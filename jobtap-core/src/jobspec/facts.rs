@@ -25,6 +25,8 @@ pub(super) struct Facts {
     pub(super) counts: Counts,
     pub(super) duration: f64,
     pub(super) simulation: Simulation,
+    pub(super) has_job: bool,
+    pub(super) has_dependencies: bool,
     /// Boxed, since many jobs have none of them.
     pub(super) wishes: Option<Box<Wishes>>,
 }
@@ -86,19 +88,25 @@ impl Facts {
                 Some(_) => Simulation::Asked,
                 None => Simulation::None,
             },
+            has_job: system("job").is_some(),
+            has_dependencies: system("dependencies").is_some(),
             wishes: (!none).then(|| Box::new(wishes)),
         }
     }
 
-    /// The facts of a job that wants neither constraints nor a signal.
-    pub(super) fn plain(
-        counts: Counts,
-        duration: f64,
-        simulation: Simulation,
-        queue: Option<&str>,
-    ) -> Self {
+    /// Adds the wish for a queue to the facts of a job that has no other wishes.
+    pub(super) fn with_queue(self, queue: Option<&str>) -> Self {
         let wishes = queue.map(|queue| Wishes { queue: Some(queue.into()), ..Wishes::default() });
-        Self { counts, duration, simulation, wishes: wishes.map(Box::new) }
+        Self { wishes: wishes.map(Box::new), ..self }
+    }
+
+    /// Whether the job is known to lack this system attribute. Each job is asked for these, and few have them.
+    pub(super) fn lack(&self, key: &str) -> bool {
+        match key {
+            "job" => !self.has_job,
+            "dependencies" => !self.has_dependencies,
+            _ => false,
+        }
     }
 
     pub(super) fn queue(&self) -> Option<&str> {

@@ -82,7 +82,16 @@ fn read_document(text: &str, environment: Option<usize>) -> Option<(Read, usize)
         Some(Object(exec)) => exec.within(stored)?,
         None => Simulation::None,
     };
-    let facts = Facts::plain(counts, system.duration, simulation, system.queue.as_deref());
+    let facts = Facts {
+        counts,
+        duration: system.duration,
+        simulation,
+        has_job: system.job.is_some(),
+        // It is no key that is known here.
+        has_dependencies: false,
+        wishes: None,
+    };
+    let facts = facts.with_queue(system.queue.as_deref());
     let is_valid = system.duration >= 0.0 && system.duration.is_finite();
     is_valid.then_some((Read { facts, text: without }, len))
 }
@@ -451,8 +460,9 @@ mod tests {
     fn told(jobspec: &Jobspec) -> impl PartialEq + fmt::Debug + use<> {
         let facts = (jobspec.counts(), jobspec.duration().to_bits(), jobspec.warning());
         let simulation = jobspec.simulation().map(Cow::into_owned);
+        let asked = (jobspec.name().map(str::to_owned), jobspec.dependencies());
         let texts = (jobspec.queue().map(str::to_owned), jobspec.constraints().cloned());
-        (facts, texts, simulation, jobspec.is_simulated(), jobspec.value().clone())
+        (facts, asked, texts, simulation, jobspec.is_simulated(), jobspec.value().clone())
     }
 
     /// Compares what is read in one pass with what the validator makes of the same text. Returns whether the text
