@@ -3,8 +3,9 @@
 //! Ids are stored as runs, because the sets of a cluster are almost always a few long runs. Every
 //! operation is linear in the number of runs at most, never in the number of ids.
 
-use super::IdsetError;
+use super::{IdsetError, splice};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -40,8 +41,9 @@ impl Run {
 /// ```
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Idset {
-    /// Ascending, with a gap between neighbours, so that equal sets are stored equally.
-    runs: Vec<Run>,
+    /// Ascending, with a gap between neighbours, so that equal sets are stored equally. Those of most jobs are so few that
+    /// they take no allocation, and no more space than the pointer to one.
+    runs: SmallVec<[Run; 2]>,
 }
 
 impl Idset {
@@ -51,7 +53,7 @@ impl Idset {
     /// The empty set.
     #[must_use]
     pub const fn new() -> Self {
-        Self { runs: Vec::new() }
+        Self { runs: SmallVec::new_const() }
     }
 
     /// Number of ids.
@@ -132,7 +134,7 @@ impl Idset {
             first: absorbed.first().map_or(first, |run| run.first.min(first)),
             last: absorbed.last().map_or(last, |run| run.last.max(last)),
         };
-        self.runs.splice(from..to, [merged]);
+        splice(&mut self.runs, from..to, [merged]);
     }
 
     /// Removes `id`. Returns false if the set didn't have it.
@@ -161,7 +163,7 @@ impl Idset {
             .last()
             .filter(|run| run.last > last)
             .map(|run| Run { first: last + 1, last: run.last });
-        self.runs.splice(from..to, below.into_iter().chain(above));
+        splice(&mut self.runs, from..to, below.into_iter().chain(above));
     }
 
     /// The `n` lowest ids, or all of them if there are fewer.

@@ -16,6 +16,7 @@ mod rank_map;
 mod sample;
 mod set;
 mod set_json;
+mod splice;
 
 pub use children::Children;
 pub use constraint::{Constraint, ConstraintError, ConstraintFault, Property, QueryError};
@@ -23,3 +24,4 @@ pub use error::{HostlistError, IdsetError, ResourceError};
 pub use hostlist::Hostlist;
 pub use idset::Idset;
 pub use set::{RankResources, ResourceSet, Selection};
+use splice::splice;

@@ -3,8 +3,9 @@
 //! A cluster of equal nodes is one run, and an operation with a one-node set touches one run, however
 //! large the cluster is.
 
-use super::{Children, Idset};
+use super::{Children, Idset, splice};
 use rustc_hash::FxHashMap;
+use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 
 /// Consecutive ranks with equal, non-empty children.
@@ -16,10 +17,10 @@ pub(super) struct RankRun {
     pub(super) children: Arc<Children>,
 }
 
-/// Ranks with their children: ascending, disjoint, maximal runs.
+/// Ranks with their children: ascending, disjoint, maximal runs. The one of most jobs takes no allocation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct RankMap {
-    pub(super) runs: Vec<RankRun>,
+    pub(super) runs: SmallVec<[RankRun; 1]>,
 }
 
 /// The children of a rank in one of the sets that are combined.
@@ -42,7 +43,7 @@ impl RankMap {
         let mut map = Self::default();
         for piece in pieces {
             if map.runs.last().is_some_and(|last| piece.first <= last.last) {
-                map.add(&Self { runs: vec![piece] });
+                map.add(&Self { runs: smallvec![piece] });
             } else {
                 map.push(piece.first, piece.last, piece.children);
             }
@@ -170,7 +171,7 @@ impl RankMap {
         let to = self.runs.partition_point(|run| run.first <= last);
         let window = self.runs.get(from..to).unwrap_or_default();
         let edited = combine(window, &other.runs, rule);
-        self.runs.splice(from..to, edited.runs);
+        splice(&mut self.runs, from..to, edited.runs);
     }
 }
 
