@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use jobtap_core::job::Timestamp;
 
 /// The current time, as it goes into events: in whole microseconds, which are quick to write. A floating point number
-/// of today's seconds has little more.
+/// with today's seconds can tell a quarter of that at best.
 pub fn now() -> Timestamp {
     let elapsed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Timestamp::from_secs(elapsed.as_micros() as f64 / 1e6)

@@ -2,8 +2,8 @@
 
 use crate::job::Timestamp;
 
-/// The resolution at which event times are shown: microseconds in a second.
-const MICROSECONDS: f64 = 1e6;
+/// Events are shown with microseconds.
+const MICROSECONDS_PER_SECOND: f64 = 1e6;
 
 /// Times that the engine works with.
 #[derive(Debug, Clone, Copy)]
@@ -25,10 +25,10 @@ impl Clock {
     /// of all jobs have distinct times in the order in which they were applied, also when the
     /// system's clock is set back.
     ///
-    /// It is a whole microsecond, as the clock's are: those are written in the least time.
+    /// That microsecond is a whole one, as those of the manager's clock are: such times are written quickly.
     pub(super) fn in_order(&mut self, time: Timestamp) -> Timestamp {
-        let micros = (self.newest_event.as_secs() * MICROSECONDS).round() + 1.0;
-        let next = Timestamp::from_secs(micros / MICROSECONDS);
+        let micros = (self.newest_event.as_secs() * MICROSECONDS_PER_SECOND).round() + 1.0;
+        let next = Timestamp::from_secs(micros / MICROSECONDS_PER_SECOND);
         self.newest_event = if time > next { time } else { next };
         self.newest_event
     }
@@ -36,7 +36,26 @@ impl Clock {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        /// Whatever the clock says, also a time from which microseconds are cut off.
+        #[test]
+        fn event_times_are_distinct_where_microseconds_are_shown(
+            times in prop::collection::vec(prop_oneof![1.7e9..1.7e9 + 1e-5, 0.0..4e9], 1..20),
+        ) {
+            let mut clock = Clock::new(Timestamp::from_secs(times[0]));
+            let shown = |time: Timestamp| format!("{:.6}", time.as_secs());
+            let mut last = Timestamp::from_secs(times[0]);
+            for time in times {
+                let next = clock.in_order(Timestamp::from_secs(time));
+                prop_assert!(last < next && shown(last) != shown(next), "{last:?} {next:?}");
+                last = next;
+            }
+        }
+    }
 
     #[test]
     fn event_times_increase_when_the_clock_does_not() {
@@ -49,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_million_events_of_one_moment_take_a_second() {
+    fn the_times_of_a_million_events_of_one_moment_dont_drift() {
         let now = Timestamp::from_secs(1_700_000_000.25);
         let mut clock = Clock::new(now);
         for _ in 0..1_000_000 {

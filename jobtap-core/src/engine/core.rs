@@ -77,7 +77,7 @@ impl Core {
     /// Merges annotations into the job's, and shows the result to watchers of all jobs and to subscribed
     /// plugins. The event is not logged (RFC 21). Returns its context.
     pub(super) fn annotate(&mut self, id: JobId, notes: Map<String, Value>) -> Option<Context> {
-        let context = self.jobs.annotate(id, notes)?;
+        let context = self.jobs.annotate(id, notes)?.show();
         self.post(id, events::annotations(self.clock.now, context.clone()));
         Some(context)
     }

@@ -128,7 +128,8 @@ pub(super) fn set_flags(now: Timestamp, flag: &str) -> EventEntry {
     with(now, "set-flags", [("flags", json!([flag]))])
 }
 
-/// All annotations of the job, for watchers; the context [shows](crate::job::Annotations::show) them.
+/// All annotations of the job, for watchers. The context is what [`Annotations::show`](crate::job::Annotations::show)
+/// returns.
 pub(super) fn annotations(now: Timestamp, context: Context) -> EventEntry {
     EventEntry { timestamp: now, name: ANNOTATIONS.into(), context: Some(context) }
 }

@@ -190,10 +190,14 @@ struct LocalTime {
 impl LocalTime {
     fn new(at: Timestamp, utc_offset: i32) -> Self {
         let whole = at.as_secs().floor();
+        // As Flux, which cuts off what is below a microsecond. Most times are whole microseconds, and a floating point number
+        // that stands for one may be a little less.
+        let exact = (at.as_secs() * 1e6).round() / 1e6 == at.as_secs();
+        let micros = (at.as_secs() - whole) * 1e6;
         Self {
             secs: (whole as i64).saturating_add(utc_offset.into()),
             // For a time just before 1970 the fraction may be rounded up to a whole second.
-            micros: (((at.as_secs() - whole) * 1e6) as u32).min(999_999),
+            micros: (if exact { micros.round() } else { micros } as u32).min(999_999),
             utc_offset,
         }
     }
@@ -289,6 +293,16 @@ mod tests {
             "2023-11-15T18:49:21.024080Z",
         ];
         assert_eq!(shown("iso", Utc, &TIMES), iso);
+    }
+
+    /// Half of them are a little less than the microsecond that they stand for.
+    #[test]
+    fn iso_shows_each_whole_microsecond() {
+        for micros in 0..1000 {
+            let text = shown("iso", Utc, &[1_700_000_000.0 + f64::from(micros) / 1e6]);
+            assert_eq!(text, [format!("2023-11-14T22:13:20.{micros:06}Z")]);
+        }
+        assert_eq!(shown("iso", Utc, &[1_700_000_000.999_999]), ["2023-11-14T22:13:20.999999Z"]);
     }
 
     #[test]

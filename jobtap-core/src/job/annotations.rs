@@ -1,7 +1,7 @@
 //! The annotations of a job.
 //!
-//! Most jobs get theirs from the scheduler, once, and the events of that moment show the same ones. So a job shares those
-//! of the event, and gets a copy when they change.
+//! Most jobs get theirs from the scheduler, once, and the events `annotations` and `alloc`, which are posted then, show
+//! the same ones. So a job and these events share one object, and the job gets a copy of it when its annotations change.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -14,38 +14,54 @@ use crate::eventlog::Context;
 /// The member of an event's context that has the annotations of its job.
 const MEMBER: &str = "annotations";
 
-/// An object, which may be shared with an event.
+/// An object, which may be shared with an event. Boxed, since it takes a pointer of each pending job, and most of those
+/// have none.
 #[derive(Clone, Default)]
-pub(crate) struct Annotations {
+pub(crate) struct Annotations(Option<Box<Kept>>);
+
+#[derive(Clone, Default)]
+struct Kept {
     /// Blank while they are shared.
     own: Unread<Map<String, Value>>,
-    /// Boxed, since a context is as long as two pointers.
-    shared: Option<Box<Context>>,
+    shared: Option<Context>,
+}
+
+/// The annotations that an event of this context shows.
+fn shown(context: &Context) -> &Map<String, Value> {
+    context[MEMBER].as_object().unwrap_or(Map::blank())
 }
 
 impl Annotations {
     /// Those that `read` makes of `text` on first use.
     pub(crate) fn unread(text: &str, read: fn(&str) -> Map<String, Value>) -> Self {
-        Self { own: Unread::new(text, read), shared: None }
+        let own = Unread::new(text, read);
+        Self(Some(Box::new(Kept { own, shared: None })))
     }
 
     /// The context of an event that shows them; as null if there are none.
     pub(crate) fn show(&mut self) -> Context {
-        if let Some(context) = &self.shared {
-            return Context::clone(context);
-        }
-        if self.is_empty() {
+        let Some(kept) = self.0.as_mut().filter(|kept| !kept.all().is_empty()) else {
             return Context::from([(MEMBER, Value::Null)]);
-        }
-        let all = std::mem::take(&mut *self.own);
-        let context = Context::from([(MEMBER, Value::Object(all))]);
-        *self = Self { own: Unread::default(), shared: Some(Box::new(context.clone())) };
-        context
+        };
+        let own = &mut kept.own;
+        let context = kept.shared.get_or_insert_with(|| {
+            let all = std::mem::take(&mut **own);
+            *own = Unread::default();
+            Context::from([(MEMBER, Value::Object(all))])
+        });
+        context.clone()
     }
 
     /// Whether they are shared with an event of this context.
     pub(crate) fn are_of(&self, context: &Context) -> bool {
-        self.shared.as_ref().is_some_and(|shared| shared.is_same(context))
+        let shared = self.0.as_ref().and_then(|kept| kept.shared.as_ref());
+        shared.is_some_and(|shared| shared.is_same(context))
+    }
+}
+
+impl Kept {
+    fn all(&self) -> &Map<String, Value> {
+        self.shared.as_ref().map_or(&*self.own, shown)
     }
 }
 
@@ -53,7 +69,7 @@ impl From<Map<String, Value>> for Annotations {
     fn from(all: Map<String, Value>) -> Self {
         let mut annotations = Self::default();
         if !all.is_empty() {
-            *annotations.own = all;
+            *annotations = all;
         }
         annotations
     }
@@ -63,19 +79,17 @@ impl Deref for Annotations {
     type Target = Map<String, Value>;
 
     fn deref(&self) -> &Map<String, Value> {
-        match &self.shared {
-            Some(context) => context[MEMBER].as_object().unwrap_or(Map::blank()),
-            None => &self.own,
-        }
+        self.0.as_ref().map_or(Map::blank(), |kept| kept.all())
     }
 }
 
 impl DerefMut for Annotations {
     fn deref_mut(&mut self) -> &mut Map<String, Value> {
-        if self.shared.is_some() {
-            *self = Map::clone(self).into();
+        let kept = self.0.get_or_insert_default();
+        if let Some(context) = kept.shared.take() {
+            *kept.own = shown(&context).clone();
         }
-        &mut self.own
+        &mut kept.own
     }
 }
 

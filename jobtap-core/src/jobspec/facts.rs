@@ -70,6 +70,13 @@ pub(super) struct Wishes {
     pub(super) warning: Option<(Signal, f64)>,
 }
 
+impl Wishes {
+    /// Those of a job that asks for a queue at most.
+    pub(super) fn of_queue(queue: Option<&str>) -> Option<Box<Self>> {
+        queue.map(|queue| Box::new(Self { queue: Some(queue.into()), ..Self::default() }))
+    }
+}
+
 impl Facts {
     pub(super) fn of(value: &Value, counts: Counts) -> Self {
         let system = |key: &str| value.member("attributes")?.member("system")?.member(key);
@@ -92,12 +99,6 @@ impl Facts {
             has_dependencies: system("dependencies").is_some(),
             wishes: (!none).then(|| Box::new(wishes)),
         }
-    }
-
-    /// Adds the wish for a queue to the facts of a job that has no other wishes.
-    pub(super) fn with_queue(self, queue: Option<&str>) -> Self {
-        let wishes = queue.map(|queue| Wishes { queue: Some(queue.into()), ..Wishes::default() });
-        Self { wishes: wishes.map(Box::new), ..self }
     }
 
     /// Whether the job is known to lack this system attribute. Each job is asked for these, and few have them.

@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 
 use super::Counts;
 use super::environment;
-use super::facts::{Facts, Simulation};
+use super::facts::{Facts, Simulation, Wishes};
 
 /// A jobspec that was read in one pass.
 pub(super) struct OnePass<'t> {
@@ -89,9 +89,8 @@ fn read_document(text: &str, environment: Option<usize>) -> Option<(Read, usize)
         has_job: system.job.is_some(),
         // It is no key that is known here.
         has_dependencies: false,
-        wishes: None,
+        wishes: Wishes::of_queue(system.queue.as_deref()),
     };
-    let facts = facts.with_queue(system.queue.as_deref());
     let is_valid = system.duration >= 0.0 && system.duration.is_finite();
     is_valid.then_some((Read { facts, text: without }, len))
 }

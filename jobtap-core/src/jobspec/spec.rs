@@ -482,6 +482,38 @@ mod tests {
         assert!(!format!("{spec:?}").contains("s3"));
     }
 
+    /// By the facts, by a search in the text, and by the value alike.
+    #[test]
+    fn a_name_and_dependencies_are_found_however_they_are_written() {
+        let plain = JobspecBuilder::new(["true"]).to_value().to_string();
+        let uri = json!([{"scheme": "afterok", "value": "1"}]);
+        for (members, name, dependencies) in [
+            (String::new(), None, 0),
+            (r#","job":{"name":"x"}"#.to_owned(), Some("x"), 0),
+            (r#","j\u006fb":{"name":"x"}"#.to_owned(), Some("x"), 0),
+            (r#","job":{}"#.to_owned(), None, 0),
+            (format!(r#","dependencies":{uri}"#), None, 1),
+            (format!(r#","dependenc\u0069es":{uri}"#), None, 1),
+            (r#","dependencies":[]"#.to_owned(), None, 0),
+        ] {
+            let text = plain.replace("\"duration\":0", &format!("\"duration\":0{members}"));
+            assert_eq!(text == plain, members.is_empty());
+            let value: Value = serde_json::from_str(&text).unwrap();
+            let opened = Jobspec::stored(text.clone()).unwrap();
+            let _ = opened.value();
+            let known = Jobspec::stored(text.clone()).unwrap();
+            let _ = known.duration();
+            let unread = Jobspec::stored(text.clone()).unwrap();
+            let mut closed = Jobspec::parse(&text).unwrap();
+            closed.close();
+            let parsed = [Jobspec::parse(&text).unwrap(), Jobspec::from_value(value).unwrap()];
+            for spec in parsed.into_iter().chain([opened, known, unread, closed]) {
+                assert_eq!(spec.name(), name, "{text}");
+                assert_eq!(spec.dependencies().unwrap().len(), dependencies, "{text}");
+            }
+        }
+    }
+
     #[test]
     fn updates_change_the_facts_but_not_clones() {
         let mut spec = sample();

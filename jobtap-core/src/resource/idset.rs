@@ -41,8 +41,8 @@ impl Run {
 /// ```
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Idset {
-    /// Ascending, with a gap between neighbours, so that equal sets are stored equally. Those of most jobs are so few that
-    /// they take no allocation, and no more space than the pointer to one.
+    /// Ascending, with a gap between neighbours, so that equal sets are stored equally. The one or two that most sets have
+    /// take no allocation, and no more space than the pointer and the lengths of a longer list.
     runs: SmallVec<[Run; 2]>,
 }
 

@@ -21,7 +21,10 @@ pub(super) fn splice<A: Array>(
             *place = item;
         }
     }
-    list.insert_many(range.end, items);
+    // Even to insert nothing, what is behind would be copied.
+    if let Some(item) = items.next() {
+        list.insert_many(range.end, std::iter::once(item).chain(items));
+    }
 }
 
 #[cfg(test)]

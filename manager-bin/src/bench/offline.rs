@@ -121,10 +121,10 @@ impl Offline {
                 break;
             }
             self.timers.pop();
-            self.now = whole_microseconds(self.now.max(at));
+            self.now = self.now.max(next_microsecond(at));
             take(self.handle(Input::Timer(id))?)?;
         }
-        self.now = until;
+        self.now = self.now.max(next_microsecond(until));
         Ok(())
     }
 
@@ -154,9 +154,9 @@ impl Offline {
     }
 }
 
-/// The time as a manager's clock gives it.
-fn whole_microseconds(seconds: f64) -> f64 {
-    (seconds * 1e6).round() / 1e6
+/// The first time from then on that a manager's clock can tell.
+fn next_microsecond(seconds: f64) -> f64 {
+    (seconds * 1e6).ceil() / 1e6
 }
 
 /// The user whom the engine asks about, if it does.

@@ -43,8 +43,8 @@ pub(super) use transitions::{Applied, ApplyError};
 
 use super::agenda::{Agenda, Work};
 use super::api::{Effects, JobLog, Write, append_held_back};
-use crate::eventlog::{Context, EventEntry};
-use crate::job::{IdGenerator, IdsExhausted, JobId, JobResult, State, Uid};
+use crate::eventlog::EventEntry;
+use crate::job::{Annotations, IdGenerator, IdsExhausted, JobId, JobResult, State, Uid};
 use counts::AllCounts;
 use inactive::Inactive;
 use records::Records;
@@ -295,11 +295,15 @@ impl Jobs {
         }
     }
 
-    /// Merges annotations into those of a job; returns the context of an event that shows all of them.
-    pub(super) fn annotate(&mut self, id: JobId, notes: Map<String, Value>) -> Option<Context> {
+    /// Merges annotations into those of a job; returns the result.
+    pub(super) fn annotate(
+        &mut self,
+        id: JobId,
+        notes: Map<String, Value>,
+    ) -> Option<&mut Annotations> {
         let annotations = &mut self.get_mut(id)?.job.annotations;
         annotations::merge(annotations, notes);
-        Some(annotations.show())
+        Some(annotations)
     }
 
     /// Appends an event to a log of the job, in the store and for watchers; once the job is accepted.
