@@ -14,8 +14,8 @@ use crate::eventlog::Context;
 /// The member of an event's context that has the annotations of its job.
 const MEMBER: &str = "annotations";
 
-/// An object, which may be shared with an event. Boxed, since it takes a pointer of each pending job, and most of those
-/// have none.
+/// An object, which may be shared with an event. Boxed, so that a pending job, which mostly has none, takes only a pointer
+/// for it.
 #[derive(Clone, Default)]
 pub(crate) struct Annotations(Option<Box<Kept>>);
 
@@ -38,7 +38,7 @@ impl Annotations {
         Self(Some(Box::new(Kept { own, shared: None })))
     }
 
-    /// The context of an event that shows them; as null if there are none.
+    /// Returns the context of an event that shows them, which it shares with the job. Without any, it has null.
     pub(crate) fn show(&mut self) -> Context {
         let Some(kept) = self.0.as_mut().filter(|kept| !kept.all().is_empty()) else {
             return Context::from([(MEMBER, Value::Null)]);
