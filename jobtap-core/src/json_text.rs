@@ -67,10 +67,9 @@ pub(crate) fn push_value(text: &mut Vec<u8>, value: &Value) {
         Value::String(value) => push_string(text, value),
         Value::Object(members) => push_map(text, members),
         Value::Array(_) => push(text, value),
-        Value::Number(number) => match (number.as_u64(), number.as_f64()) {
-            (Some(integer), _) => push_integer(text, integer),
-            (None, Some(float)) if number.is_f64() => push_float(text, float),
-            _ => push(text, value),
+        Value::Number(number) => match number.as_u64() {
+            Some(number) => push_integer(text, number),
+            None => push(text, value),
         },
     }
 }
@@ -78,35 +77,6 @@ pub(crate) fn push_value(text: &mut Vec<u8>, value: &Value) {
 /// Adds an integer.
 pub(crate) fn push_integer(text: &mut Vec<u8>, number: impl itoa::Integer) {
     text.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
-}
-
-/// Adds a floating point number, which is finite.
-///
-/// Most are times, and the manager's clock gives whole microseconds: to check that, and to write them, takes less time than
-/// to search for the shortest text.
-pub(crate) fn push_float(text: &mut Vec<u8>, number: f64) {
-    let Some(micros) = whole_microseconds(number) else { return push(text, &number) };
-    let mut digits = itoa::Buffer::new();
-    let digits = digits.format(micros).as_bytes();
-    // There is at least one digit before the fraction, since the number isn't below 1.
-    let (whole, fraction) = digits.split_at_checked(digits.len() - 6).unwrap_or_default();
-    let zeros = fraction.iter().skip(1).rev().take_while(|digit| **digit == b'0').count();
-    text.extend_from_slice(whole);
-    text.push(b'.');
-    text.extend_from_slice(fraction.get(..6 - zeros).unwrap_or_default());
-}
-
-/// The number times a million, if a decimal fraction of at most six digits stands for it.
-///
-/// Numbers below 2^32 are less than a microsecond apart, so two such fractions never stand for the same one: the one that is
-/// found is the shortest text, which is what serde writes.
-fn whole_microseconds(number: f64) -> Option<u64> {
-    const MOST: f64 = 4_294_967_296.0;
-    if !(1.0..MOST).contains(&number) {
-        return None;
-    }
-    let micros = (number * 1e6 + 0.5) as u64;
-    (micros as f64 / 1e6 == number).then_some(micros)
 }
 
 /// Adds a value as serde writes it. It cannot fail: numbers, texts, and what is JSON already.
@@ -146,48 +116,6 @@ mod tests {
             let mut text = Vec::new();
             push_value(&mut text, &value);
             prop_assert_eq!(String::from_utf8(text).unwrap(), value.to_string());
-        }
-    }
-
-    fn float(number: f64) -> String {
-        let mut text = Vec::new();
-        push_float(&mut text, number);
-        String::from_utf8(text).unwrap()
-    }
-
-    #[test]
-    fn times_are_written_as_serde_writes_them() {
-        for (number, expected) in [
-            (1_700_000_000.0, "1700000000.0"),
-            (1_700_000_000.25, "1700000000.25"),
-            (1_700_000_000.000_001, "1700000000.000001"),
-            (1_799_999_999.999_999, "1799999999.999999"),
-            (1_700_000_000.100_000_1, "1700000000.1000001"),
-            (1.0, "1.0"),
-            (0.0, "0.0"),
-            (-1.5, "-1.5"),
-            (4_294_967_296.0, "4294967296.0"),
-        ] {
-            assert_eq!(float(number), expected);
-            assert_eq!(json!(number).to_string(), expected);
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn a_float_is_written_as_serde_writes_it(
-            number in prop_oneof![
-                any::<f64>().prop_filter("finite", |number| number.is_finite()),
-                0.0..5e9,
-                (0..5_000_000_000_000_000u64).prop_map(|micros| micros as f64 / 1e6),
-                (0..5_000_000_000_000u64).prop_map(|millis| millis as f64 / 1e3),
-            ],
-            ulps in -3..=3i64,
-        ) {
-            let near = f64::from_bits(number.to_bits().saturating_add_signed(ulps));
-            for number in [number, near].into_iter().filter(|number| number.is_finite()) {
-                prop_assert_eq!(float(number), json!(number).to_string());
-            }
         }
     }
 

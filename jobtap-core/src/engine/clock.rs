@@ -25,7 +25,7 @@ impl Clock {
     /// of all jobs have distinct times in the order in which they were applied, also when the
     /// system's clock is set back.
     ///
-    /// That microsecond is a whole one, as those of the manager's clock are: such times are written quickly.
+    /// That microsecond is a whole one, so that the times differ where they are shown, and don't drift.
     pub(super) fn in_order(&mut self, time: Timestamp) -> Timestamp {
         let micros = (self.newest_event.as_secs() * MICROSECONDS_PER_SECOND).round() + 1.0;
         let next = Timestamp::from_secs(micros / MICROSECONDS_PER_SECOND);

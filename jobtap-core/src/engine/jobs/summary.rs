@@ -81,8 +81,8 @@ pub(crate) fn write(record: &Record) -> String {
     if let Some(priority) = job.priority {
         text.integer("priority", priority);
     }
-    text.float("t_submit", job.t_submit.as_secs());
-    text.times("times", job.times.to_seconds());
+    text.serialized("t_submit", &job.t_submit);
+    text.serialized("times", &job.times.to_seconds());
     if let Some(status) = record.wait_status {
         text.integer("wait_status", status);
     }
@@ -113,8 +113,8 @@ pub(crate) fn write(record: &Record) -> String {
     text.finish()
 }
 
-/// An object, written member by member. Serde takes twice as long for numbers and names. Values that are JSON already are
-/// taken as they are; serde would parse them once more to be sure of that.
+/// An object, written member by member. Values that are JSON already are taken as they are; serde would parse them once
+/// more to be sure of that.
 struct Members(Vec<u8>);
 
 impl Members {
@@ -138,23 +138,6 @@ impl Members {
     fn integer(&mut self, key: &str, number: impl itoa::Integer) {
         self.key(key);
         json_text::push_integer(&mut self.0, number);
-    }
-
-    fn float(&mut self, key: &str, number: f64) {
-        self.key(key);
-        json_text::push_float(&mut self.0, number);
-    }
-
-    fn times(&mut self, key: &str, times: [Option<f64>; 7]) {
-        self.key(key);
-        for (i, time) in times.into_iter().enumerate() {
-            self.0.push(if i == 0 { b'[' } else { b',' });
-            match time {
-                Some(time) => json_text::push_float(&mut self.0, time),
-                None => self.0.extend_from_slice(b"null"),
-            }
-        }
-        self.0.push(b']');
     }
 
     fn serialized(&mut self, key: &str, value: &impl Serialize) {
