@@ -79,6 +79,51 @@ pub(crate) fn push_integer(text: &mut Vec<u8>, number: impl itoa::Integer) {
     text.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
+/// Adds a time in seconds, as serde writes such a number: with the fewest digits that stand for it. Those of a whole number
+/// of microseconds, which the manager's clock gives, needn't be searched for.
+pub(crate) fn push_time(text: &mut Vec<u8>, seconds: f64) {
+    match whole_microseconds(seconds) {
+        Some(micros) => push_microseconds(text, micros),
+        None => push(text, &seconds),
+    }
+}
+
+/// The microseconds of a time from the year 2001 on that is a whole number of them. Its seconds have ten digits, and below
+/// 2^33 two numbers with six more digits are never the same floating point number.
+fn whole_microseconds(seconds: f64) -> Option<u64> {
+    if !(1e9..8e9).contains(&seconds) {
+        return None;
+    }
+    let micros = (seconds * 1e6 + 0.5) as u64;
+    (micros as f64 / 1e6 == seconds).then_some(micros)
+}
+
+/// Adds so many microseconds, a number of 16 digits, in seconds.
+fn push_microseconds(text: &mut Vec<u8>, micros: u64) {
+    let (high, low) = (eight_digits(micros / 100_000_000), eight_digits(micros % 100_000_000));
+    let [tens, ones, fraction @ ..] = low.to_le_bytes().map(|digit| digit | b'0');
+    let mut digits = [0; 17];
+    let (seconds, rest) = digits.split_at_mut(8);
+    seconds.copy_from_slice(&high.to_le_bytes().map(|digit| digit | b'0'));
+    if let [first, second, point, behind @ ..] = rest {
+        (*first, *second, *point) = (tens, ones, b'.');
+        behind.copy_from_slice(&fraction);
+    }
+    // Without zeros at the end, but with one digit behind the point.
+    let zeros = (low.leading_zeros() / 8).min(5) as usize;
+    text.extend_from_slice(digits.get(..17 - zeros).unwrap_or_default());
+}
+
+/// The eight decimal digits of a number, one in each byte, the first one in the lowest byte. They are computed together:
+/// two numbers of four digits, four of two, eight of one. To multiply and shift divides each of them, by 100 and by 10.
+fn eight_digits(number: u64) -> u64 {
+    let fours = (number / 10_000) | ((number % 10_000) << 32);
+    let hundreds = ((fours * 10_486) >> 20) & 0x7f_0000_007f;
+    let twos = hundreds | ((fours - hundreds * 100) << 16);
+    let tens = ((twos * 103) >> 10) & 0x000f_000f_000f_000f;
+    tens | ((twos - tens * 10) << 8)
+}
+
 /// Adds a value as serde writes it. It cannot fail: numbers, texts, and what is JSON already.
 pub(crate) fn push(text: &mut Vec<u8>, value: &impl Serialize) {
     let _ = serde_json::to_writer(text, value);
@@ -116,6 +161,23 @@ mod tests {
             let mut text = Vec::new();
             push_value(&mut text, &value);
             prop_assert_eq!(String::from_utf8(text).unwrap(), value.to_string());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_time_is_written_as_serde_writes_it(
+            seconds in prop_oneof![any::<f64>().prop_filter("JSON has no others", |number| number.is_finite()), 0.0..1e10],
+            micros in 0..11_000_000_000_000_000u64,
+            zeros in 0..8u32,
+        ) {
+            let unit = 10u64.pow(zeros);
+            let whole = (micros / unit * unit) as f64 / 1e6;
+            for seconds in [seconds, whole, f64::from_bits(whole.to_bits() + 1), whole.floor()] {
+                let mut text = Vec::new();
+                push_time(&mut text, seconds);
+                prop_assert_eq!(String::from_utf8(text).unwrap(), serde_json::to_string(&seconds).unwrap());
+            }
         }
     }
 

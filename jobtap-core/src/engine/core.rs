@@ -6,13 +6,12 @@
 
 use std::borrow::Cow;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
 use super::agenda::{Agenda, Cause, PendingDispatch, Work};
 use super::alloc::Allocation;
-use super::api::{Effect, Effects, JobLog, Level, LogLine, ReplyTo, RequestError};
+use super::api::{Effect, Effects, JobLog, Level, LogLine, Logged, ReplyTo, RequestError};
 use super::clock::Clock;
 use super::dispatch::plugins::Plugins;
 use super::events;
@@ -83,7 +82,7 @@ impl Core {
     }
 
     /// Appends an event to a log of the job; see [`Jobs::append`].
-    pub(super) fn append(&mut self, id: JobId, log: JobLog, entry: &Arc<EventEntry>) {
+    pub(super) fn append(&mut self, id: JobId, log: JobLog, entry: impl Logged) {
         self.jobs.append(&mut self.effects, id, log, entry);
     }
 

@@ -168,7 +168,7 @@ impl EventEntry {
     /// Adds the line of the entry to others; see [`encode`](Self::encode).
     pub(crate) fn encode_to(&self, lines: &mut Vec<u8>) {
         lines.extend_from_slice(b"{\"timestamp\":");
-        json_text::push(lines, &self.timestamp);
+        json_text::push_time(lines, self.timestamp.as_secs());
         lines.extend_from_slice(b",\"name\":");
         json_text::push_string(lines, &self.name);
         if let Some(context) = &self.context {

@@ -190,8 +190,8 @@ struct LocalTime {
 impl LocalTime {
     fn new(at: Timestamp, utc_offset: i32) -> Self {
         let whole = at.as_secs().floor();
-        // As Flux, which cuts off what is below a microsecond. While many events happen their times are whole microseconds, and a
-        // floating point number that stands for one may be a little less.
+        // As Flux, which cuts off what is below a microsecond. Most times are whole microseconds, and a floating point number
+        // that stands for one may be a little less.
         let exact = (at.as_secs() * 1e6).round() / 1e6 == at.as_secs();
         let micros = (at.as_secs() - whole) * 1e6;
         Self {

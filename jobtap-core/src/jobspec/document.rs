@@ -244,13 +244,20 @@ impl Document {
 
     /// What a simulated execution is asked for. If the document is closed, only this part of its text is parsed.
     pub(super) fn simulation(&self) -> Option<Cow<'_, Value>> {
-        if !self.is_open()
-            && let Simulation::At { start, len } = self.facts.get()?.simulation
-            && let Some(text) = self.text.get()?.get(start as usize..(start + len) as usize)
-        {
+        if let Some(text) = self.simulation_text() {
             return serde_json::from_str(text).ok().map(Cow::Owned);
         }
         simulation(self.parsed()).map(Cow::Borrowed)
+    }
+
+    /// The text of what a simulated execution is asked for, if the document is closed.
+    pub(super) fn simulation_text(&self) -> Option<&str> {
+        match self.facts.get()?.simulation {
+            Simulation::At { start, len } if !self.is_open() => {
+                self.text.get()?.get(start as usize..(start + len) as usize)
+            }
+            _ => None,
+        }
     }
 
     /// Where `text` has what a simulated execution is asked for.
@@ -258,13 +265,7 @@ impl Document {
         if let Some(value) = self.value.get() {
             return Simulation::within(text, &serde_json::to_string(simulation(value)?).ok()?);
         }
-        match self.facts.get()?.simulation {
-            Simulation::At { start, len } => {
-                let words = self.text.get()?.get(start as usize..(start + len) as usize)?;
-                Simulation::within(text, words)
-            }
-            Simulation::None | Simulation::Asked => None,
-        }
+        Simulation::within(text, self.simulation_text()?)
     }
 
     /// The source of a document that is lent and was not read as a whole.

@@ -235,6 +235,11 @@ impl Jobspec {
         self.document.simulation()
     }
 
+    /// The text of what a simulated execution is asked for, if the document isn't parsed.
+    pub(crate) fn simulation_text(&self) -> Option<&str> {
+        self.document.simulation_text()
+    }
+
     /// The name of the job, if the submitter gave one.
     #[must_use]
     pub fn name(&self) -> Option<&str> {

@@ -47,9 +47,9 @@ impl ResourceSet {
         }
         text.push(b']');
         text.extend_from_slice(b",\"starttime\":");
-        json_text::push(text, &self.starttime.unwrap_or_default());
+        json_text::push_time(text, self.starttime.unwrap_or_default());
         text.extend_from_slice(b",\"expiration\":");
-        json_text::push(text, &self.expiration.unwrap_or_default());
+        json_text::push_time(text, self.expiration.unwrap_or_default());
         if let Some(nslots) = self.nslots {
             text.extend_from_slice(b",\"nslots\":");
             json_text::push_integer(text, nslots);

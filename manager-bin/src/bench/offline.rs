@@ -121,10 +121,10 @@ impl Offline {
                 break;
             }
             self.timers.pop();
-            self.now = self.now.max(at);
+            self.now = self.now.max(next_microsecond(at));
             take(self.handle(Input::Timer(id))?)?;
         }
-        self.now = until;
+        self.now = self.now.max(next_microsecond(until));
         Ok(())
     }
 
@@ -152,6 +152,11 @@ impl Offline {
             }
         }
     }
+}
+
+/// The first time from then on that a manager's clock can tell.
+fn next_microsecond(seconds: f64) -> f64 {
+    (seconds * 1e6).ceil() / 1e6
 }
 
 /// The user whom the engine asks about, if it does.

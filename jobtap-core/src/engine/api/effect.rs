@@ -53,10 +53,10 @@ impl Effects {
     }
 
     /// Shows watchers an event of a log of a job.
-    pub(crate) fn publish(&mut self, id: JobId, log: JobLog, seq: u64, entry: &Arc<EventEntry>) {
+    pub(crate) fn publish(&mut self, id: JobId, log: JobLog, seq: u64, entry: impl Logged) {
         match (self.unwatched, log) {
             (false, _) => {
-                self.after.push(Effect::Publish { id, log, seq, entry: Arc::clone(entry) });
+                self.after.push(Effect::Publish { id, log, seq, entry: entry.share() });
             }
             (true, JobLog::Main) => self.unpublished += 1,
             (true, JobLog::Exec) => {}
@@ -69,6 +69,35 @@ impl Effects {
             false => self.after.push(Effect::Announce { id, entry: Arc::clone(entry) }),
             true => self.unpublished += 1,
         }
+    }
+}
+
+/// An event to be logged. It is put into shared memory only if something else than its log has it too: most events of an
+/// execution are seen by nothing else.
+pub(crate) trait Logged {
+    /// The event.
+    fn entry(&self) -> &EventEntry;
+    /// The event in shared memory.
+    fn share(self) -> Arc<EventEntry>;
+}
+
+impl Logged for EventEntry {
+    fn entry(&self) -> &EventEntry {
+        self
+    }
+
+    fn share(self) -> Arc<EventEntry> {
+        Arc::new(self)
+    }
+}
+
+impl Logged for &Arc<EventEntry> {
+    fn entry(&self) -> &EventEntry {
+        self
+    }
+
+    fn share(self) -> Arc<EventEntry> {
+        Arc::clone(self)
     }
 }
 

@@ -8,6 +8,7 @@ mod exec;
 mod request;
 mod writes;
 
+pub(crate) use effect::Logged;
 pub use effect::{Effect, Effects, JobLog, LogLine, Resubmission, TimerId, Write};
 pub use exec::{ExecCommand, ExecEvent};
 pub use request::{

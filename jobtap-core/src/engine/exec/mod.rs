@@ -11,8 +11,6 @@ pub(super) mod config;
 pub(super) mod simulated;
 pub(super) mod time_limit;
 
-use std::sync::Arc;
-
 pub use time_limit::end_of_started;
 
 use self::config::ExecConfig;
@@ -118,7 +116,7 @@ pub(super) fn report(core: &mut Core, event: ExecEvent) {
         ExecEvent::Log { id, entry } => {
             if is_executing(&core.jobs, id) {
                 note_completion(core, id, &entry);
-                core.append(id, JobLog::Exec, &Arc::new(entry));
+                core.append(id, JobLog::Exec, entry);
             }
         }
         ExecEvent::Output { id, text } => {

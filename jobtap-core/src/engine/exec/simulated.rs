@@ -9,8 +9,6 @@
 //! | `override` | 1: starts and finishes when a client says so (`job-exec.override`) |
 //! | `reattach_finish` | 1: it has finished when a restarted manager finds it again |
 
-use std::sync::Arc;
-
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -46,20 +44,32 @@ struct Attribute {
     reattach_finish: i64,
 }
 
+impl Attribute {
+    /// The attribute of a jobspec; `None` if it has none.
+    fn of(jobspec: &Jobspec) -> Result<Option<Self>, String> {
+        // serde would accept an array as well.
+        let text = jobspec.simulation_text().filter(|text| text.starts_with('{'));
+        if let Some(attribute) = text.and_then(|text| serde_json::from_str(text).ok()) {
+            return Ok(Some(attribute));
+        }
+        // A key that is there twice is an error in a text and none in a value, and errors in a text tell of its lines.
+        let Some(test) = jobspec.simulation() else { return Ok(None) };
+        if !test.is_object() {
+            return Err(format!("exec.test must be an object, not {test}"));
+        }
+        Self::deserialize(&*test).map(Some).map_err(|error| error.to_string())
+    }
+}
+
 impl Script {
     /// Reads the attribute. The second value is a complaint about it, for the log.
     ///
     /// # Errors
     /// A value has the wrong type.
     fn read(jobspec: &Jobspec) -> Result<(Self, Option<String>), String> {
-        let Some(test) = jobspec.simulation() else {
+        let Some(attribute) = Attribute::of(jobspec)? else {
             return Ok((Self::default(), None));
         };
-        // serde would accept an array as well.
-        if !test.is_object() {
-            return Err(format!("exec.test must be an object, not {test}"));
-        }
-        let attribute = Attribute::deserialize(&*test).map_err(|error| error.to_string())?;
         let wait_status = i32::try_from(attribute.wait_status)
             .map_err(|_| format!("wait_status {} is out of range", attribute.wait_status))?;
         let (mut run_duration, mut complaint) = (jobspec.duration(), None);
@@ -237,5 +247,5 @@ fn log_events(core: &mut Core, id: JobId, names: &[&'static str]) {
 }
 
 fn log_event(core: &mut Core, id: JobId, entry: EventEntry) {
-    core.append(id, JobLog::Exec, &Arc::new(entry));
+    core.append(id, JobLog::Exec, entry);
 }

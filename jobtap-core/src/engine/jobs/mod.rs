@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `record`, `records` | one job; the jobs by id |
 //! | `transitions` | what each event does to it (RFC 21) |
-//! | `execution`, `allocation`, `perilogs`, `async_work` | parts of a record with rules of their own |
+//! | `execution`, `allocation`, `perilogs`, `async_work`, `pending_events` | parts of a record with rules of their own |
 //! | `summary`, `attributes` | an inactive job as JSON; a job as listings show it |
 //! | `annotations` | how annotations are merged |
 //! | `counts`, `inactive`, `waiters` | jobs by state and by age; requests that wait for jobs |
@@ -20,6 +20,7 @@ pub(super) mod attributes;
 mod counts;
 mod execution;
 mod inactive;
+mod pending_events;
 mod perilogs;
 mod record;
 mod records;
@@ -29,7 +30,6 @@ pub(super) mod waiters;
 
 use std::borrow::Cow;
 use std::cell::{OnceCell, RefCell};
-use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use serde_json::{Map, Value};
@@ -42,11 +42,12 @@ pub(super) use record::{Admission, HeldBack, Record};
 pub(super) use transitions::{Applied, ApplyError};
 
 use super::agenda::{Agenda, Work};
-use super::api::{Effects, JobLog, Write, append_held_back};
+use super::api::{Effects, JobLog, Logged, Write, append_held_back};
 use crate::eventlog::EventEntry;
 use crate::job::{Annotations, IdGenerator, IdsExhausted, JobId, JobResult, State, Uid};
 use counts::AllCounts;
 use inactive::Inactive;
+use pending_events::SpareQueues;
 use records::Records;
 
 /// How many jobs are touched in one turn before they are tidied.
@@ -68,6 +69,8 @@ pub(super) struct Jobs {
     read: RefCell<Vec<JobId>>,
     /// Those of the inactive jobs read since then that may have been changed.
     changed: Vec<JobId>,
+    /// For the events that will be posted next.
+    spare_queues: SpareQueues,
 }
 
 /// An inactive job.
@@ -115,6 +118,7 @@ impl Default for Jobs {
             touched: Vec::new(),
             read: RefCell::default(),
             changed: Vec::new(),
+            spare_queues: SpareQueues::default(),
         }
     }
 }
@@ -282,16 +286,26 @@ impl Jobs {
     /// Posts an event to a job; it is applied when the events before it are. An inactive job accepts
     /// no events.
     pub(super) fn post(&mut self, agenda: &mut Agenda, id: JobId, entry: EventEntry) {
-        let Some(record) = self.get_mut(id) else {
+        let Some(record) = self.records.get_mut(id) else {
             return;
         };
         if record.job.state == State::Inactive {
             return;
         }
-        record.pending_events.push(entry);
+        record.pending_events.push(&mut self.spare_queues, entry);
         if !record.pending_events.busy {
             record.pending_events.busy = true;
             agenda.push(Work::ApplyNextEvent(id));
+        }
+    }
+
+    /// Notes that no event of a job waits any more.
+    pub(super) fn rest(&mut self, id: JobId) {
+        if let Some(record) = self.records.get_mut(id) {
+            record.pending_events.busy = false;
+            if let Some(queue) = record.pending_events.take_empty() {
+                self.spare_queues.keep(queue);
+            }
         }
     }
 
@@ -312,7 +326,7 @@ impl Jobs {
         effects: &mut Effects,
         id: JobId,
         log: JobLog,
-        entry: &Arc<EventEntry>,
+        entry: impl Logged,
     ) {
         let Some(record) = self.get_mut(id) else {
             return;
@@ -325,12 +339,12 @@ impl Jobs {
         *lines += 1;
         match &mut record.admission {
             Admission::Accepted => {
-                effects.writes.append(id, log, seq, entry);
+                effects.writes.append(id, log, seq, entry.entry());
                 effects.publish(id, log, seq, entry);
             }
             Admission::Pending(held_back) => {
-                append_held_back(&mut held_back.writes, id, log, seq, entry);
-                held_back.events.push((log, seq, Arc::clone(entry)));
+                append_held_back(&mut held_back.writes, id, log, seq, entry.entry());
+                held_back.events.push((log, seq, entry.share()));
             }
             Admission::Rejected => {}
         }

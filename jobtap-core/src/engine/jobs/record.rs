@@ -1,7 +1,5 @@
 //! A job as the engine keeps it: what plugins see of it, and what the manager needs beside that.
 
-use std::collections::VecDeque;
-use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -11,6 +9,7 @@ use thin_vec::ThinVec;
 use super::allocation::JobAllocation;
 use super::async_work::AsyncWork;
 use super::execution::Execution;
+use super::pending_events::PendingEvents;
 use super::perilogs::Perilogs;
 use crate::engine::api::{JobLog, Write};
 use crate::eventlog::EventEntry;
@@ -76,61 +75,6 @@ pub(crate) struct HeldBack {
     pub(crate) writes: Vec<Write>,
     /// Its events, for watchers: each with its log and its number there.
     pub(crate) events: Vec<(JobLog, u64, Arc<EventEntry>)>,
-}
-
-/// The events of a job that are posted and not applied yet.
-#[derive(Default)]
-pub(crate) struct PendingEvents {
-    /// Boxed, since it is empty in most jobs, and an empty `VecDeque` takes 32 bytes.
-    #[expect(clippy::box_collection)]
-    queue: Option<Box<VecDeque<EventEntry>>>,
-    /// An event of the job is being worked on, or is on the agenda. What is posted meanwhile waits.
-    pub(crate) busy: bool,
-}
-
-impl PendingEvents {
-    /// The events in the order in which they will be applied.
-    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &EventEntry> {
-        self.queue.iter().flat_map(|queue| queue.iter())
-    }
-
-    /// Whether an event of this name waits to be applied.
-    pub(crate) fn contains(&self, name: &str) -> bool {
-        self.iter().any(|entry| entry.name == name)
-    }
-
-    /// Whether no event waits.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.iter().next().is_none()
-    }
-
-    /// Adds an event behind the others.
-    pub(crate) fn push(&mut self, entry: EventEntry) {
-        self.queue.get_or_insert_default().push_back(entry);
-    }
-
-    /// Adds an event before the others.
-    pub(crate) fn push_first(&mut self, entry: EventEntry) {
-        self.queue.get_or_insert_default().push_front(entry);
-    }
-
-    /// Takes the first event.
-    pub(crate) fn pop(&mut self) -> Option<EventEntry> {
-        self.queue.as_mut()?.pop_front()
-    }
-
-    /// Drops all events.
-    fn clear(&mut self) {
-        self.queue = None;
-    }
-}
-
-/// An empty queue is shown alike whether it has memory or not: jobs are compared by what is shown of them.
-impl fmt::Debug for PendingEvents {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let queue: Vec<&EventEntry> = self.iter().collect();
-        f.debug_struct("PendingEvents").field("queue", &queue).field("busy", &self.busy).finish()
-    }
 }
 
 /// The number of lines in each of the job's logs, which is the sequence number of the next one.

@@ -81,8 +81,8 @@ pub(crate) fn write(record: &Record) -> String {
     if let Some(priority) = job.priority {
         text.integer("priority", priority);
     }
-    text.serialized("t_submit", &job.t_submit);
-    text.serialized("times", &job.times.to_seconds());
+    text.time("t_submit", job.t_submit.as_secs());
+    text.times("times", job.times.to_seconds());
     if let Some(status) = record.wait_status {
         text.integer("wait_status", status);
     }
@@ -138,6 +138,23 @@ impl Members {
     fn integer(&mut self, key: &str, number: impl itoa::Integer) {
         self.key(key);
         json_text::push_integer(&mut self.0, number);
+    }
+
+    fn time(&mut self, key: &str, seconds: f64) {
+        self.key(key);
+        json_text::push_time(&mut self.0, seconds);
+    }
+
+    fn times(&mut self, key: &str, times: [Option<f64>; 7]) {
+        self.key(key);
+        for (i, time) in times.into_iter().enumerate() {
+            self.0.push(if i == 0 { b'[' } else { b',' });
+            match time {
+                Some(seconds) => json_text::push_time(&mut self.0, seconds),
+                None => self.0.extend_from_slice(b"null"),
+            }
+        }
+        self.0.push(b']');
     }
 
     fn serialized(&mut self, key: &str, value: &impl Serialize) {

@@ -32,7 +32,7 @@ pub(super) fn apply_next(core: &mut Core, id: JobId) {
         due.then(|| events::release(core.clock.now))
     });
     let Some(mut entry) = next else {
-        record.pending_events.busy = false;
+        core.jobs.rest(id);
         return core.touch(id);
     };
     // A job that ended while no manager ran has its own time, so that what it used can be told.
