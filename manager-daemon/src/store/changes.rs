@@ -20,6 +20,8 @@ type Change = Option<Vec<u8>>;
 pub(super) struct Changes {
     /// By the job's id, in the order in which the jobs first changed.
     jobs: IndexMap<u64, OfJob, FxBuildHasher>,
+    /// The highest id of a job of which anything was stored before.
+    known: Option<u64>,
     /// The rows that are no job's.
     others: BTreeMap<Name, Change>,
 }
@@ -39,6 +41,16 @@ impl Changes {
         let mut changes = Self::default();
         changes.set(name, Some(value));
         changes
+    }
+
+    /// No changes yet, of a store in which no job has a higher id than `known`.
+    pub(super) fn after(known: Option<u64>) -> Self {
+        Self { known, ..Self::default() }
+    }
+
+    /// The jobs that are changed.
+    pub(super) fn jobs(&self) -> impl Iterator<Item = u64> {
+        self.jobs.keys().copied()
     }
 
     /// What becomes of a row; `None` if it isn't changed.
@@ -87,9 +99,12 @@ impl Changes {
 
     /// The rows, each once. `commit` is the number of the commit, by which the rows of bundles are named.
     pub(super) fn into_rows(self, commit: u64) -> impl Iterator<Item = (Name, Change)> {
+        let known = self.known;
         let of_job = move |(id, OfJob { bundle, rows }): (u64, OfJob)| {
-            let bundled = !bundle.is_empty();
-            let bundled = bundled.then(|| (rows::of_bundle(id, commit), Some(bundle.encode())));
+            let is_first = known < Some(id);
+            let name =
+                if is_first { rows::of_first_bundle(id) } else { rows::of_bundle(id, commit) };
+            let bundled = (!bundle.is_empty()).then(|| (name, Some(bundle.encode())));
             bundled.into_iter().chain(rows)
         };
         self.jobs.into_iter().flat_map(of_job).chain(self.others)

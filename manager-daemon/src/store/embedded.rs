@@ -31,6 +31,7 @@ use super::rows::{self, Name};
 use super::space::{self, Space};
 use super::{Key, Memory, OnDamage, Op, Store, StoreError, StoreSettings, StoredJob, reading};
 use crate::open_files::OpenFiles;
+use files::Layout;
 pub use fsck::{Damage, check};
 use keyspaces::{Backlog, Keyspaces};
 pub use repair::{Repaired, repair};
@@ -163,7 +164,7 @@ impl EmbeddedStore {
 
 impl Engine {
     fn create(dir: &Path, memory: Memory) -> Result<Self, StoreError> {
-        let engine = Self::open_new(dir, &files::clear(dir)?, memory)?;
+        let engine = Self::open_new(dir, &files::clear(dir)?, Layout::Present, memory)?;
         // Before the first row: a database with a row and without all keyspaces is a damaged one.
         files::sync_keyspaces(dir)?;
         engine.write(format_row(), 0)?;
@@ -171,26 +172,37 @@ impl Engine {
     }
 
     /// Creates an empty database at `path`, without the rows that make it a store.
-    fn open_new(dir: &Path, path: &Path, memory: Memory) -> Result<Self, StoreError> {
+    fn open_new(
+        dir: &Path,
+        path: &Path,
+        layout: Layout,
+        memory: Memory,
+    ) -> Result<Self, StoreError> {
         let db = open_database(dir, path, memory)?;
-        let rows = guarded(dir, || Keyspaces::open(&db))?;
+        let rows = guarded(dir, || Keyspaces::open(&db, layout))?;
         Ok(Self { dir: dir.to_owned(), rows, db, memory })
     }
 
     fn open(dir: &Path, memory: Memory) -> Result<Self, StoreError> {
-        Self::open_at(dir, &dir.join(files::DB), memory)
+        let layout = Layout::of(dir);
+        Self::open_at(dir, &layout.database(dir), layout, memory)
     }
 
     /// Opens the database at `path`, which need not be the one in use.
-    fn open_at(dir: &Path, path: &Path, memory: Memory) -> Result<Self, StoreError> {
+    fn open_at(
+        dir: &Path,
+        path: &Path,
+        layout: Layout,
+        memory: Memory,
+    ) -> Result<Self, StoreError> {
         let db = open_database(dir, path, memory)?;
-        if !Keyspaces::are_in(&db) {
+        if !Keyspaces::are_in(&db, layout) {
             return Err(StoreError::NotAStore {
                 path: dir.to_owned(),
                 found: "its database is another program's".to_owned(),
             });
         }
-        let rows = guarded(dir, || Keyspaces::open(&db))?;
+        let rows = guarded(dir, || Keyspaces::open(&db, layout))?;
         Ok(Self { dir: dir.to_owned(), rows, db, memory })
     }
 
@@ -300,17 +312,38 @@ struct View<'a> {
     snapshot: fjall::Snapshot,
 }
 
+impl View<'_> {
+    fn next(&self, rows: &mut fjall::Iter) -> Result<Option<fjall::KvPair>, StoreError> {
+        self.engine.guarded(|| rows.next().map(fjall::Guard::into_inner).transpose())
+    }
+}
+
+/// Which of these sources of rows has the first row, by its name. No row is in two of them.
+fn first_of<R>(sources: &[(fjall::KvPair, R)]) -> Option<usize> {
+    let names = sources.iter().map(|((name, _), _)| name).enumerate();
+    names.min_by_key(|(_, name)| *name).map(|(first, _)| first)
+}
+
 impl Rows for View<'_> {
     fn each(&self, prefix: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
-        for (keyspace, part) in self.engine.rows.parts(prefix) {
-            let range = || Ok(self.snapshot.range::<Vec<u8>, _>(keyspace, part));
-            let mut rows = self.engine.guarded(range)?;
-            // `visit` is called outside of the guard: its panics are not the engine's.
-            while let Some((name, value)) =
-                self.engine.guarded(|| rows.next().map(fjall::Guard::into_inner).transpose())?
+        for (keyspaces, range) in self.engine.rows.parts(prefix) {
+            // The rows of each keyspace, with the next one.
+            let mut sources = Vec::with_capacity(keyspaces.len());
+            for keyspace in keyspaces {
+                let range = || Ok(self.snapshot.range::<Vec<u8>, _>(keyspace, range.clone()));
+                let mut rows = self.engine.guarded(range)?;
+                sources.extend(self.next(&mut rows)?.map(|row| (row, rows)));
+            }
+            while let Some(first) = first_of(&sources)
+                && let Some(((name, value), rows)) = sources.get_mut(first)
             {
-                if visit(&name, &value)?.is_break() {
+                // Called outside of the guard: its panics are not the engine's.
+                if visit(name, value)?.is_break() {
                     return Ok(());
+                }
+                match self.next(rows)? {
+                    Some(row) => (*name, *value) = row,
+                    None => drop(sources.swap_remove(first)),
                 }
             }
         }

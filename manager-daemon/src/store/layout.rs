@@ -47,7 +47,8 @@ pub(super) fn resolve(
     ends: &mut LogEnds,
     ops: Vec<Op>,
 ) -> Result<Changes, StoreError> {
-    let mut changes = Changes::default();
+    // Before anything of this commit is noted.
+    let mut changes = Changes::after(ends.newest());
     for op in ops {
         match op {
             Op::Put { key, value } => put(stored, &mut changes, &key, value)?,
@@ -67,6 +68,8 @@ pub(super) fn resolve(
             }
         }
     }
+    // Of each of them, whatever it is that is stored: a second row of a first bundle would replace the first one.
+    changes.jobs().for_each(|id| ends.note_job(id));
     Ok(changes)
 }
 
@@ -348,10 +351,25 @@ mod tests {
         let (_, name) = Key::eventlog(1).frequent().unwrap();
         let record = |seq, text: &str| Entry { name, seq: Some(seq), value: text.into() };
         let expected = [
-            (rows::of_bundle(1, 7), bundle(record(1, "c"))),
-            (rows::of_bundle(2, 7), bundle(record(0, "b"))),
+            (rows::of_first_bundle(1), bundle(record(1, "c"))),
+            (rows::of_first_bundle(2), bundle(record(0, "b"))),
         ];
         assert_eq!(rows, expected);
+    }
+
+    #[test]
+    fn the_first_bundle_of_a_job_of_which_something_is_stored_has_the_number_of_its_commit() {
+        let mut ends = LogEnds::after(Some(4));
+        let mut name = |op: Op| {
+            let changes = resolve(&NOTHING, &mut ends, vec![op]).unwrap();
+            changes.into_rows(7).map(|(name, _)| name).collect::<Vec<_>>()
+        };
+        let put = |id| Op::Put { key: Key::resources(id), value: Vec::new() };
+        assert_eq!(name(put(4)), [rows::of_bundle(4, 7)]);
+        assert_eq!(name(put(6)), [rows::of_first_bundle(6)]);
+        assert_eq!(name(append_op(6, 0, "a")), [rows::of_bundle(6, 7)]);
+        // It may have something: ids are given in their order.
+        assert_eq!(name(put(5)), [rows::of_bundle(5, 7)]);
     }
 
     #[test]

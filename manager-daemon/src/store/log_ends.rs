@@ -12,7 +12,7 @@ pub(super) struct LogEnds {
     /// The number of the next record of each of [`CACHED`], or [`UNKNOWN`]. 32 bits keep the cache small, which has
     /// an entry for each pending job.
     jobs: FxHashMap<u64, [u32; CACHED.len()]>,
-    /// The highest id of a job that has a record.
+    /// The highest id of a job of which anything was stored.
     newest: Option<u64>,
     /// The highest job id whose logs may be missing from the cache; `None` if the cache has the logs of
     /// all jobs.
@@ -33,6 +33,16 @@ impl LogEnds {
     /// The cache for a store in which no job has a higher id than `newest`.
     pub(super) fn after(newest: Option<u64>) -> Self {
         Self { jobs: FxHashMap::default(), newest, evicted: newest }
+    }
+
+    /// The highest id of a job of which anything was stored; of those with a higher one nothing was.
+    pub(super) fn newest(&self) -> Option<u64> {
+        self.newest
+    }
+
+    /// Records that something of a job is stored.
+    pub(super) fn note_job(&mut self, id: u64) {
+        self.newest = self.newest.max(Some(id));
     }
 
     /// Whether a record is known to follow all records of its log.
@@ -57,7 +67,7 @@ impl LogEnds {
             // Of a log whose end isn't known it stays unknown, which is the highest number.
             *end = (*end).max(next);
         }
-        self.newest = self.newest.max(Some(id));
+        self.note_job(id);
     }
 
     /// Records the end of a log that was looked up.

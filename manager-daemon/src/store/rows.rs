@@ -6,7 +6,7 @@
 //! fit. Rows of the instance are `i` and the key, the store's own rows are `s` and a name.
 //!
 //! The row of a log's record has a NUL, which no key contains, and its number appended. A bundle has no name before the
-//! NUL, and the number of its commit after it.
+//! NUL, and the number of its commit after it; the [first](of_first_bundle) one of a job has the number 0.
 
 use smallvec::SmallVec;
 
@@ -31,6 +31,12 @@ pub(super) const COMMITS: &[u8] = b"scommits";
 
 const JOB: u8 = b'j';
 const INSTANCE: u8 = b'i';
+/// The length of the prefix of all rows of a job.
+const JOB_LEN: usize = 1 + 8;
+/// The length of the name of a first bundle: the prefix, a NUL, and the length of the number 0, which is 0.
+const FIRST_BUNDLE: usize = JOB_LEN + 2;
+/// The number of a first bundle.
+const FIRST: u64 = 0;
 
 /// The parts of a row's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +111,26 @@ pub(super) fn of_bundle(id: u64, commit: u64) -> Name {
     let mut row = of_bundles(id);
     push_number(&mut row, commit);
     row
+}
+
+/// The row of the first commit that says something of a job: its submission. The first commit of all, which creates the
+/// store, has the number 0 and says nothing of jobs.
+///
+/// These rows have nearly all text of a job, are written in the order of the ids, and don't change. In a keyspace of
+/// their own their tables don't overlap, so that no merge writes them again.
+pub(super) fn of_first_bundle(id: u64) -> Name {
+    of_bundle(id, FIRST)
+}
+
+/// Whether the name is that of a job's [first bundle](of_first_bundle).
+pub(super) fn is_first_bundle(name: &[u8]) -> bool {
+    name.len() == FIRST_BUNDLE && name.starts_with(ALL_JOBS) && name.ends_with(&[0, 0])
+}
+
+/// Whether the name of a first bundle can begin with `prefix`, which is one of rows of jobs.
+pub(super) fn can_begin_first_bundle(prefix: &[u8]) -> bool {
+    let number = prefix.get(JOB_LEN..).unwrap_or_default();
+    prefix.len() <= FIRST_BUNDLE && number.iter().all(|byte| *byte == 0)
 }
 
 /// The number is encoded as its length in bytes and those bytes, which is short and sorts by number.
@@ -211,6 +237,29 @@ mod tests {
         assert!(of_bundle(1, u64::MAX) < of_bundle(2, 0));
         // The instance has none.
         assert_eq!(parse(b"i\0\x01\x05"), None);
+    }
+
+    #[test]
+    fn the_first_bundle_is_the_first_row_of_its_job() {
+        let first = of_first_bundle(2);
+        assert_eq!(&*first, b"j\0\0\0\0\0\0\0\x02\0\0");
+        assert_eq!(parse(&first), Some(Row { job: Some(2), name: "", seq: Some(0) }));
+        assert!(is_first_bundle(&first) && first < of_bundle(2, 1));
+        let others = [
+            of_bundle(2, 1),
+            of_value(&Key::job(2, "ab").unwrap()),
+            of_record(&Key::job(2, "a").unwrap(), 0),
+            of_job(0x0200_0000_0000_0000),
+        ];
+        assert!(others.iter().all(|other| !is_first_bundle(other)));
+        assert!(!is_first_bundle(b"ijobtap.jo\0\0"));
+        for end in 0..=first.len() {
+            assert!(can_begin_first_bundle(&first[..end]));
+        }
+        let longer = [&*first, b"\0"].concat();
+        for prefix in [&*of_value(&Key::job(2, "a").unwrap()), &*of_bundle(2, 1), &longer] {
+            assert!(!can_begin_first_bundle(prefix), "{}", prefix.escape_ascii());
+        }
     }
 
     #[test]

@@ -177,7 +177,7 @@ fn a_damaged_store_is_refused_and_left_as_it_is() {
     refused(start(directory.path()), 1, &line);
     std::fs::write(&acked, saved).unwrap();
 
-    let version = directory.path().join("store/db-2/version");
+    let version = directory.path().join("store/db-3/version");
     let saved = std::fs::read(&version).unwrap();
     std::fs::write(&version, "garbage").unwrap();
     let line = format!("jobtap-start: {} is damaged", name.display());

@@ -464,7 +464,7 @@ mod tests {
     fn links_in_the_place_of_its_parts_are_refused() {
         let base = tempfile::tempdir().unwrap();
         let elsewhere = base.path().join("elsewhere");
-        fs::create_dir_all(elsewhere.join("db-2")).unwrap();
+        fs::create_dir_all(elsewhere.join("db-3")).unwrap();
         for name in ["store", "input", "output", "tmp", "lock", "shepherd.log"] {
             let state = base.path().join(format!("state-{name}"));
             drop(StateDir::open(&state).unwrap());
@@ -476,11 +476,11 @@ mod tests {
         }
         let state = base.path().join("state");
         drop(StateDir::open(&state).unwrap());
-        fs::create_dir_all(state.join("store/db-2/keyspaces")).unwrap();
+        fs::create_dir_all(state.join("store/db-3/keyspaces")).unwrap();
         drop(StateDir::open(&state).unwrap());
-        symlink(&elsewhere, state.join("store/db-2/keyspaces/1")).unwrap();
+        symlink(&elsewhere, state.join("store/db-3/keyspaces/1")).unwrap();
         let refusal = refusal(&state);
-        assert!(refusal.contains("store/db-2/keyspaces/1 in it is a symbolic link"), "{refusal}");
+        assert!(refusal.contains("store/db-3/keyspaces/1 in it is a symbolic link"), "{refusal}");
     }
 
     #[test]

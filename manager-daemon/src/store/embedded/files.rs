@@ -15,7 +15,9 @@ use super::keyspaces::{PARTS, Part};
 use super::write_ahead_log;
 
 /// The engine's directory within the store's directory.
-pub(super) const DB: &str = "db-2";
+pub(super) const DB: &str = "db-3";
+/// That of a store that an earlier version has created, see [`Layout::Earlier`].
+const EARLIER_DB: &str = "db-2";
 /// The suffix of the names of its write-ahead logs, after their number.
 pub(super) const LOG_SUFFIX: &str = ".jnl";
 
@@ -27,10 +29,53 @@ pub(super) const FIRST_LOG: &str = "0.jnl";
 /// The engine's own keyspace.
 const META_KEYSPACE: &str = "0";
 /// Our keyspaces, in the order of their creation.
-const OUR_KEYSPACES: [&str; 3] = ["1", "2", "3"];
+const OUR_KEYSPACES: [&str; PARTS.len()] = ["1", "2", "3", "4"];
+/// How many of them an earlier layout has: all but that of the first bundles.
+const EARLIER_KEYSPACES: usize = 3;
 /// The file whose presence shows that damage was found. A start reads few blocks, so it may not meet the
 /// damage; with this file it checks the whole store.
 const SUSPECT: &str = "suspect";
+
+/// Which keyspaces a database has. Its directory tells that, since it has to be known before the engine opens it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Layout {
+    /// All of them.
+    Present,
+    /// All but that of the first bundles, which are among the other rows of jobs. A database stays as it is: the engine
+    /// numbers its keyspaces, and one whose addition was interrupted would leave a gap.
+    Earlier,
+}
+
+impl Layout {
+    /// The layout of the database of a store; the present one if there is none.
+    pub(super) fn of(dir: &Path) -> Self {
+        match !dir.join(DB).exists() && dir.join(EARLIER_DB).exists() {
+            true => Self::Earlier,
+            false => Self::Present,
+        }
+    }
+
+    /// The parts that have keyspaces.
+    pub(super) fn parts(self) -> &'static [Part] {
+        match self {
+            Self::Present => &PARTS,
+            Self::Earlier => PARTS.split_at(EARLIER_KEYSPACES).0,
+        }
+    }
+
+    /// The directory of a database of this layout in a store.
+    pub(super) fn database(self, dir: &Path) -> PathBuf {
+        dir.join(match self {
+            Self::Present => DB,
+            Self::Earlier => EARLIER_DB,
+        })
+    }
+}
+
+/// The directory of the database of a store, whether or not it exists.
+pub(super) fn database(dir: &Path) -> PathBuf {
+    Layout::of(dir).database(dir)
+}
 
 /// Makes sure that `dir` is a directory which is empty or already a store's.
 pub(super) fn prepare(dir: &Path) -> Result<(), StoreError> {
@@ -55,22 +100,23 @@ pub(super) fn prepare(dir: &Path) -> Result<(), StoreError> {
 
 /// Whether there is a database to open, as opposed to one to create. To be called under the lock.
 pub(super) fn has_database(dir: &Path, acked: Option<u64>) -> Result<bool, StoreError> {
-    let db = dir.join(DB);
+    let layout = Layout::of(dir);
+    let db = layout.database(dir);
     let damaged = |detail: String| StoreError::Corrupt { path: dir.to_owned(), detail };
     let check = || -> io::Result<Result<bool, String>> {
         if acked.is_none() && never_held_data(&db)? {
             return Ok(Ok(false));
         }
-        Ok(complete(&db)?.map_or(Ok(true), Err))
+        Ok(complete(&db, layout)?.map_or(Ok(true), Err))
     };
     check().map_err(|err| StoreError::io(&db, err))?.map_err(damaged)
 }
 
 /// Removes an incomplete database, and durably creates the directory for a new one.
 pub(super) fn clear(dir: &Path) -> Result<PathBuf, StoreError> {
-    let db = dir.join(DB);
+    let (found, db) = (database(dir), Layout::Present.database(dir));
     let clear = || -> io::Result<()> {
-        match fs::remove_dir_all(&db) {
+        match fs::remove_dir_all(&found) {
             Err(err) if err.kind() != ErrorKind::NotFound => return Err(err),
             _ => {}
         }
@@ -92,13 +138,15 @@ pub(super) fn is_store(dir: &Path) -> bool {
 
 /// Our keyspaces, with their directories.
 pub(super) fn keyspaces(dir: &Path) -> Vec<(Part, PathBuf)> {
-    let folders = OUR_KEYSPACES.iter().map(|name| dir.join(DB).join(KEYSPACES).join(name));
-    PARTS.into_iter().zip(folders).collect()
+    let layout = Layout::of(dir);
+    let keyspaces = layout.database(dir).join(KEYSPACES);
+    let folders = OUR_KEYSPACES.iter().map(|name| keyspaces.join(name));
+    layout.parts().iter().copied().zip(folders).collect()
 }
 
 /// The directory of the engine's own keyspace, which describes the others.
 pub(super) fn meta_keyspace(dir: &Path) -> PathBuf {
-    dir.join(DB).join(KEYSPACES).join(META_KEYSPACE)
+    database(dir).join(KEYSPACES).join(META_KEYSPACE)
 }
 
 /// Records that damage was found.
@@ -121,7 +169,7 @@ pub(super) fn trust(dir: &Path) {
 /// Makes the directories of the keyspaces durable: fjall syncs the content of each when it creates it, but
 /// not its entry in the parent directory.
 pub(super) fn sync_keyspaces(dir: &Path) -> Result<(), StoreError> {
-    let keyspaces = dir.join(DB).join(KEYSPACES);
+    let keyspaces = database(dir).join(KEYSPACES);
     let sync = || File::open(&keyspaces)?.sync_all();
     sync().map_err(|err| StoreError::io(&keyspaces, err))
 }
@@ -152,7 +200,7 @@ fn never_held_data(db: &Path) -> io::Result<bool> {
 }
 
 /// Checks a database that has had data; returns the first missing, damaged or foreign file.
-fn complete(db: &Path) -> io::Result<Option<String>> {
+fn complete(db: &Path, layout: Layout) -> io::Result<Option<String>> {
     let missing = |path: &Path| Some(format!("{} is missing or empty", path.display()));
     let stray = |path: &Path| Some(format!("{} doesn't belong there", path.display()));
     let version = db.join(VERSION);
@@ -168,7 +216,8 @@ fn complete(db: &Path) -> io::Result<Option<String>> {
         }
     }
     let keyspaces = db.join(KEYSPACES);
-    let needed = || OUR_KEYSPACES.into_iter().chain([META_KEYSPACE]);
+    let ours = OUR_KEYSPACES.into_iter().take(layout.parts().len());
+    let needed = || ours.clone().chain([META_KEYSPACE]);
     for needed in needed() {
         let current = keyspaces.join(needed).join(CURRENT);
         if !has_content(&current)? {
@@ -244,6 +293,17 @@ mod tests {
         assert!(fresh());
         fs::write(db.join(FIRST_LOG), encoded(0, 0, &[])).unwrap();
         assert!(has_database(dir.path(), None).is_err(), "data, but no version");
+    }
+
+    #[test]
+    fn a_creation_that_an_earlier_version_has_begun_is_cleared() {
+        let dir = tempfile::tempdir().unwrap();
+        let earlier = Layout::Earlier.database(dir.path());
+        fs::create_dir(&earlier).unwrap();
+        assert!(!has_database(dir.path(), None).unwrap());
+        assert_eq!(clear(dir.path()).unwrap(), dir.path().join(DB));
+        assert_eq!(Layout::of(dir.path()), Layout::Present);
+        assert!(!earlier.exists());
     }
 
     #[test]

@@ -4,6 +4,10 @@
 //! only hardly overlap, and a merge rewrites few rows that were merged before. A single other row that
 //! changes with each commit, such as the number of commits, would extend the range of each table over all
 //! rows, and of each merge with it: the cost per job would grow with the number of jobs.
+//!
+//! What is stored first of a job, its submission, is most of its text. In a keyspace of their own these rows
+//! are written exactly in the order of the ids: their tables don't overlap, so a merge moves them and
+//! doesn't read them.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -14,6 +18,7 @@ use fjall::config::{BlockSizePolicy, CompressionPolicy};
 use fjall::{AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions};
 
 use super::super::rows;
+use super::files::Layout;
 
 const KIB: u32 = 1024;
 const MIB: u64 = 1024 * 1024;
@@ -21,16 +26,18 @@ const MIB: u64 = 1024 * 1024;
 /// The rows of one keyspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// The rows of jobs.
+    /// The rows of jobs, but their first bundles.
     Jobs,
     /// The rows of the job index.
     Index,
     /// The rows of the instance and of the store itself.
     Instance,
+    /// The [first bundles](rows::of_first_bundle) of jobs.
+    Submissions,
 }
 
 /// The parts in the order in which their keyspaces are created.
-pub(super) const PARTS: [Part; 3] = [Part::Jobs, Part::Index, Part::Instance];
+pub(super) const PARTS: [Part; 4] = [Part::Jobs, Part::Index, Part::Instance, Part::Submissions];
 
 impl Part {
     /// The engine's name of the keyspace.
@@ -39,7 +46,13 @@ impl Part {
             Self::Jobs => "jobs",
             Self::Index => "index",
             Self::Instance => "instance",
+            Self::Submissions => "submissions",
         }
+    }
+
+    /// Whether the rows are those of jobs.
+    pub(super) fn is_of_jobs(self) -> bool {
+        matches!(self, Self::Jobs | Self::Submissions)
     }
 }
 
@@ -77,8 +90,11 @@ pub(super) enum Backlog {
     Large,
 }
 
-/// A range of rows of a keyspace, to be scanned.
-pub(super) type Scan<'a> = (&'a Keyspace, (Bound<Vec<u8>>, Bound<Vec<u8>>));
+/// A range of names of rows.
+pub(super) type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+/// A range of rows, to be scanned: those of each of these keyspaces, together in the order of their names.
+pub(super) type Scan<'a> = (Vec<&'a Keyspace>, Bounds);
 
 /// The keyspaces of a store. All of them are written to regularly: one with old data in memory would
 /// prevent old write-ahead logs from being deleted.
@@ -86,29 +102,37 @@ pub(super) struct Keyspaces {
     jobs: Keyspace,
     index: Keyspace,
     instance: Keyspace,
+    /// An earlier layout has none: then these rows are among the other rows of jobs.
+    submissions: Option<Keyspace>,
     /// The tables of the other keyspaces that were begun since the last one of the instance.
     since_instance: AtomicU32,
 }
 
 impl Keyspaces {
     /// Opens the keyspaces, and creates those that do not exist.
-    pub(super) fn open(db: &Database) -> fjall::Result<Self> {
+    pub(super) fn open(db: &Database, layout: Layout) -> fjall::Result<Self> {
         Ok(Self {
             jobs: db.keyspace(Part::Jobs.name(), options)?,
             index: db.keyspace(Part::Index.name(), options)?,
             instance: db.keyspace(Part::Instance.name(), options)?,
+            submissions: match layout {
+                Layout::Present => Some(db.keyspace(Part::Submissions.name(), options)?),
+                Layout::Earlier => None,
+            },
             since_instance: AtomicU32::new(0),
         })
     }
 
-    /// Whether all keyspaces exist.
-    pub(super) fn are_in(db: &Database) -> bool {
-        PARTS.iter().all(|part| db.keyspace_exists(part.name()))
+    /// Whether all keyspaces of this layout exist.
+    pub(super) fn are_in(db: &Database, layout: Layout) -> bool {
+        layout.parts().iter().all(|part| db.keyspace_exists(part.name()))
     }
 
     /// The keyspace of the row with this name.
     pub(super) fn of(&self, name: &[u8]) -> &Keyspace {
-        if name.starts_with(rows::ALL_JOBS) {
+        if rows::is_first_bundle(name) {
+            self.part(Part::Submissions)
+        } else if name.starts_with(rows::ALL_JOBS) {
             &self.jobs
         } else if name.starts_with(rows::ALL_INDEX) {
             &self.index
@@ -117,19 +141,24 @@ impl Keyspaces {
         }
     }
 
-    /// The keyspace of this part.
+    /// The keyspace that has this part.
     pub(super) fn part(&self, part: Part) -> &Keyspace {
         match part {
             Part::Jobs => &self.jobs,
             Part::Index => &self.index,
             Part::Instance => &self.instance,
+            Part::Submissions => self.submissions.as_ref().unwrap_or(&self.jobs),
         }
     }
 
     /// The name of the last row of all jobs.
     pub(super) fn last_of_jobs(&self) -> fjall::Result<Option<Vec<u8>>> {
-        let last = self.jobs.last_key_value().map(fjall::Guard::key).transpose()?;
-        Ok(last.map(|name| name.to_vec()))
+        let mut last = None;
+        for rows in self.of_jobs() {
+            let name = rows.last_key_value().map(fjall::Guard::key).transpose()?;
+            last = last.max(name.map(|name| name.to_vec()));
+        }
+        Ok(last)
     }
 
     /// The ranges with the rows whose names begin with `prefix`, in the order of the names.
@@ -138,14 +167,18 @@ impl Keyspaces {
         let end = rows::after(prefix).map_or(Bound::Unbounded, Bound::Excluded);
         let index = rows::ALL_INDEX.to_vec();
         if prefix == index || !index.starts_with(prefix) {
-            // All rows are in one keyspace.
-            return vec![(self.of(prefix), (start, end))];
+            let of_jobs = prefix.starts_with(rows::ALL_JOBS);
+            let keyspaces = match of_jobs && rows::can_begin_first_bundle(prefix) {
+                true => self.of_jobs().collect(),
+                false => vec![self.of(prefix)],
+            };
+            return vec![(keyspaces, (start, end))];
         }
         // The rows of the index lie in the middle of those of the instance.
         vec![
-            (&self.instance, (start, Bound::Excluded(index.clone()))),
-            (&self.index, (Bound::Unbounded, Bound::Unbounded)),
-            (&self.instance, (Bound::Included(index), end)),
+            (vec![&self.instance], (start, Bound::Excluded(index.clone()))),
+            (vec![&self.index], (Bound::Unbounded, Bound::Unbounded)),
+            (vec![&self.instance], (Bound::Included(index), end)),
         ]
     }
 
@@ -158,23 +191,23 @@ impl Keyspaces {
     /// bytes that are counted, and alone they would take hours to be the most, while the manager grew; a table has only
     /// the last one.
     pub(super) fn backlog(&self, most: u64) -> fjall::Result<Backlog> {
-        let is_behind = |rows: &&Keyspace| {
+        let is_behind = |rows: &Keyspace| {
             rows.sealed_memtable_count() > MAX_SEALED_MEMTABLES
                 || rows.l0_table_count() >= MAX_FIRST_LEVEL_TABLES
         };
-        if self.all().iter().any(is_behind) {
+        if self.all().any(|rows| is_behind(rows)) {
             return Ok(Backlog::Large);
         }
         let gathered = |rows: &Keyspace| rows.tree.active_memtable().size();
-        if self.all().into_iter().map(gathered).sum::<u64>() < most {
+        if self.all().map(gathered).sum::<u64>() < most {
             return Ok(Backlog::Small);
         }
-        if self.all().iter().any(|rows| rows.sealed_memtable_count() > 0) {
+        if self.all().any(|rows| rows.sealed_memtable_count() > 0) {
             return Ok(Backlog::Large);
         }
         let of_instance = gathered(&self.instance);
-        let largest =
-            if gathered(&self.jobs) >= gathered(&self.index) { &self.jobs } else { &self.index };
+        let others = self.of_jobs().chain([&self.index]);
+        let largest = others.max_by_key(|rows| gathered(rows)).unwrap_or(&self.jobs);
         let mut begun = self.since_instance.load(Ordering::Relaxed);
         if gathered(largest) >= of_instance {
             largest.rotate_memtable()?;
@@ -188,18 +221,22 @@ impl Keyspaces {
         Ok(Backlog::Small)
     }
 
-    fn all(&self) -> [&Keyspace; 3] {
-        [&self.jobs, &self.index, &self.instance]
+    /// The keyspaces with rows of jobs.
+    fn of_jobs(&self) -> impl Iterator<Item = &Keyspace> {
+        self.submissions.iter().chain([&self.jobs])
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Keyspace> {
+        self.of_jobs().chain([&self.index, &self.instance])
     }
 
     /// The bytes that have gathered, and the number of memtables on their way to tables.
     #[cfg(test)]
     pub(super) fn in_memory(&self) -> (u64, usize) {
-        let all = self.all().into_iter();
         let add = |(bytes, sealed), rows: &Keyspace| {
             (bytes + rows.tree.active_memtable().size(), sealed + rows.sealed_memtable_count())
         };
-        all.fold((0, 0), add)
+        self.all().fold((0, 0), add)
     }
 
     /// The bytes that have gathered in the keyspace of the instance.

@@ -20,8 +20,9 @@ use super::super::lock::Lock;
 use super::super::reading::JobScan;
 use super::super::rows::{self, Name, Row};
 use super::super::{Key, Memory, StoreError, StoredJob, space};
+use super::files::Layout;
 use super::fsck::{Damage, Loss, Range, check_locked};
-use super::keyspaces::{PARTS, Part};
+use super::keyspaces::Part;
 use super::{Acked, Engine, FORMAT, files, guarded, tail};
 
 /// The number of rows that are written together.
@@ -79,7 +80,8 @@ pub(super) fn repair_locked(dir: &Path) -> Result<Option<Repaired>, StoreError> 
         return Err(StoreError::Corrupt { path: dir.to_owned(), detail: damage.to_string() });
     }
     let failed = |err| StoreError::io(dir, err);
-    let db = dir.join(files::DB);
+    let layout = Layout::of(dir);
+    let db = layout.database(dir);
     let needed = size(&db).map_err(failed)?;
     let free = space::free_bytes(dir).map_err(failed)?;
     if free < needed {
@@ -90,8 +92,8 @@ pub(super) fn repair_locked(dir: &Path) -> Result<Option<Repaired>, StoreError> 
     let work = Work::create(dir).map_err(failed)?;
     link(&db, &work.copy()).map_err(failed)?;
     let lost = Lost::of(&damages);
-    let jobs = fill(dir, &work, &lost)?;
-    let kept = work.replace(dir).map_err(failed)?;
+    let jobs = fill(dir, &work, layout, &lost)?;
+    let kept = work.replace(dir, layout).map_err(failed)?;
     files::trust(dir);
     Ok(Some(Repaired { damages, jobs, kept }))
 }
@@ -118,14 +120,15 @@ impl Work {
         self.path.join("made")
     }
 
-    /// Atomically replaces the old database by the new one, and saves the old one.
-    fn replace(mut self, dir: &Path) -> io::Result<PathBuf> {
+    /// Atomically replaces the old database, of this layout, by the new one, and saves the old one.
+    fn replace(mut self, dir: &Path, layout: Layout) -> io::Result<PathBuf> {
         // Durable before it takes the place of the old database, so that no crash leaves an incomplete one.
         sync_all(&self.made())?;
         let kept = fresh(dir, "damaged")?;
-        renameat_with(CWD, self.made(), CWD, dir.join(files::DB), RenameFlags::EXCHANGE)?;
+        let (made, db) = (self.made(), layout.database(dir));
+        renameat_with(CWD, &made, CWD, db, RenameFlags::EXCHANGE)?;
         self.exchanged = true;
-        fs::rename(self.made(), &kept)?;
+        fs::rename(made, &kept)?;
         File::open(&self.path)?.sync_all()?;
         File::open(dir)?.sync_all()?;
         // `drop` removes the copy.
@@ -222,7 +225,7 @@ impl<'a> Lost<'a> {
     /// Whether a key of this job may be lost.
     fn concerns_job(&self, id: u64) -> bool {
         let job = |row: &Option<Vec<u8>>| row.as_deref().and_then(rows::parse)?.job;
-        let jobs = self.ranges.iter().filter(|range| range.part == Part::Jobs);
+        let jobs = self.ranges.iter().filter(|range| range.part.is_of_jobs());
         jobs.into_iter().any(|range| {
             let first = job(&range.after).unwrap_or(u64::MIN);
             let last = job(&range.through).unwrap_or(u64::MAX);
@@ -289,20 +292,25 @@ fn before(name: &[u8]) -> Vec<u8> {
 }
 
 /// Fills the new database with the undamaged rows of the copy; returns the dropped jobs.
-fn fill(dir: &Path, work: &Work, lost: &Lost<'_>) -> Result<Vec<JobId>, StoreError> {
-    let old = Engine::open_at(dir, &work.copy(), Memory::default())?;
+fn fill(
+    dir: &Path,
+    work: &Work,
+    layout: Layout,
+    lost: &Lost<'_>,
+) -> Result<Vec<JobId>, StoreError> {
+    let old = Engine::open_at(dir, &work.copy(), layout, Memory::default())?;
     // What a newer version has written would be taken for what this one writes.
     if let Err(refusal @ StoreError::Format { .. }) = old.is_of_earlier_format() {
         return Err(refusal);
     }
     fs::create_dir(work.made()).map_err(|err| StoreError::io(dir, err))?;
-    let new = Engine::open_new(dir, &work.made(), Memory::default())?;
+    let new = Engine::open_new(dir, &work.made(), layout, Memory::default())?;
     let mut target = Target { engine: &new, group: Vec::new() };
     let mut dropped = BTreeSet::new();
     let mut aside: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
     let mut summaries = Vec::new();
     let mut newest = 0;
-    for part in PARTS {
+    for part in layout.parts().iter().copied() {
         // The index is derived from the jobs: the next start rebuilds it.
         let without_index = lost.concerns(Part::Index);
         if part == Part::Index && without_index {
@@ -316,7 +324,9 @@ fn fill(dir: &Path, work: &Work, lost: &Lost<'_>) -> Result<Vec<JobId>, StoreErr
                 Some(id) => {
                     dropped.insert(id);
                     match part {
-                        Part::Jobs => drop(aside.insert(name.to_vec(), value.to_vec())),
+                        Part::Jobs | Part::Submissions => {
+                            drop(aside.insert(name.to_vec(), value.to_vec()));
+                        }
                         Part::Index | Part::Instance => {
                             summaries.push((place(id, "summary"), value.to_vec()));
                         }
@@ -358,7 +368,7 @@ fn fill(dir: &Path, work: &Work, lost: &Lost<'_>) -> Result<Vec<JobId>, StoreErr
 fn job_of(part: Part, name: &[u8]) -> Option<u64> {
     let row = rows::parse(name)?;
     match part {
-        Part::Jobs => row.job,
+        Part::Jobs | Part::Submissions => row.job,
         Part::Index => u64::from_str_radix(row.name.strip_prefix(Key::INDEX)?, 16).ok(),
         Part::Instance => None,
     }

@@ -72,7 +72,7 @@ pub(super) fn check(dir: &Path, acked: Option<u64>) -> Result<(), StoreError> {
 
 /// The number of the last commit in the write-ahead logs.
 fn last_commit(dir: &Path) -> Result<Option<u64>, StoreError> {
-    let db = dir.join(files::DB);
+    let db = files::database(dir);
     let read = || -> io::Result<Option<u64>> {
         let mut last = None;
         for path in logs(&db)? {
@@ -111,7 +111,7 @@ pub(super) fn mend(dir: &Path, acked: Option<u64>) -> Result<Option<Cut>, StoreE
             (Rest::Unfinished, Some(_)) => None,
             _ => Some(keep(dir, &path, &contents)?),
         };
-        let db = dir.join(files::DB);
+        let db = files::database(dir);
         if contents.end == 0 && logs(&db)?.last() != Some(&path) {
             // The engine takes an empty write-ahead log before another one for a lost one.
             fs::remove_file(&path)?;
@@ -128,7 +128,7 @@ pub(super) fn mend(dir: &Path, acked: Option<u64>) -> Result<Option<Cut>, StoreE
 
 /// The write-ahead log that ends with an incomplete commit, if that may be the last commit of all.
 fn damaged(dir: &Path) -> Result<Option<(PathBuf, Contents)>, StoreError> {
-    let db = dir.join(files::DB);
+    let db = files::database(dir);
     let mut last = None;
     let mut open: Option<(PathBuf, Contents)> = None;
     let logs = logs(&db).map_err(|err| StoreError::io(&db, err))?;
@@ -338,6 +338,6 @@ mod tests {
     #[test]
     fn a_store_without_write_ahead_logs_is_damaged() {
         let err = mend(store(&[]).path(), Some(4)).unwrap_err();
-        assert!(err.to_string().contains("db-2 has no write-ahead log"), "{err}");
+        assert!(err.to_string().contains("db-3 has no write-ahead log"), "{err}");
     }
 }

@@ -3,7 +3,9 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
+use super::super::bundle::{Bundle, Entry};
 use super::super::request;
+use super::keyspaces::Part;
 use super::*;
 
 fn put(key: &Key, value: &str) -> Op {
@@ -91,7 +93,7 @@ fn a_commit_of_a_job_is_one_row() {
     };
     store.engine.view().unwrap().each(&rows::of_job(1), each).unwrap();
     let row = |name: &str, seq| (name.to_owned(), Some(seq));
-    assert_eq!(rows, [row("", 1), row("", 2), row("", 3), row("eventlog", 2)]);
+    assert_eq!(rows, [row("", 0), row("", 2), row("", 3), row("eventlog", 2)]);
     // One that is long replaces that of a bundle, and is replaced by that of a bundle.
     let key = Key::resources(1);
     for value in [&long, "short", &long] {
@@ -210,32 +212,69 @@ fn a_store_of_a_newer_version_is_left_alone() {
     assert_eq!(err.to_string(), expected);
 }
 
-/// Makes the store one of another format; in an earlier one each key and each record had a row of its own.
-fn set_format(store: &EmbeddedStore, format: u32, rows: Vec<(Name, String)>) {
-    let mut changes = Changes::of(rows::FORMAT.into(), format.to_string().into());
-    for (name, value) in rows {
-        changes.set(name, Some(value.into()));
-    }
+/// Makes the store one of another format.
+fn set_format(store: &EmbeddedStore, format: u32) {
     let mut commits = store.commits.lock().unwrap();
     commits.last += 1;
+    let changes = Changes::of(rows::FORMAT.into(), format.to_string().into());
     store.engine.write(changes, commits.last).unwrap();
+}
+
+/// Creates a store as an earlier version has left it, with these rows in tables.
+fn earlier_store(dir: &Path, format: u32, rows: &[(Name, Vec<u8>)]) {
+    let layout = Layout::Earlier;
+    let db = Database::builder(layout.database(dir)).open().unwrap();
+    let keyspaces = layout.parts().iter().map(|part| {
+        let keyspace = db.keyspace(part.name(), fjall::KeyspaceCreateOptions::default).unwrap();
+        (*part, keyspace)
+    });
+    let keyspaces: Vec<_> = keyspaces.collect();
+    let own = [
+        (rows::FORMAT.into(), format.to_string().into()),
+        (rows::COMMITS.into(), 1u64.to_be_bytes().into()),
+    ];
+    let mut batch = db.batch().durability(Some(PersistMode::SyncAll));
+    for (name, value) in own.iter().chain(rows) {
+        let part = if name.starts_with(rows::ALL_JOBS) { Part::Jobs } else { Part::Instance };
+        let (_, keyspace) = keyspaces.iter().find(|(found, _)| *found == part).unwrap();
+        batch.insert(keyspace, &**name, value.clone());
+    }
+    batch.commit().unwrap();
+    keyspaces.iter().for_each(|(_, keyspace)| keyspace.rotate_memtable_and_wait().unwrap());
+    Acked::create(dir, 1).unwrap();
+}
+
+/// What an earlier version has stored of a job.
+fn earlier_rows(format: u32) -> Vec<(Name, Vec<u8>)> {
+    let token = request::token_of(1000, "{}");
+    let row = |name, value: &str| (name, value.into());
+    let mut rows = vec![
+        row(rows::of_value(&Key::request(1)), &token),
+        row(rows::of_value(&Key::jobspec(1)), "{}"),
+        row(rows::of_record(&Key::eventlog(1), 0), "submit\n"),
+        row(rows::of_value(&Key::resources(1)), "old"),
+    ];
+    let record = (Key::eventlog(1), 3, "validate\n");
+    rows.push(match format {
+        ..4 => row(rows::of_record(&record.0, record.1), record.2),
+        _ => {
+            let mut bundle = Bundle::default();
+            let (_, name) = record.0.frequent().unwrap();
+            let entry = Entry { name, seq: Some(record.1), value: record.2.into() };
+            assert_eq!(bundle.add(entry), None);
+            (rows::of_bundle(1, 1), bundle.encode())
+        }
+    });
+    rows
 }
 
 #[test]
 fn a_store_of_an_earlier_format_goes_on_as_one_of_this() {
-    for format in EARLIER {
+    for format in EARLIER.into_iter().chain([FORMAT]) {
         let dir = tempfile::tempdir().unwrap();
-        let store = EmbeddedStore::open(dir.path()).unwrap();
         let token = request::token_of(1000, "{}");
-        let rows = vec![
-            (rows::of_value(&Key::request(1)), token.clone()),
-            (rows::of_value(&Key::jobspec(1)), "{}".to_owned()),
-            (rows::of_record(&Key::eventlog(1), 0), "submit\n".to_owned()),
-            (rows::of_record(&Key::eventlog(1), 3), "validate\n".to_owned()),
-            (rows::of_value(&Key::resources(1)), "old".to_owned()),
-        ];
-        set_format(&store, format, rows);
-        drop(store);
+        earlier_store(dir.path(), format, &earlier_rows(format));
+        assert!(check(dir.path()).unwrap().is_empty());
         let store = EmbeddedStore::open(dir.path()).unwrap();
         let found = store.engine.row(rows::FORMAT).unwrap();
         assert_eq!(found, Some(FORMAT.to_string().into()));
@@ -266,7 +305,47 @@ fn a_store_of_an_earlier_format_goes_on_as_one_of_this() {
         assert_eq!(store.get(&Key::resources(1)).unwrap(), None);
         store.commit(vec![Op::RemoveJob(1)]).unwrap();
         assert_eq!(store.job_ids().unwrap(), [2]);
+        assert_eq!(Layout::of(dir.path()), Layout::Earlier);
     }
+}
+
+#[test]
+fn a_damaged_store_of_an_earlier_layout_is_repaired() {
+    let dir = tempfile::tempdir().unwrap();
+    earlier_store(dir.path(), 4, &earlier_rows(4));
+    let earlier = Layout::Earlier.database(dir.path());
+    let (_, jobs) = files::keyspaces(dir.path()).remove(0);
+    let table = fs::read_dir(jobs.join("tables")).unwrap().next().unwrap().unwrap().path();
+    let mut bytes = fs::read(&table).unwrap();
+    bytes[20] ^= 1;
+    fs::write(&table, bytes).unwrap();
+    let repaired = repair(dir.path()).unwrap().unwrap();
+    assert!(repaired.kept.join("keyspaces").is_dir() && earlier.is_dir());
+    let store = EmbeddedStore::open(dir.path()).unwrap();
+    assert!(store.job_ids().unwrap().is_empty());
+    assert_eq!(Layout::of(dir.path()), Layout::Earlier);
+}
+
+/// A second row of this name would replace the first one.
+#[test]
+fn a_job_has_one_first_bundle_whatever_is_stored_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = EmbeddedStore::open(dir.path()).unwrap();
+    // No log tells that there is a job.
+    store.commit(vec![put(&Key::resources(1), "R")]).unwrap();
+    store.commit(vec![put(&Key::jobspec(1), "{}")]).unwrap();
+    // A job whose only row has a name of its own.
+    store.commit(vec![put(&Key::guest(2, "output").unwrap(), "o")]).unwrap();
+    store.commit(vec![put(&Key::resources(2), "R")]).unwrap();
+    drop(store);
+    let store = EmbeddedStore::open(dir.path()).unwrap();
+    store.commit(vec![append(1, 0, "submit\n"), append(2, 0, "submit\n")]).unwrap();
+    let names = |id| {
+        let job = store.job(id, &|_| true).unwrap().unwrap();
+        job.entries.iter().map(|entry| entry.name.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(1), ["R", "eventlog", "jobspec"]);
+    assert_eq!(names(2), ["R", "eventlog", "guest.output"]);
 }
 
 /// What a newer version has written would be taken for what this one writes.
@@ -276,10 +355,10 @@ fn a_damaged_store_of_a_newer_version_is_not_repaired() {
     let store = EmbeddedStore::open(dir.path()).unwrap();
     store.commit(vec![append(1, 0, "submit\n")]).unwrap();
     store.flush_to_table();
-    set_format(&store, FORMAT + 1, Vec::new());
+    set_format(&store, FORMAT + 1);
     drop(store);
-    let (_, jobs) = files::keyspaces(dir.path()).remove(0);
-    let table = fs::read_dir(jobs.join("tables")).unwrap().next().unwrap().unwrap().path();
+    let (_, submissions) = files::keyspaces(dir.path()).remove(3);
+    let table = fs::read_dir(submissions.join("tables")).unwrap().next().unwrap().unwrap().path();
     let mut bytes = fs::read(&table).unwrap();
     bytes[20] ^= 1;
     fs::write(&table, bytes).unwrap();
@@ -294,7 +373,7 @@ fn a_store_of_the_earlier_format_that_lacks_a_commit_is_refused_as_it_is() {
     let dir = tempfile::tempdir().unwrap();
     let store = EmbeddedStore::open(dir.path()).unwrap();
     store.commit(vec![put(&Key::request(1), "x")]).unwrap();
-    set_format(&store, 3, Vec::new());
+    set_format(&store, 3);
     // Acknowledged, and lost.
     store.commits.lock().unwrap().acked.note(3);
     drop(store);
@@ -309,7 +388,7 @@ fn another_programs_database_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join(lock::FILE), "").unwrap();
     let db = Database::builder(dir.path().join(files::DB)).open().unwrap();
-    let names = ["theirs", "other", "third"];
+    let names = ["theirs", "other", "third", "fourth"];
     let rows = names.map(|name| db.keyspace(name, fjall::KeyspaceCreateOptions::default).unwrap());
     rows[0].insert("a", "b").unwrap();
     db.persist(PersistMode::SyncAll).unwrap();

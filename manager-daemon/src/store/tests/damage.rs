@@ -125,16 +125,17 @@ fn a_lost_part_is_an_error_and_never_a_loss() {
     let good = tempfile::tempdir().unwrap();
     fill(good.path());
     assert!(read_all(good.path()).unwrap());
-    let parts = ["", "/keyspaces", "/keyspaces/0", "/keyspaces/1/tables", "/keyspaces/2"];
-    for part in parts.map(|part| format!("db-2{part}")) {
+    let parts =
+        ["", "/keyspaces", "/keyspaces/0", "/keyspaces/1/tables", "/keyspaces/2", "/keyspaces/4"];
+    for part in parts.map(|part| format!("db-3{part}")) {
         let dir = tempfile::tempdir().unwrap();
         copy(good.path(), dir.path());
         fs::remove_dir_all(dir.path().join(&part)).unwrap();
         let err = read_all(dir.path()).unwrap_err();
         assert!(matches!(err, StoreError::Corrupt { .. }), "{part}: {err}");
     }
-    let strays = ["keyspaces/x", "keyspaces/4", "x.jnl", "keyspaces/1/tables/x"];
-    for stray in strays.map(|stray| format!("db-2/{stray}")) {
+    let strays = ["keyspaces/x", "keyspaces/5", "x.jnl", "keyspaces/1/tables/x"];
+    for stray in strays.map(|stray| format!("db-3/{stray}")) {
         let dir = tempfile::tempdir().unwrap();
         copy(good.path(), dir.path());
         fs::create_dir(dir.path().join(&stray)).unwrap();
@@ -150,8 +151,8 @@ fn an_old_copy_of_the_database_is_not_taken_for_the_store() {
     let old = tempfile::tempdir().unwrap();
     copy(dir.path(), old.path());
     assert!(read_all(dir.path()).unwrap());
-    fs::remove_dir_all(dir.path().join("db-2")).unwrap();
-    copy(&old.path().join("db-2"), &dir.path().join("db-2"));
+    fs::remove_dir_all(dir.path().join("db-3")).unwrap();
+    copy(&old.path().join("db-3"), &dir.path().join("db-3"));
     let damages = check(dir.path()).unwrap();
     let text = format!("commits {0} to {0} were acknowledged and are not there", JOBS + 1);
     assert!(damages[0].to_string().contains(&text), "{damages:?}");
@@ -164,7 +165,7 @@ fn an_old_copy_of_the_database_is_not_taken_for_the_store() {
 fn with_tables(dir: &Path) -> Vec<PathBuf> {
     let store = EmbeddedStore::open(dir).unwrap();
     for id in 0..JOBS {
-        let value = (0..2000).map(|n| (n * (id + 3) % 251) as u8).collect();
+        let value = || (0..2000).map(|n| (n * (id + 3) % 251) as u8).collect();
         let index = Key::instance(&format!("{}{id:016x}", Key::INDEX)).unwrap();
         let append = |seq| Op::Append {
             key: Key::eventlog(id),
@@ -172,11 +173,10 @@ fn with_tables(dir: &Path) -> Vec<PathBuf> {
             value: format!("event {seq} of {id}\n").into(),
         };
         let put = |key, value| Op::Put { key, value };
-        let ops = vec![append(0), put(Key::jobspec(id), value), put(index, "summary".into())];
+        let ops = vec![append(0), put(Key::jobspec(id), value()), put(index, "summary".into())];
         store.commit(ops).unwrap();
-        store
-            .commit(vec![append(1), Op::Put { key: Key::checkpoint(), value: b"7".into() }])
-            .unwrap();
+        let checkpoint = put(Key::checkpoint(), b"7".into());
+        store.commit(vec![append(1), put(Key::resources(id), value()), checkpoint]).unwrap();
     }
     let indexed = Key::instance(Key::INDEXED).unwrap();
     store.commit(vec![Op::Put { key: indexed, value: b"1".into() }]).unwrap();
@@ -186,7 +186,7 @@ fn with_tables(dir: &Path) -> Vec<PathBuf> {
         .commit(vec![Op::Put { key: Key::instance("last").unwrap(), value: b"1".into() }])
         .unwrap();
     drop(store);
-    files(&dir.join("db-2/keyspaces")).into_iter().filter(|path| is_our_table(path)).collect()
+    files(&dir.join("db-3/keyspaces")).into_iter().filter(|path| is_our_table(path)).collect()
 }
 
 fn is_our_table(path: &Path) -> bool {
@@ -214,7 +214,7 @@ fn flip(path: &Path, at: usize) {
 fn a_flipped_bit_of_a_table_is_found_and_repaired() {
     let good = tempfile::tempdir().unwrap();
     let tables = with_tables(good.path());
-    assert!(tables.len() >= 3, "{tables:?}");
+    assert!(tables.len() >= 4, "{tables:?}");
     assert_eq!(check(good.path()).unwrap(), []);
     assert_eq!(repair(good.path()).unwrap(), None);
     let before = all_keys(&EmbeddedStore::open(good.path()).unwrap());
@@ -349,9 +349,9 @@ fn a_repair_lets_no_number_of_a_commit_return() {
     store.flush_to_table();
     drop(store);
     fs::write(dir.path().join("acked"), format!("{:020}\n", 1)).unwrap();
-    let tables = files(&dir.path().join("db-2/keyspaces"));
-    let of_instance = tables.iter().rfind(|path| is_our_table(path)).unwrap();
-    flip(of_instance, 20);
+    let tables = files(&dir.path().join("db-3/keyspaces"));
+    let is_of_instance = |path: &&PathBuf| path.to_string_lossy().contains("/keyspaces/3/tables/");
+    flip(tables.iter().find(is_of_instance).unwrap(), 20);
     let damages = check(dir.path()).unwrap();
     assert!(damages[0].to_string().contains("(instance)"), "{damages:?}");
     repair(dir.path()).unwrap();

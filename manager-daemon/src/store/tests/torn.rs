@@ -170,7 +170,7 @@ impl Numbered for PathBuf {
 
 /// The write-ahead logs, oldest first.
 fn logs(dir: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(dir.join("db-2")).unwrap();
+    let entries = fs::read_dir(dir.join("db-3")).unwrap();
     let mut found: Vec<PathBuf> = entries
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "jnl"))

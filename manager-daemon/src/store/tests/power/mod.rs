@@ -106,7 +106,7 @@ fn child() {
 
 /// Makes the engine begin a write-ahead log at its next opening, as it does itself every 64 MB.
 fn begin_journal(dir: &Path) {
-    let db = dir.join("db-2");
+    let db = dir.join("db-3");
     let names = fs::read_dir(&db).unwrap().map(|entry| entry.unwrap().file_name());
     let numbers = names.filter_map(|name| name.to_str()?.strip_suffix(".jnl")?.parse::<u64>().ok());
     let next = numbers.max().unwrap() + 1;
