@@ -31,7 +31,7 @@ use super::rows::{self, Name};
 use super::space::{self, Space};
 use super::{Key, Memory, OnDamage, Op, Store, StoreError, StoreSettings, StoredJob, reading};
 use crate::open_files::OpenFiles;
-use files::Layout;
+use files::KeyspaceSet;
 pub use fsck::{Damage, check};
 use keyspaces::{Backlog, Keyspaces};
 pub use repair::{Repaired, repair};
@@ -164,7 +164,7 @@ impl EmbeddedStore {
 
 impl Engine {
     fn create(dir: &Path, memory: Memory) -> Result<Self, StoreError> {
-        let engine = Self::open_new(dir, &files::clear(dir)?, Layout::Present, memory)?;
+        let engine = Self::open_new(dir, &files::clear(dir)?, KeyspaceSet::All, memory)?;
         // Before the first row: a database with a row and without all keyspaces is a damaged one.
         files::sync_keyspaces(dir)?;
         engine.write(format_row(), 0)?;
@@ -175,34 +175,34 @@ impl Engine {
     fn open_new(
         dir: &Path,
         path: &Path,
-        layout: Layout,
+        set: KeyspaceSet,
         memory: Memory,
     ) -> Result<Self, StoreError> {
         let db = open_database(dir, path, memory)?;
-        let rows = guarded(dir, || Keyspaces::open(&db, layout))?;
+        let rows = guarded(dir, || Keyspaces::open(&db, set))?;
         Ok(Self { dir: dir.to_owned(), rows, db, memory })
     }
 
     fn open(dir: &Path, memory: Memory) -> Result<Self, StoreError> {
-        let layout = Layout::of(dir);
-        Self::open_at(dir, &layout.database(dir), layout, memory)
+        let set = KeyspaceSet::of(dir);
+        Self::open_at(dir, &set.database(dir), set, memory)
     }
 
     /// Opens the database at `path`, which need not be the one in use.
     fn open_at(
         dir: &Path,
         path: &Path,
-        layout: Layout,
+        set: KeyspaceSet,
         memory: Memory,
     ) -> Result<Self, StoreError> {
         let db = open_database(dir, path, memory)?;
-        if !Keyspaces::are_in(&db, layout) {
+        if !Keyspaces::are_in(&db, set) {
             return Err(StoreError::NotAStore {
                 path: dir.to_owned(),
                 found: "its database is another program's".to_owned(),
             });
         }
-        let rows = guarded(dir, || Keyspaces::open(&db, layout))?;
+        let rows = guarded(dir, || Keyspaces::open(&db, set))?;
         Ok(Self { dir: dir.to_owned(), rows, db, memory })
     }
 

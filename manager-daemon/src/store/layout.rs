@@ -368,7 +368,7 @@ mod tests {
         assert_eq!(name(put(4)), [rows::of_bundle(4, 7)]);
         assert_eq!(name(put(6)), [rows::of_first_bundle(6)]);
         assert_eq!(name(append_op(6, 0, "a")), [rows::of_bundle(6, 7)]);
-        // It may have something: ids are given in their order.
+        // Below the newest id it isn't known whether something is stored.
         assert_eq!(name(put(5)), [rows::of_bundle(5, 7)]);
     }
 

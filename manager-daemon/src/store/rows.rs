@@ -36,7 +36,7 @@ const JOB_LEN: usize = 1 + 8;
 /// The length of the name of a first bundle: the prefix, a NUL, and the length of the number 0, which is 0.
 const FIRST_BUNDLE: usize = JOB_LEN + 2;
 /// The number of a first bundle.
-const FIRST: u64 = 0;
+pub(super) const FIRST: u64 = 0;
 
 /// The parts of a row's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,11 +113,11 @@ pub(super) fn of_bundle(id: u64, commit: u64) -> Name {
     row
 }
 
-/// The row of the first commit that says something of a job: its submission. The first commit of all, which creates the
-/// store, has the number 0 and says nothing of jobs.
+/// The row of the first commit that says something of a job, its submission, if the job's id is above those of all stored
+/// ones. The number stands for no commit: that of this number creates the store and says nothing of jobs.
 ///
-/// These rows have nearly all text of a job, are written in the order of the ids, and don't change. In a keyspace of
-/// their own their tables don't overlap, so that no merge writes them again.
+/// These rows have most of the text of a job, are written in the order of the ids, and hardly ever change. So they have a
+/// keyspace of their own.
 pub(super) fn of_first_bundle(id: u64) -> Name {
     of_bundle(id, FIRST)
 }

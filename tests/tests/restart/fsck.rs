@@ -16,7 +16,7 @@ fn fsck(options: &[&str], statedir: &Path) -> Output {
 
 /// Returns the table files that hold the keys of jobs.
 fn tables(statedir: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(statedir.join("store/db-3/keyspaces/1/tables")).unwrap();
+    let entries = fs::read_dir(statedir.join("store/db-3/keyspaces/4/tables")).unwrap();
     entries.map(|entry| entry.unwrap().path()).collect()
 }
 

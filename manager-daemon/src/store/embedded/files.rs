@@ -16,7 +16,7 @@ use super::write_ahead_log;
 
 /// The engine's directory within the store's directory.
 pub(super) const DB: &str = "db-3";
-/// That of a store that an earlier version has created, see [`Layout::Earlier`].
+/// That of a store that an earlier version has created.
 const EARLIER_DB: &str = "db-2";
 /// The suffix of the names of its write-ahead logs, after their number.
 pub(super) const LOG_SUFFIX: &str = ".jnl";
@@ -30,7 +30,7 @@ pub(super) const FIRST_LOG: &str = "0.jnl";
 const META_KEYSPACE: &str = "0";
 /// Our keyspaces, in the order of their creation.
 const OUR_KEYSPACES: [&str; PARTS.len()] = ["1", "2", "3", "4"];
-/// How many of them an earlier layout has: all but that of the first bundles.
+/// How many of them the database of an earlier version has: all but that of the first bundles.
 const EARLIER_KEYSPACES: usize = 3;
 /// The file whose presence shows that damage was found. A start reads few blocks, so it may not meet the
 /// damage; with this file it checks the whole store.
@@ -38,43 +38,43 @@ const SUSPECT: &str = "suspect";
 
 /// Which keyspaces a database has. Its directory tells that, since it has to be known before the engine opens it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Layout {
-    /// All of them.
-    Present,
-    /// All but that of the first bundles, which are among the other rows of jobs. A database stays as it is: the engine
-    /// numbers its keyspaces, and one whose addition was interrupted would leave a gap.
-    Earlier,
+pub(super) enum KeyspaceSet {
+    /// Those of all parts.
+    All,
+    /// Those of a store that an earlier version has created: first bundles are among the other rows of jobs. None is added
+    /// later, since the engine numbers keyspaces, and an interrupted addition would leave a gap in the numbers.
+    WithoutSubmissions,
 }
 
-impl Layout {
-    /// The layout of the database of a store; the present one if there is none.
+impl KeyspaceSet {
+    /// That of the database of a store; all of them if there is no database.
     pub(super) fn of(dir: &Path) -> Self {
         match !dir.join(DB).exists() && dir.join(EARLIER_DB).exists() {
-            true => Self::Earlier,
-            false => Self::Present,
+            true => Self::WithoutSubmissions,
+            false => Self::All,
         }
     }
 
     /// The parts that have keyspaces.
     pub(super) fn parts(self) -> &'static [Part] {
         match self {
-            Self::Present => &PARTS,
-            Self::Earlier => PARTS.split_at(EARLIER_KEYSPACES).0,
+            Self::All => &PARTS,
+            Self::WithoutSubmissions => PARTS.split_at(EARLIER_KEYSPACES).0,
         }
     }
 
-    /// The directory of a database of this layout in a store.
+    /// The directory of a database with these keyspaces in a store.
     pub(super) fn database(self, dir: &Path) -> PathBuf {
         dir.join(match self {
-            Self::Present => DB,
-            Self::Earlier => EARLIER_DB,
+            Self::All => DB,
+            Self::WithoutSubmissions => EARLIER_DB,
         })
     }
 }
 
 /// The directory of the database of a store, whether or not it exists.
 pub(super) fn database(dir: &Path) -> PathBuf {
-    Layout::of(dir).database(dir)
+    KeyspaceSet::of(dir).database(dir)
 }
 
 /// Makes sure that `dir` is a directory which is empty or already a store's.
@@ -100,21 +100,26 @@ pub(super) fn prepare(dir: &Path) -> Result<(), StoreError> {
 
 /// Whether there is a database to open, as opposed to one to create. To be called under the lock.
 pub(super) fn has_database(dir: &Path, acked: Option<u64>) -> Result<bool, StoreError> {
-    let layout = Layout::of(dir);
-    let db = layout.database(dir);
+    let set = KeyspaceSet::of(dir);
+    let db = set.database(dir);
     let damaged = |detail: String| StoreError::Corrupt { path: dir.to_owned(), detail };
     let check = || -> io::Result<Result<bool, String>> {
+        if [DB, EARLIER_DB].iter().all(|db| dir.join(db).exists()) {
+            let both =
+                format!("it has two databases, {DB} and {EARLIER_DB}: move one of them away");
+            return Ok(Err(both));
+        }
         if acked.is_none() && never_held_data(&db)? {
             return Ok(Ok(false));
         }
-        Ok(complete(&db, layout)?.map_or(Ok(true), Err))
+        Ok(complete(&db, set)?.map_or(Ok(true), Err))
     };
     check().map_err(|err| StoreError::io(&db, err))?.map_err(damaged)
 }
 
 /// Removes an incomplete database, and durably creates the directory for a new one.
 pub(super) fn clear(dir: &Path) -> Result<PathBuf, StoreError> {
-    let (found, db) = (database(dir), Layout::Present.database(dir));
+    let (found, db) = (database(dir), KeyspaceSet::All.database(dir));
     let clear = || -> io::Result<()> {
         match fs::remove_dir_all(&found) {
             Err(err) if err.kind() != ErrorKind::NotFound => return Err(err),
@@ -138,10 +143,10 @@ pub(super) fn is_store(dir: &Path) -> bool {
 
 /// Our keyspaces, with their directories.
 pub(super) fn keyspaces(dir: &Path) -> Vec<(Part, PathBuf)> {
-    let layout = Layout::of(dir);
-    let keyspaces = layout.database(dir).join(KEYSPACES);
+    let set = KeyspaceSet::of(dir);
+    let keyspaces = set.database(dir).join(KEYSPACES);
     let folders = OUR_KEYSPACES.iter().map(|name| keyspaces.join(name));
-    layout.parts().iter().copied().zip(folders).collect()
+    set.parts().iter().copied().zip(folders).collect()
 }
 
 /// The directory of the engine's own keyspace, which describes the others.
@@ -200,7 +205,7 @@ fn never_held_data(db: &Path) -> io::Result<bool> {
 }
 
 /// Checks a database that has had data; returns the first missing, damaged or foreign file.
-fn complete(db: &Path, layout: Layout) -> io::Result<Option<String>> {
+fn complete(db: &Path, set: KeyspaceSet) -> io::Result<Option<String>> {
     let missing = |path: &Path| Some(format!("{} is missing or empty", path.display()));
     let stray = |path: &Path| Some(format!("{} doesn't belong there", path.display()));
     let version = db.join(VERSION);
@@ -216,7 +221,7 @@ fn complete(db: &Path, layout: Layout) -> io::Result<Option<String>> {
         }
     }
     let keyspaces = db.join(KEYSPACES);
-    let ours = OUR_KEYSPACES.into_iter().take(layout.parts().len());
+    let ours = OUR_KEYSPACES.into_iter().take(set.parts().len());
     let needed = || ours.clone().chain([META_KEYSPACE]);
     for needed in needed() {
         let current = keyspaces.join(needed).join(CURRENT);
@@ -298,12 +303,23 @@ mod tests {
     #[test]
     fn a_creation_that_an_earlier_version_has_begun_is_cleared() {
         let dir = tempfile::tempdir().unwrap();
-        let earlier = Layout::Earlier.database(dir.path());
+        let earlier = KeyspaceSet::WithoutSubmissions.database(dir.path());
         fs::create_dir(&earlier).unwrap();
         assert!(!has_database(dir.path(), None).unwrap());
         assert_eq!(clear(dir.path()).unwrap(), dir.path().join(DB));
-        assert_eq!(Layout::of(dir.path()), Layout::Present);
+        assert_eq!(KeyspaceSet::of(dir.path()), KeyspaceSet::All);
         assert!(!earlier.exists());
+    }
+
+    /// Another version has created one of them, in a store whose creation this one had begun.
+    #[test]
+    fn a_store_with_two_databases_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        for set in [KeyspaceSet::All, KeyspaceSet::WithoutSubmissions] {
+            fs::create_dir(set.database(dir.path())).unwrap();
+        }
+        let err = has_database(dir.path(), None).unwrap_err().to_string();
+        assert!(err.contains("two databases, db-3 and db-2: move one of them away"), "{err}");
     }
 
     #[test]

@@ -101,6 +101,7 @@ impl fmt::Display for Name<'_> {
             write!(f, "job {} ", JobId::new(id).encode(Encoding::F58))?;
         }
         match (row.name, row.seq) {
+            ("", Some(rows::FIRST)) => f.write_str("submission"),
             ("", Some(commit)) => write!(f, "commit {commit}"),
             (name, Some(seq)) => write!(f, "{name} record {seq}"),
             (name, None) => f.write_str(name),

@@ -6,19 +6,18 @@
 //! rows, and of each merge with it: the cost per job would grow with the number of jobs.
 //!
 //! What is stored first of a job, its submission, is most of its text. In a keyspace of their own these rows
-//! are written exactly in the order of the ids: their tables don't overlap, so a merge moves them and
-//! doesn't read them.
+//! are written in the order of the ids, and tables don't overlap until jobs are purged: a merge moves them
+//! and doesn't read them.
 
 use std::ops::Bound;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use fjall::compaction::Leveled;
 use fjall::config::{BlockSizePolicy, CompressionPolicy};
 use fjall::{AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions};
 
 use super::super::rows;
-use super::files::Layout;
+use super::files::KeyspaceSet;
 
 const KIB: u32 = 1024;
 const MIB: u64 = 1024 * 1024;
@@ -77,7 +76,7 @@ const MAX_FIRST_LEVEL_TABLES: usize = 28;
 /// to those of a keyspace, for as long as six commits take, so that each needless table counts. Data that is only in
 /// memory keeps old write-ahead logs, which a restart after a crash has to read: four tables are half of the most, unless
 /// the configuration gives the store more memory.
-const TABLES_PER_TABLE_OF_INSTANCE: u32 = 4;
+const TABLES_PER_TABLE_OF_INSTANCE: usize = 4;
 /// The share of all bytes in memory from which on the keyspace of the instance begins a table, whatever the others do.
 const SHARE_OF_INSTANCE: u64 = 16;
 
@@ -96,36 +95,36 @@ pub(super) type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 /// A range of rows, to be scanned: those of each of these keyspaces, together in the order of their names.
 pub(super) type Scan<'a> = (Vec<&'a Keyspace>, Bounds);
 
-/// The keyspaces of a store. All of them are written to regularly: one with old data in memory would
-/// prevent old write-ahead logs from being deleted.
+/// The keyspaces of a store. Each of them begins a table now and then, whether or not much was written to it: old data in
+/// memory would prevent old write-ahead logs from being deleted.
 pub(super) struct Keyspaces {
     jobs: Keyspace,
     index: Keyspace,
     instance: Keyspace,
-    /// An earlier layout has none: then these rows are among the other rows of jobs.
+    /// `None` in the database of an earlier version: then these rows are among the other rows of jobs.
     submissions: Option<Keyspace>,
-    /// The tables of the other keyspaces that were begun since the last one of the instance.
-    since_instance: AtomicU32,
+    /// The parts that have begun tables since the last one of the instance, each as often.
+    begun: Mutex<Vec<Part>>,
 }
 
 impl Keyspaces {
     /// Opens the keyspaces, and creates those that do not exist.
-    pub(super) fn open(db: &Database, layout: Layout) -> fjall::Result<Self> {
+    pub(super) fn open(db: &Database, set: KeyspaceSet) -> fjall::Result<Self> {
         Ok(Self {
             jobs: db.keyspace(Part::Jobs.name(), options)?,
             index: db.keyspace(Part::Index.name(), options)?,
             instance: db.keyspace(Part::Instance.name(), options)?,
-            submissions: match layout {
-                Layout::Present => Some(db.keyspace(Part::Submissions.name(), options)?),
-                Layout::Earlier => None,
+            submissions: match set {
+                KeyspaceSet::All => Some(db.keyspace(Part::Submissions.name(), options)?),
+                KeyspaceSet::WithoutSubmissions => None,
             },
-            since_instance: AtomicU32::new(0),
+            begun: Mutex::default(),
         })
     }
 
-    /// Whether all keyspaces of this layout exist.
-    pub(super) fn are_in(db: &Database, layout: Layout) -> bool {
-        layout.parts().iter().all(|part| db.keyspace_exists(part.name()))
+    /// Whether all of these keyspaces exist.
+    pub(super) fn are_in(db: &Database, set: KeyspaceSet) -> bool {
+        set.parts().iter().all(|part| db.keyspace_exists(part.name()))
     }
 
     /// The keyspace of the row with this name.
@@ -186,16 +185,16 @@ impl Keyspaces {
     /// keyspace with the most of them begins a table, unless one is being written. So no more than twice
     /// `most` is in memory, including data on its way to a table.
     ///
-    /// The keyspace of the instance begins one with every few of them, or when it has much itself. Each commit writes
-    /// the number of commits again, and a keyspace in memory keeps all versions of a row. They take several times the
-    /// bytes that are counted, and alone they would take hours to be the most, while the manager grew; a table has only
-    /// the last one.
+    /// The keyspace of the instance begins one with every few of them, or when it has much itself, and with it do those
+    /// that have begun none meanwhile. Each commit writes the number of commits again, and a keyspace in memory keeps all
+    /// versions of a row. They take several times the bytes that are counted, and alone they would take hours to be the
+    /// most, while the manager grew; a table has only the last one.
     pub(super) fn backlog(&self, most: u64) -> fjall::Result<Backlog> {
         let is_behind = |rows: &Keyspace| {
             rows.sealed_memtable_count() > MAX_SEALED_MEMTABLES
                 || rows.l0_table_count() >= MAX_FIRST_LEVEL_TABLES
         };
-        if self.all().any(|rows| is_behind(rows)) {
+        if self.all().any(is_behind) {
             return Ok(Backlog::Large);
         }
         let gathered = |rows: &Keyspace| rows.tree.active_memtable().size();
@@ -205,20 +204,31 @@ impl Keyspaces {
         if self.all().any(|rows| rows.sealed_memtable_count() > 0) {
             return Ok(Backlog::Large);
         }
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
         let of_instance = gathered(&self.instance);
-        let others = self.of_jobs().chain([&self.index]);
-        let largest = others.max_by_key(|rows| gathered(rows)).unwrap_or(&self.jobs);
-        let mut begun = self.since_instance.load(Ordering::Relaxed);
-        if gathered(largest) >= of_instance {
-            largest.rotate_memtable()?;
-            begun = begun.saturating_add(1);
+        let others = || PARTS.into_iter().filter(|part| *part != Part::Instance && self.has(*part));
+        if let Some(largest) = others().max_by_key(|part| gathered(self.part(*part)))
+            && gathered(self.part(largest)) >= of_instance
+        {
+            self.part(largest).rotate_memtable()?;
+            begun.push(largest);
         }
-        if begun >= TABLES_PER_TABLE_OF_INSTANCE || of_instance >= most / SHARE_OF_INSTANCE {
+        if begun.len() >= TABLES_PER_TABLE_OF_INSTANCE || of_instance >= most / SHARE_OF_INSTANCE {
             self.instance.rotate_memtable()?;
-            begun = 0;
+            // Jobs may run for hours after the last submission.
+            for part in others().filter(|part| !begun.contains(part)) {
+                if gathered(self.part(part)) > 0 {
+                    self.part(part).rotate_memtable()?;
+                }
+            }
+            begun.clear();
         }
-        self.since_instance.store(begun, Ordering::Relaxed);
         Ok(Backlog::Small)
+    }
+
+    /// Whether the part has a keyspace of its own.
+    fn has(&self, part: Part) -> bool {
+        part != Part::Submissions || self.submissions.is_some()
     }
 
     /// The keyspaces with rows of jobs.
@@ -239,10 +249,10 @@ impl Keyspaces {
         self.all().fold((0, 0), add)
     }
 
-    /// The bytes that have gathered in the keyspace of the instance.
+    /// The bytes that have gathered in the keyspace of a part.
     #[cfg(test)]
-    pub(super) fn in_memory_of_instance(&self) -> u64 {
-        self.instance.tree.active_memtable().size()
+    pub(super) fn in_memory_of(&self, part: Part) -> u64 {
+        self.part(part).tree.active_memtable().size()
     }
 
     /// Starts to write the data in memory to tables.

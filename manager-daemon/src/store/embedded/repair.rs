@@ -20,7 +20,7 @@ use super::super::lock::Lock;
 use super::super::reading::JobScan;
 use super::super::rows::{self, Name, Row};
 use super::super::{Key, Memory, StoreError, StoredJob, space};
-use super::files::Layout;
+use super::files::KeyspaceSet;
 use super::fsck::{Damage, Loss, Range, check_locked};
 use super::keyspaces::Part;
 use super::{Acked, Engine, FORMAT, files, guarded, tail};
@@ -80,8 +80,8 @@ pub(super) fn repair_locked(dir: &Path) -> Result<Option<Repaired>, StoreError> 
         return Err(StoreError::Corrupt { path: dir.to_owned(), detail: damage.to_string() });
     }
     let failed = |err| StoreError::io(dir, err);
-    let layout = Layout::of(dir);
-    let db = layout.database(dir);
+    let set = KeyspaceSet::of(dir);
+    let db = set.database(dir);
     let needed = size(&db).map_err(failed)?;
     let free = space::free_bytes(dir).map_err(failed)?;
     if free < needed {
@@ -92,8 +92,8 @@ pub(super) fn repair_locked(dir: &Path) -> Result<Option<Repaired>, StoreError> 
     let work = Work::create(dir).map_err(failed)?;
     link(&db, &work.copy()).map_err(failed)?;
     let lost = Lost::of(&damages);
-    let jobs = fill(dir, &work, layout, &lost)?;
-    let kept = work.replace(dir, layout).map_err(failed)?;
+    let jobs = fill(dir, &work, set, &lost)?;
+    let kept = work.replace(dir, set).map_err(failed)?;
     files::trust(dir);
     Ok(Some(Repaired { damages, jobs, kept }))
 }
@@ -120,12 +120,12 @@ impl Work {
         self.path.join("made")
     }
 
-    /// Atomically replaces the old database, of this layout, by the new one, and saves the old one.
-    fn replace(mut self, dir: &Path, layout: Layout) -> io::Result<PathBuf> {
+    /// Atomically replaces the old database, which has these keyspaces, by the new one, and saves the old one.
+    fn replace(mut self, dir: &Path, set: KeyspaceSet) -> io::Result<PathBuf> {
         // Durable before it takes the place of the old database, so that no crash leaves an incomplete one.
         sync_all(&self.made())?;
         let kept = fresh(dir, "damaged")?;
-        let (made, db) = (self.made(), layout.database(dir));
+        let (made, db) = (self.made(), set.database(dir));
         renameat_with(CWD, &made, CWD, db, RenameFlags::EXCHANGE)?;
         self.exchanged = true;
         fs::rename(made, &kept)?;
@@ -227,7 +227,9 @@ impl<'a> Lost<'a> {
         let job = |row: &Option<Vec<u8>>| row.as_deref().and_then(rows::parse)?.job;
         let jobs = self.ranges.iter().filter(|range| range.part.is_of_jobs());
         jobs.into_iter().any(|range| {
-            let first = job(&range.after).unwrap_or(u64::MIN);
+            // Other rows of the job of the undamaged row may be behind it, but for a submission, which is a single row.
+            let single = u64::from(range.part == Part::Submissions);
+            let first = job(&range.after).map_or(u64::MIN, |id| id.saturating_add(single));
             let last = job(&range.through).unwrap_or(u64::MAX);
             (first..=last).contains(&id)
         })
@@ -295,22 +297,22 @@ fn before(name: &[u8]) -> Vec<u8> {
 fn fill(
     dir: &Path,
     work: &Work,
-    layout: Layout,
+    set: KeyspaceSet,
     lost: &Lost<'_>,
 ) -> Result<Vec<JobId>, StoreError> {
-    let old = Engine::open_at(dir, &work.copy(), layout, Memory::default())?;
+    let old = Engine::open_at(dir, &work.copy(), set, Memory::default())?;
     // What a newer version has written would be taken for what this one writes.
     if let Err(refusal @ StoreError::Format { .. }) = old.is_of_earlier_format() {
         return Err(refusal);
     }
     fs::create_dir(work.made()).map_err(|err| StoreError::io(dir, err))?;
-    let new = Engine::open_new(dir, &work.made(), layout, Memory::default())?;
+    let new = Engine::open_new(dir, &work.made(), set, Memory::default())?;
     let mut target = Target { engine: &new, group: Vec::new() };
     let mut dropped = BTreeSet::new();
     let mut aside: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
     let mut summaries = Vec::new();
     let mut newest = 0;
-    for part in layout.parts().iter().copied() {
+    for part in set.parts().iter().copied() {
         // The index is derived from the jobs: the next start rebuilds it.
         let without_index = lost.concerns(Part::Index);
         if part == Part::Index && without_index {
@@ -418,7 +420,7 @@ impl Target<'_> {
         self.engine.write_rows(group.map(|(name, value)| (Name::from_vec(name), Some(value))), mode)
     }
 
-    /// Writes the rows that make the database a store, and syncs it. `newest` is the newest commit that left a bundle.
+    /// Writes the rows that make the database a store, and syncs it. `newest` is the newest commit whose number a bundle has.
     fn finish(mut self, dir: &Path, old: &Engine, newest: u64) -> Result<(), StoreError> {
         // The number of commits may have been lost with its block. That of the last acknowledged commit is in a file of
         // its own. A later commit may be there too, whose bundles the next one of the same number would replace.

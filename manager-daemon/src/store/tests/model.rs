@@ -17,6 +17,7 @@ const LOGS: [&str; 3] = ["eventlog", "guest.exec.eventlog", "data"];
 enum Step {
     Commit(Vec<Change>),
     Reopen,
+    Flush,
 }
 
 #[derive(Clone, Debug)]
@@ -185,6 +186,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         5 => proptest::collection::vec(change(), 0..8).prop_map(Step::Commit),
         1 => Just(Step::Reopen),
+        1 => Just(Step::Flush),
     ];
     proptest::collection::vec(step, 1..12)
 }
@@ -207,6 +209,7 @@ proptest! {
                     drop(store);
                     store = EmbeddedStore::open(dir.path()).unwrap();
                 }
+                Step::Flush => store.flush_to_table(),
             }
             model.check(&store);
         }
