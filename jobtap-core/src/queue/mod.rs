@@ -9,5 +9,5 @@ mod queues;
 
 pub use adjust::AdjustError;
 pub use config::{Access, AccessLists, JobSize, Limits, Policy, QueueConfigError};
-pub(crate) use queues::VERSION;
 pub use queues::{CheckpointError, Queue, QueueError, Queues, Target};
+pub(crate) use queues::{VERSION, is_same_queue};

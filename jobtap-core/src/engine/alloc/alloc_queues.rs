@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::engine::jobs::Record;
 use crate::host::{Registry, panic_text};
 use crate::job::JobId;
-use crate::queue::{Queue, Queues};
+use crate::queue::{Queue, Queues, is_same_queue};
 use crate::sched::{AllocQueue, Scheduler};
 use crate::suggest;
 
@@ -80,7 +80,7 @@ impl AllocQueues {
         let (id, old) = (job.job.id, job.allocation.queued.replace(priority));
         let mut new = false;
         for scheduled in &mut self.0 {
-            if scheduled.name == queue.alloc_queue() {
+            if is_same_queue(&scheduled.name, queue.alloc_queue()) {
                 // Another priority moves the job, of which the scheduler is not told.
                 new = !old.is_some_and(|old| scheduled.pending.remove(id, old.get()));
                 scheduled.pending.insert(id, priority.get());
@@ -159,7 +159,7 @@ impl AllocQueues {
     }
 
     fn of(&self, queue: &Queue<'_>) -> Option<&Scheduled> {
-        self.0.iter().find(|scheduled| scheduled.name == queue.alloc_queue())
+        self.0.iter().find(|scheduled| is_same_queue(&scheduled.name, queue.alloc_queue()))
     }
 }
 
