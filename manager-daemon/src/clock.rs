@@ -5,8 +5,8 @@ use std::time::SystemTime;
 
 use jobtap_core::job::Timestamp;
 
-/// The current time, as it goes into events: in whole microseconds, which are quick to write. Floating point numbers of
-/// today's seconds are a quarter of a microsecond apart.
+/// The current time, as it goes into events: in whole microseconds, which are quick to write. Today
+/// the floating point numbers of the seconds since 1970 are a quarter of a microsecond apart.
 pub fn now() -> Timestamp {
     let elapsed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Timestamp::from_secs(elapsed.as_micros() as f64 / 1e6)

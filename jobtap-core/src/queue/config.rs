@@ -36,6 +36,10 @@ impl Config {
             None => {}
             Some(Value::Object(tables)) => {
                 for (name, table) in tables {
+                    if name.is_empty() {
+                        let text = "a queue needs a name".to_owned();
+                        return Err(QueueConfigError::Table { table: "queues".to_owned(), text });
+                    }
                     queues.insert(name.clone(), Settings::read(name, table)?);
                 }
             }
@@ -400,6 +404,8 @@ mod tests {
     fn errors_of_queues_have_the_text_of_flux() {
         for (queues, table, text) in [
             (json!(5), "queues", "not a table"),
+            // That of the anonymous queue.
+            (json!({"a": {}, "": {}}), "queues", "a queue needs a name"),
             (json!({"a": {"parent": 5}}), "queues.a", "'parent' must be a string"),
             (json!({"a": {"parent": "a"}}), "queues.a", "parent queue is itself"),
             (json!({"a": {"parent": "b"}}), "queues.a", "parent queue 'b' is not configured"),

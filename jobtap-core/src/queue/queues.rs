@@ -155,9 +155,9 @@ impl Queues {
 
 /// Whether two names, of which that of the anonymous queue is empty, are of the same queue.
 ///
-/// Empty texts are not compared: with AVX-512 the C library loads no byte from the place of a text that has none, which is
-/// no valid address, and processors take hundreds of cycles to find that nothing is to be loaded. There are several such
-/// comparisons for each job.
+/// Empty texts are not compared. The C library compares with masked loads where the processor has AVX-512, and an empty
+/// text has no valid address: a load from there takes hundreds of cycles although it reads no byte. There would be several
+/// such comparisons for each job.
 pub(crate) fn is_same_queue(name: &str, other: &str) -> bool {
     name.len() == other.len() && (name.is_empty() || name == other)
 }

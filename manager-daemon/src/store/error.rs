@@ -72,6 +72,14 @@ pub enum StoreError {
         /// What is damaged.
         detail: String,
     },
+    /// There are two databases, as two versions create them.
+    #[error("{path} has two databases: {}", which_to_move(*.unused))]
+    TwoDatabases {
+        /// The store's directory.
+        path: PathBuf,
+        /// The one that was never used, if that can be told.
+        unused: Option<&'static str>,
+    },
     /// Commits that were acknowledged are no longer there.
     #[error(
         "{path} has lost acknowledged data (commit {found} is the last one there, {acked} were \
@@ -139,6 +147,14 @@ impl StoreError {
             }
             _ => Self::Io { path, source },
         }
+    }
+}
+
+/// What to do about two databases.
+fn which_to_move(unused: Option<&str>) -> String {
+    match unused {
+        Some(unused) => format!("{unused} was never used, so move it away"),
+        None => "move the one away that isn't the store's".to_owned(),
     }
 }
 

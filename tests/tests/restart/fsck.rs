@@ -14,7 +14,7 @@ fn fsck(options: &[&str], statedir: &Path) -> Output {
     run(clean(jobtap()).arg("fsck").args(options).arg(statedir))
 }
 
-/// Returns the table files that hold the keys of jobs.
+/// Returns the table files that hold the submissions of jobs.
 fn tables(statedir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(statedir.join("store/db-3/keyspaces/4/tables")).unwrap();
     entries.map(|entry| entry.unwrap().path()).collect()
@@ -45,7 +45,7 @@ fn a_damaged_store_is_reported_refused_and_repaired() {
     let found = fsck(&[], &statedir);
     assert_eq!(found.code, 1, "{found:?}");
     assert!(found.stdout.contains(&*table.to_string_lossy()), "{found:?}");
-    assert!(found.stdout.contains("keys may be lost after job "), "{found:?}");
+    assert!(found.stdout.contains(" submission up to job "), "{found:?}");
     let state = statedir.display().to_string();
     let start = |options: &[&str]| {
         let mut command = clean(jobtap());

@@ -47,7 +47,7 @@ pub(super) enum KeyspaceSet {
 }
 
 impl KeyspaceSet {
-    /// That of the database of a store; all of them if there is no database.
+    /// The set of the store's database; all keyspaces if there is no database.
     pub(super) fn of(dir: &Path) -> Self {
         match !dir.join(DB).exists() && dir.join(EARLIER_DB).exists() {
             true => Self::WithoutSubmissions,
@@ -100,15 +100,13 @@ pub(super) fn prepare(dir: &Path) -> Result<(), StoreError> {
 
 /// Whether there is a database to open, as opposed to one to create. To be called under the lock.
 pub(super) fn has_database(dir: &Path, acked: Option<u64>) -> Result<bool, StoreError> {
+    if [DB, EARLIER_DB].iter().all(|db| dir.join(db).exists()) {
+        return two_databases(dir, acked);
+    }
     let set = KeyspaceSet::of(dir);
     let db = set.database(dir);
     let damaged = |detail: String| StoreError::Corrupt { path: dir.to_owned(), detail };
     let check = || -> io::Result<Result<bool, String>> {
-        if [DB, EARLIER_DB].iter().all(|db| dir.join(db).exists()) {
-            let both =
-                format!("it has two databases, {DB} and {EARLIER_DB}: move one of them away");
-            return Ok(Err(both));
-        }
         if acked.is_none() && never_held_data(&db)? {
             return Ok(Ok(false));
         }
@@ -117,13 +115,33 @@ pub(super) fn has_database(dir: &Path, acked: Option<u64>) -> Result<bool, Store
     check().map_err(|err| StoreError::io(&db, err))?.map_err(damaged)
 }
 
-/// Removes an incomplete database, and durably creates the directory for a new one.
+/// Whether one of two databases is to be opened. One version may have begun to create a database, and another version have
+/// created its own then.
+fn two_databases(dir: &Path, acked: Option<u64>) -> Result<bool, StoreError> {
+    let mut unused = Vec::new();
+    for name in [DB, EARLIER_DB] {
+        let db = dir.join(name);
+        if never_held_data(&db).map_err(|err| StoreError::io(&db, err))? {
+            unused.push(name);
+        }
+    }
+    let unused = match *unused {
+        [_, _] if acked.is_none() => return Ok(false),
+        [unused] => Some(unused),
+        _ => None,
+    };
+    Err(StoreError::TwoDatabases { path: dir.to_owned(), unused })
+}
+
+/// Removes incomplete databases, and durably creates the directory for a new one.
 pub(super) fn clear(dir: &Path) -> Result<PathBuf, StoreError> {
-    let (found, db) = (database(dir), KeyspaceSet::All.database(dir));
+    let db = dir.join(DB);
     let clear = || -> io::Result<()> {
-        match fs::remove_dir_all(&found) {
-            Err(err) if err.kind() != ErrorKind::NotFound => return Err(err),
-            _ => {}
+        for name in [DB, EARLIER_DB] {
+            match fs::remove_dir_all(dir.join(name)) {
+                Err(err) if err.kind() != ErrorKind::NotFound => return Err(err),
+                _ => {}
+            }
         }
         fs::create_dir(&db)?;
         File::open(dir)?.sync_all()?;
@@ -311,15 +329,26 @@ mod tests {
         assert!(!earlier.exists());
     }
 
-    /// Another version has created one of them, in a store whose creation this one had begun.
     #[test]
-    fn a_store_with_two_databases_is_refused() {
+    fn a_store_with_two_databases_is_refused_unless_neither_was_used() {
         let dir = tempfile::tempdir().unwrap();
-        for set in [KeyspaceSet::All, KeyspaceSet::WithoutSubmissions] {
-            fs::create_dir(set.database(dir.path())).unwrap();
-        }
-        let err = has_database(dir.path(), None).unwrap_err().to_string();
-        assert!(err.contains("two databases, db-3 and db-2: move one of them away"), "{err}");
+        let databases = [KeyspaceSet::All, KeyspaceSet::WithoutSubmissions];
+        let databases = databases.map(|set| set.database(dir.path()));
+        databases.iter().for_each(|db| fs::create_dir(db).unwrap());
+        assert!(!has_database(dir.path(), None).unwrap());
+        let refused = |acked| has_database(dir.path(), acked).unwrap_err().to_string();
+        let use_one = |db: &Path| fs::write(db.join(FIRST_LOG), encoded(0, 0, &[])).unwrap();
+        use_one(&databases[1]);
+        let text = format!(
+            "{} has two databases: db-3 was never used, so move it away",
+            dir.path().display()
+        );
+        assert_eq!((refused(None), refused(Some(1))), (text.clone(), text));
+        use_one(&databases[0]);
+        let text = refused(None);
+        assert!(text.ends_with(": move the one away that isn't the store's"), "{text}");
+        clear(dir.path()).unwrap();
+        assert_eq!(names(dir.path()).unwrap(), [DB]);
     }
 
     #[test]

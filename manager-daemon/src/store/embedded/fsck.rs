@@ -74,7 +74,8 @@ impl fmt::Display for Loss {
 }
 
 impl fmt::Display for Range {
-    /// Shows the keys as `jobtap kvs` does, with the job's id in F58.
+    /// Shows the key of a row as `jobtap kvs` does, with the job's id in F58. A row with several keys of a job is shown as the
+    /// job's submission, or by its commit.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("keys may be lost ")?;
         match (&self.after, &self.through) {

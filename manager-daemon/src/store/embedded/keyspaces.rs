@@ -72,11 +72,11 @@ const BLOCK: u32 = 32 * KIB;
 const MAX_SEALED_MEMTABLES: usize = 2;
 const MAX_FIRST_LEVEL_TABLES: usize = 28;
 
-/// With how many tables of the other keyspaces that of the instance begins one. All writers wait while a table is added
+/// With how many tables the keyspaces begin one that have begun none meanwhile. All writers wait while a table is added
 /// to those of a keyspace, for as long as six commits take, so that each needless table counts. Data that is only in
 /// memory keeps old write-ahead logs, which a restart after a crash has to read: four tables are half of the most, unless
 /// the configuration gives the store more memory.
-const TABLES_PER_TABLE_OF_INSTANCE: usize = 4;
+const TABLES_PER_IDLE_TABLE: usize = 4;
 /// The share of all bytes in memory from which on the keyspace of the instance begins a table, whatever the others do.
 const SHARE_OF_INSTANCE: u64 = 16;
 
@@ -95,15 +95,16 @@ pub(super) type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 /// A range of rows, to be scanned: those of each of these keyspaces, together in the order of their names.
 pub(super) type Scan<'a> = (Vec<&'a Keyspace>, Bounds);
 
-/// The keyspaces of a store. Each of them begins a table now and then, whether or not much was written to it: old data in
-/// memory would prevent old write-ahead logs from being deleted.
+/// The keyspaces of a store. Old data in memory prevents old write-ahead logs from being deleted, so a keyspace begins a table
+/// now and then even if little was written to it. Where the configuration gives so much memory that the engine's own limits
+/// are reached first, its limit for write-ahead logs does that.
 pub(super) struct Keyspaces {
     jobs: Keyspace,
     index: Keyspace,
     instance: Keyspace,
     /// `None` in the database of an earlier version: then these rows are among the other rows of jobs.
     submissions: Option<Keyspace>,
-    /// The parts that have begun tables since the last one of the instance, each as often.
+    /// The parts that have begun tables since all others did, one entry for each table.
     begun: Mutex<Vec<Part>>,
 }
 
@@ -185,8 +186,8 @@ impl Keyspaces {
     /// keyspace with the most of them begins a table, unless one is being written. So no more than twice
     /// `most` is in memory, including data on its way to a table.
     ///
-    /// The keyspace of the instance begins one with every few of them, or when it has much itself, and with it do those
-    /// that have begun none meanwhile. Each commit writes the number of commits again, and a keyspace in memory keeps all
+    /// With every few of them the keyspaces begin one that have begun none meanwhile, as that of the instance. It also begins
+    /// one when it has much itself. Each commit writes the number of commits again, and a keyspace in memory keeps all
     /// versions of a row. They take several times the bytes that are counted, and alone they would take hours to be the
     /// most, while the manager grew; a table has only the last one.
     pub(super) fn backlog(&self, most: u64) -> fjall::Result<Backlog> {
@@ -213,15 +214,16 @@ impl Keyspaces {
             self.part(largest).rotate_memtable()?;
             begun.push(largest);
         }
-        if begun.len() >= TABLES_PER_TABLE_OF_INSTANCE || of_instance >= most / SHARE_OF_INSTANCE {
-            self.instance.rotate_memtable()?;
-            // Jobs may run for hours after the last submission.
-            for part in others().filter(|part| !begun.contains(part)) {
+        if begun.len() >= TABLES_PER_IDLE_TABLE {
+            // Jobs may run for hours after the last submission, for one.
+            for part in PARTS.into_iter().filter(|part| !begun.contains(part) && self.has(*part)) {
                 if gathered(self.part(part)) > 0 {
                     self.part(part).rotate_memtable()?;
                 }
             }
             begun.clear();
+        } else if of_instance >= most / SHARE_OF_INSTANCE {
+            self.instance.rotate_memtable()?;
         }
         Ok(Backlog::Small)
     }

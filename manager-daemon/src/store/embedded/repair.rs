@@ -227,7 +227,8 @@ impl<'a> Lost<'a> {
         let job = |row: &Option<Vec<u8>>| row.as_deref().and_then(rows::parse)?.job;
         let jobs = self.ranges.iter().filter(|range| range.part.is_of_jobs());
         jobs.into_iter().any(|range| {
-            // Other rows of the job of the undamaged row may be behind it, but for a submission, which is a single row.
+            // The job of the undamaged row before may have further rows behind it. A submission is the only row of its job in
+            // its keyspace.
             let single = u64::from(range.part == Part::Submissions);
             let first = job(&range.after).map_or(u64::MIN, |id| id.saturating_add(single));
             let last = job(&range.through).unwrap_or(u64::MAX);
@@ -420,7 +421,8 @@ impl Target<'_> {
         self.engine.write_rows(group.map(|(name, value)| (Name::from_vec(name), Some(value))), mode)
     }
 
-    /// Writes the rows that make the database a store, and syncs it. `newest` is the newest commit whose number a bundle has.
+    /// Writes the rows that make the database a store, and syncs it. `newest` is the highest number of a commit in
+    /// the name of a bundle.
     fn finish(mut self, dir: &Path, old: &Engine, newest: u64) -> Result<(), StoreError> {
         // The number of commits may have been lost with its block. That of the last acknowledged commit is in a file of
         // its own. A later commit may be there too, whose bundles the next one of the same number would replace.

@@ -250,6 +250,26 @@ fn a_flipped_bit_of_a_table_is_found_and_repaired() {
     assert!(set_aside > 20, "{set_aside}");
 }
 
+/// A submission is the only row of its job in its keyspace, so the one before the damage is whole.
+#[test]
+fn the_job_before_a_damaged_submission_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let tables = with_tables(dir.path());
+    let has_submissions = |path: &&PathBuf| path.to_string_lossy().contains("/keyspaces/4/tables/");
+    let table = tables.iter().find(has_submissions).unwrap();
+    flip(table, fs::metadata(table).unwrap().len() as usize / 2);
+    let text = check(dir.path()).unwrap()[0].to_string();
+    assert!(text.contains(" submission up to job "), "{text}");
+    let ids = text.split("job ").skip(1).map(|rest| {
+        let id = rest.split_once(' ').unwrap().0;
+        id.parse::<JobId>().unwrap().as_u64()
+    });
+    let [before, last] = ids.collect::<Vec<_>>()[..] else { panic!("{text}") };
+    let repaired = repair(dir.path()).unwrap().unwrap();
+    let dropped: Vec<u64> = repaired.jobs.iter().map(|id| id.as_u64()).collect();
+    assert_eq!(dropped, (before + 1..=last).collect::<Vec<_>>());
+}
+
 /// A start names the first damage that was found, and says how many more there are.
 #[test]
 fn a_refusal_counts_the_other_damages() {
