@@ -72,7 +72,7 @@ const BLOCK: u32 = 32 * KIB;
 const MAX_SEALED_MEMTABLES: usize = 2;
 const MAX_FIRST_LEVEL_TABLES: usize = 28;
 
-/// With how many tables the keyspaces begin one that have begun none meanwhile. All writers wait while a table is added
+/// After so many tables each keyspace begins one that has begun none meanwhile. All writers wait while a table is added
 /// to those of a keyspace, for as long as six commits take, so that each needless table counts. Data that is only in
 /// memory keeps old write-ahead logs, which a restart after a crash has to read: four tables are half of the most, unless
 /// the configuration gives the store more memory.
@@ -104,7 +104,7 @@ pub(super) struct Keyspaces {
     instance: Keyspace,
     /// `None` in the database of an earlier version: then these rows are among the other rows of jobs.
     submissions: Option<Keyspace>,
-    /// The parts that have begun tables since all others did, one entry for each table.
+    /// The parts that have begun tables since those without one did, one entry for each table.
     begun: Mutex<Vec<Part>>,
 }
 
@@ -186,8 +186,8 @@ impl Keyspaces {
     /// keyspace with the most of them begins a table, unless one is being written. So no more than twice
     /// `most` is in memory, including data on its way to a table.
     ///
-    /// With every few of them the keyspaces begin one that have begun none meanwhile, as that of the instance. It also begins
-    /// one when it has much itself. Each commit writes the number of commits again, and a keyspace in memory keeps all
+    /// After a few of them, each keyspace that has begun none meanwhile begins one, such as that of the instance, which also
+    /// begins one when it has much itself. Each commit writes the number of commits again, and a keyspace in memory keeps all
     /// versions of a row. They take several times the bytes that are counted, and alone they would take hours to be the
     /// most, while the manager grew; a table has only the last one.
     pub(super) fn backlog(&self, most: u64) -> fjall::Result<Backlog> {
@@ -215,7 +215,7 @@ impl Keyspaces {
             begun.push(largest);
         }
         if begun.len() >= TABLES_PER_IDLE_TABLE {
-            // Jobs may run for hours after the last submission, for one.
+            // No job may be submitted for hours, for example.
             for part in PARTS.into_iter().filter(|part| !begun.contains(part) && self.has(*part)) {
                 if gathered(self.part(part)) > 0 {
                     self.part(part).rotate_memtable()?;
