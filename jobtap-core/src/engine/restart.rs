@@ -15,7 +15,7 @@ use super::core::Core;
 use super::dispatch::{dependencies, frames, perilogs, retention};
 use super::events;
 use super::exec::{self, time_limit};
-use super::jobs::{ApplyError, Phase, Record, annotations, summary};
+use super::jobs::{ApplyError, Phase, Record, merge_annotations, summary};
 use super::life_cycle::{actions, waiters};
 use super::requests::purge;
 use super::requests::queues::{self, stop_at_restart};
@@ -151,7 +151,7 @@ fn replay(stored: StoredJob) -> Result<Record, RestoreError> {
         }
     }
     if !stored.annotations.is_empty() {
-        annotations::merge(&mut record.job.annotations, stored.annotations.clone());
+        merge_annotations(&mut record.job.annotations, stored.annotations.clone());
         record.stored_annotations = Some(Box::new(stored.annotations));
     }
     if record.job.state == State::New {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::engine::jobs::{Jobs, annotations};
+use crate::engine::jobs::{Jobs, merge_annotations};
 use crate::host::{Command, JobFlag};
 use crate::job::{Change, Flags, Job, JobId};
 
@@ -62,12 +62,12 @@ fn change(job: &Job, command: &Command) -> Option<Change> {
         Command::Memo { memo, .. } => {
             let mut all = job.annotations().clone();
             let user = Map::from_iter([("user".to_owned(), Value::Object(memo.clone()))]);
-            annotations::merge(&mut all, user);
+            merge_annotations(&mut all, user);
             Some(Change::Annotations(all))
         }
         Command::Annotate { annotations: notes, .. } => {
             let mut all = job.annotations().clone();
-            annotations::merge(&mut all, notes.clone());
+            merge_annotations(&mut all, notes.clone());
             Some(Change::Annotations(all))
         }
         Command::SetFlag { flag: JobFlag::Debug, .. } => Some(Change::Flag(Flags::DEBUG)),

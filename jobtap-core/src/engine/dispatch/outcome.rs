@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use crate::engine::alloc::schedule;
 use crate::engine::core::Core;
 use crate::engine::events;
-use crate::engine::jobs::annotations;
+use crate::engine::jobs::merge_annotations;
 use crate::host::{Outcome, Priority};
 use crate::job::{JobId, State};
 use crate::topic::TopicId;
@@ -35,7 +35,7 @@ pub(crate) fn take(core: &mut Core, topic: TopicId, id: JobId, outcome: Outcome)
 pub(crate) fn store_annotations(core: &mut Core, id: JobId, notes: Map<String, Value>) {
     let Some(record) = core.jobs.get_mut(id) else { return };
     let stored = record.stored_annotations.get_or_insert_default();
-    annotations::merge(stored, notes);
+    merge_annotations(stored, notes);
     let text = serde_json::to_string(stored).unwrap_or_default();
     core.put(id, "annotations".to_owned(), text);
 }

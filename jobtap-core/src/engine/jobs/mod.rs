@@ -10,16 +10,16 @@
 //! | `transitions` | what each event does to it (RFC 21) |
 //! | `execution`, `allocation`, `perilogs`, `async_work`, `pending_events` | parts of a record with rules of their own |
 //! | `summary`, `attributes` | an inactive job as JSON; a job as listings show it |
-//! | `annotations` | how annotations are merged |
+//! | `merge` | how annotations are merged |
 //! | `counts`, `inactive`, `waiters` | jobs by state and by age; requests that wait for jobs |
 
 mod allocation;
-pub(super) mod annotations;
 mod async_work;
 pub(super) mod attributes;
 mod counts;
 mod execution;
 mod inactive;
+mod merge;
 mod pending_events;
 mod perilogs;
 mod record;
@@ -37,6 +37,7 @@ use serde_json::{Map, Value};
 pub(super) use async_work::Running;
 pub(super) use execution::{Phase, PrepStage, Reattach, Simulated};
 pub(super) use inactive::PurgeLimits;
+pub(super) use merge::merge_annotations;
 pub(super) use perilogs::PerilogEvents;
 pub(super) use record::{Admission, HeldBack, Record};
 pub(super) use transitions::{Applied, ApplyError};
@@ -316,7 +317,7 @@ impl Jobs {
         notes: Map<String, Value>,
     ) -> Option<&mut Annotations> {
         let annotations = &mut self.get_mut(id)?.job.annotations;
-        annotations::merge(annotations, notes);
+        merge_annotations(annotations, notes);
         Some(annotations)
     }
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::allocation::ResourceOrigin;
-use super::annotations;
 use super::execution::Phase;
+use super::merge::merge_annotations;
 use super::record::Record;
 use crate::engine::events::{ANNOTATIONS, field};
 use crate::eventlog::EventEntry;
@@ -200,7 +200,7 @@ impl Record {
             let missing = missing.filter_map(|key| Some((key.to_owned(), all.get(key)?.clone())));
             let missing: Map<String, Value> = missing.collect();
             if !missing.is_empty() {
-                annotations::merge(&mut self.job.annotations, missing);
+                merge_annotations(&mut self.job.annotations, missing);
             }
         }
     }
@@ -249,7 +249,7 @@ impl Record {
         if let Some(memo) = &entry.context {
             let mut user = Map::new();
             user.insert("user".to_owned(), memo.clone().into());
-            annotations::merge(&mut self.job.annotations, user);
+            merge_annotations(&mut self.job.annotations, user);
         }
     }
 

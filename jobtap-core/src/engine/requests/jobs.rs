@@ -8,7 +8,7 @@ use super::slurm::begin;
 use crate::engine::agenda::Work;
 use crate::engine::api::{Cred, Exception, ReplyTo, RequestError};
 use crate::engine::core::Core;
-use crate::engine::jobs::{Record, annotations};
+use crate::engine::jobs::{Record, merge_annotations};
 use crate::engine::{events, exec};
 use crate::eventlog::EventEntry;
 use crate::host::errno::{EINVAL, ENOENT, EPERM, EPROTO};
@@ -175,7 +175,7 @@ fn check_memo(
 ) -> Result<(), RequestError> {
     let mut merged =
         annotations.get("user").and_then(Value::as_object).cloned().unwrap_or_default();
-    annotations::merge(&mut merged, memo.clone());
+    merge_annotations(&mut merged, memo.clone());
     for (what, memo) in [("it", memo), ("the memo of the job", &merged)] {
         let length = json!(memo).to_string().len();
         if length > MAX_MEMO {

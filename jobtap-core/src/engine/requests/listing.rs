@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::selection::Selection;
 use crate::engine::api::RequestError;
 use crate::engine::core::Core;
-use crate::engine::jobs::{Record, annotations};
+use crate::engine::jobs::{Record, merge_annotations};
 use crate::host::errno::ENOENT;
 use crate::job::{JobId, State, Timestamp, Uid};
 
@@ -129,7 +129,7 @@ fn attributes(core: &Core, record: &Record) -> Value {
     if let (Some(start), Some(map)) = (start, attributes.as_object_mut()) {
         let sched = json!({ "sched": { "t_estimate": start } });
         let more: Map<String, Value> = [("annotations".to_owned(), sched)].into_iter().collect();
-        annotations::merge(map, more);
+        merge_annotations(map, more);
     }
     attributes
 }

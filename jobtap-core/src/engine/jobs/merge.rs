@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 /// Merges `notes` into `target`.
-pub(crate) fn merge(target: &mut Map<String, Value>, mut notes: Map<String, Value>) {
+pub(crate) fn merge_annotations(target: &mut Map<String, Value>, mut notes: Map<String, Value>) {
     if target.is_empty() {
         // Those of most jobs, which get them from the scheduler once.
         drop_blank(&mut notes);
@@ -16,7 +16,7 @@ pub(crate) fn merge(target: &mut Map<String, Value>, mut notes: Map<String, Valu
                 target.shift_remove(&key);
             }
             (Some(Value::Object(inner)), Value::Object(more)) => {
-                merge(inner, more);
+                merge_annotations(inner, more);
                 if inner.is_empty() {
                     target.shift_remove(&key);
                 }
@@ -55,7 +55,7 @@ mod tests {
     fn merged(a: Value, b: Value) -> Value {
         let Value::Object(mut target) = a else { unreachable!() };
         let Value::Object(notes) = b else { unreachable!() };
-        merge(&mut target, notes);
+        merge_annotations(&mut target, notes);
         Value::Object(target)
     }
 
