@@ -73,10 +73,12 @@ pub enum StoreError {
         detail: String,
     },
     /// There are two databases, as two versions create them.
-    #[error("{path} has two databases: {}", which_to_move(*.unused))]
+    #[error("{path} has two databases, {} and {}: {}", .names[0], .names[1], which_to_move(*.unused))]
     TwoDatabases {
         /// The store's directory.
         path: PathBuf,
+        /// Their directories there.
+        names: [&'static str; 2],
         /// The one that was never used, if that can be told.
         unused: Option<&'static str>,
     },

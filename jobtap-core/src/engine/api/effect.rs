@@ -72,7 +72,7 @@ impl Effects {
     }
 }
 
-/// An event to be logged. It is put into shared memory only if something else than its log has it too: most events of an
+/// An event to be logged. It is put into shared memory only if something other than its log has it too: most events of an
 /// execution are seen by nothing else.
 pub(crate) trait Logged {
     /// The event.

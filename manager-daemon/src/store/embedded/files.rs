@@ -118,8 +118,9 @@ pub(super) fn has_database(dir: &Path, acked: Option<u64>) -> Result<bool, Store
 /// Whether one of two databases is to be opened. One version may have begun to create a database, and another version have
 /// created its own then.
 fn two_databases(dir: &Path, acked: Option<u64>) -> Result<bool, StoreError> {
+    let names = [DB, EARLIER_DB];
     let mut unused = Vec::new();
-    for name in [DB, EARLIER_DB] {
+    for name in names {
         let db = dir.join(name);
         if never_held_data(&db).map_err(|err| StoreError::io(&db, err))? {
             unused.push(name);
@@ -130,7 +131,7 @@ fn two_databases(dir: &Path, acked: Option<u64>) -> Result<bool, StoreError> {
         [unused] => Some(unused),
         _ => None,
     };
-    Err(StoreError::TwoDatabases { path: dir.to_owned(), unused })
+    Err(StoreError::TwoDatabases { path: dir.to_owned(), names, unused })
 }
 
 /// Removes incomplete databases, and durably creates the directory for a new one.
@@ -340,7 +341,7 @@ mod tests {
         let use_one = |db: &Path| fs::write(db.join(FIRST_LOG), encoded(0, 0, &[])).unwrap();
         use_one(&databases[1]);
         let text = format!(
-            "{} has two databases: db-3 was never used, so move it away",
+            "{} has two databases, db-3 and db-2: db-3 was never used, so move it away",
             dir.path().display()
         );
         assert_eq!((refused(None), refused(Some(1))), (text.clone(), text));
