@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::jobspec::Counts;
-use crate::resource::{Children, ResourceSet};
+use crate::resource::{Children, Idset, ResourceSet};
 
 /// Consecutive ranks with equal resources.
 #[derive(Debug, Clone, Copy)]
@@ -171,7 +171,7 @@ fn slots(free: &ResourceSet, counts: &Counts) -> Option<ResourceSet> {
 
 /// The lowest ids of a node for this number of slots.
 fn slots_of(children: &Children, counts: &Counts, slots: u64) -> Option<Children> {
-    let lowest = |ids: &crate::resource::Idset, per_slot: u64| {
+    let lowest = |ids: &Idset, per_slot: u64| {
         let count = usize::try_from(per_slot.checked_mul(slots)?).ok()?;
         let lowest = ids.lowest(count);
         (lowest.len() == count).then_some(lowest)
@@ -180,6 +180,16 @@ fn slots_of(children: &Children, counts: &Counts, slots: u64) -> Option<Children
         lowest(children.cores(), counts.slot_size)?,
         lowest(children.gpus(), counts.slot_gpus)?,
     ))
+}
+
+/// The nodes that have enough for a part of a job.
+pub(super) fn with_room(all: &ResourceSet, counts: &Counts) -> Idset {
+    let least = if counts.nnodes > 0 { per_node(counts) } else { 1 };
+    let mut ranks = Idset::new();
+    for run in Run::all_of(all).filter(|run| run.slots(counts) >= least) {
+        ranks.insert_range(run.first..=run.last);
+    }
+    ranks
 }
 
 /// Why a request can't be satisfied even if all resources are free; `None` if it can.
@@ -224,7 +234,7 @@ mod tests {
 
     use super::*;
     use crate::jobspec::{Jobspec, JobspecBuilder};
-    use crate::resource::{Idset, RankResources};
+    use crate::resource::RankResources;
 
     /// The documented choice, node by node and core by core.
     fn one_by_one(free: &ResourceSet, all: &ResourceSet, counts: &Counts) -> Option<ResourceSet> {

@@ -5,6 +5,7 @@
 //! a span the free resources stay the same. A job is planned at the earliest time at which there are
 //! enough free resources until its time limit.
 
+use super::pool::limit;
 use super::turn::{Scheduler, Turn};
 use crate::job::JobId;
 use crate::jobspec::Jobspec;
@@ -17,8 +18,9 @@ const DEPTH: usize = 64;
 /// The scheduler `conservative`: every pending job has a reservation at the earliest time at which it can
 /// run, and a job starts out of order only if it delays none of the jobs before it.
 ///
-/// A job whose start can't be determined, because a job without a time limit has its resources, blocks all
-/// jobs after it.
+/// If a job needs the resources of a job without a time limit, its start isn't known: what it will get is reserved from
+/// the time on at which the other job starts. Jobs whose nodes are drained or offline are passed over: nothing is
+/// reserved for them.
 #[derive(Debug, Default)]
 pub struct Conservative {
     /// The state of the pool and the jobs for which the last plan was made, so that an unchanged plan is
@@ -32,25 +34,33 @@ impl Scheduler for Conservative {
     }
 
     fn turn(&mut self, turn: &mut Turn<'_>) {
-        let jobs: Vec<JobId> = turn.waiting().take(DEPTH).collect();
         let changes = turn.pool().changes();
-        let same = |(pool, of): &(u64, Vec<JobId>)| *pool == changes && *of == jobs;
+        let same = |(pool, of): &(u64, Vec<JobId>)| {
+            *pool == changes && turn.waiting().take(DEPTH).eq(of.iter().copied())
+        };
         if self.planned.as_ref().is_some_and(same) {
             return;
         }
         let mut plan = Plan::new(turn);
-        for id in &jobs {
-            let Some(jobspec) = turn.jobspec(*id) else { continue };
+        let mut jobs = Vec::new();
+        for id in turn.waiting() {
+            if jobs.len() == DEPTH {
+                break;
+            }
+            if turn.pass_over(id) {
+                continue;
+            }
+            jobs.push(id);
+            let Some(jobspec) = turn.jobspec(id) else { continue };
             match plan.reserve(turn, jobspec) {
                 Some(start) if start.now => {
                     let others = turn.pool().free().difference(&start.resources);
-                    turn.allocate(*id, Some(&others));
+                    turn.allocate(id, Some(&others));
                 }
                 Some(_) => {}
-                // There is no time for the job: it can never run, which `allocate` finds out, or a
-                // job without a time limit has its resources. In the latter case no job may pass it.
-                None if turn.allocate(*id, None) => {}
-                None => break,
+                // There is no time for the job: it can never run, which `allocate` finds out, or not before a
+                // maintenance without an end begins.
+                None => drop(turn.allocate(id, None)),
             }
         }
         self.planned = Some((turn.pool().changes(), jobs));
@@ -65,6 +75,8 @@ impl Scheduler for Conservative {
 struct Plan {
     /// In order of time. A span lasts until the next one begins.
     spans: Vec<Span>,
+    /// The resources of jobs whose end isn't known, with the time from which on they have them, in order of time.
+    open: Vec<(f64, ResourceSet)>,
 }
 
 #[derive(Clone)]
@@ -82,9 +94,13 @@ struct Start {
 impl Plan {
     fn new(turn: &Turn<'_>) -> Self {
         let now = turn.now();
-        let mut plan = Self { spans: vec![Span { from: now, free: turn.pool().free().clone() }] };
+        let spans = vec![Span { from: now, free: turn.pool().free().clone() }];
+        let mut plan = Self { spans, open: Vec::new() };
         for running in turn.running() {
-            let Some(until) = running.until else { continue };
+            let Some(until) = running.until else {
+                plan.open.push((now, running.resources.clone()));
+                continue;
+            };
             // A job past its time limit may finish at any moment, but its resources are not free
             // yet. So its end must be after now.
             let at = plan.cut(until.max(now.next_up()));
@@ -118,8 +134,7 @@ impl Plan {
 
     /// Finds the earliest start for a job and reserves its resources.
     fn reserve(&mut self, turn: &Turn<'_>, jobspec: &Jobspec) -> Option<Start> {
-        let limit = jobspec.duration();
-        let limit = if limit > 0.0 { limit } else { f64::INFINITY };
+        let limit = limit(jobspec);
         for index in 0..self.spans.len() {
             let from = self.spans.get(index)?.from;
             let end = from + limit;
@@ -129,10 +144,25 @@ impl Plan {
             }
             if let Some(resources) = turn.pool().choose_from(&common, jobspec) {
                 self.take(from, end, &resources);
+                if end.is_infinite() {
+                    self.leave_open(from, resources.clone());
+                }
                 return Some(Start { now: index == 0, resources });
             }
         }
-        None
+        let free = self.spans.last()?.free.clone();
+        let ending: Vec<&ResourceSet> = self.open.iter().map(|(_, resources)| resources).collect();
+        let (last, resources) = turn.pool().choose_after(free, &ending, jobspec)?;
+        let from = self.open.get(last)?.0;
+        self.take(from, f64::INFINITY, &resources);
+        self.leave_open(from, resources.clone());
+        Some(Start { now: false, resources })
+    }
+
+    /// Notes that resources are in use from a time on, and nobody knows until when.
+    fn leave_open(&mut self, from: f64, resources: ResourceSet) {
+        let at = self.open.partition_point(|(begins, _)| *begins <= from);
+        self.open.insert(at, (from, resources));
     }
 
     fn take(&mut self, from: f64, end: f64, resources: &ResourceSet) {

@@ -5,22 +5,38 @@
 
 use rustc_hash::FxHashSet;
 
-use super::pool::RequestSet;
+use super::pool::{RequestSet, limit};
 use super::turn::{Running, Scheduler, Turn};
 use crate::job::JobId;
 use crate::jobspec::Jobspec;
 use crate::resource::ResourceSet;
 
-/// The scheduler `fifo`: strict order. A job that can't start yet blocks all jobs after it.
-#[derive(Debug, Default)]
+/// The scheduler `fifo`, also called `strict` and `fcfs`: a job that can't start yet blocks all jobs after it, also one
+/// whose nodes are drained or offline.
+#[derive(Debug)]
 pub struct Fifo {
+    /// What the configuration calls it.
+    name: &'static str,
     /// The job that could not start, and the state of the pool at that time.
     blocked: Option<(JobId, u64)>,
 }
 
+impl Default for Fifo {
+    fn default() -> Self {
+        Self::named("fifo")
+    }
+}
+
+impl Fifo {
+    /// The scheduler under another of its names.
+    pub(super) fn named(name: &'static str) -> Self {
+        Self { name, blocked: None }
+    }
+}
+
 impl Scheduler for Fifo {
     fn name(&self) -> &'static str {
-        "fifo"
+        self.name
     }
 
     fn turn(&mut self, turn: &mut Turn<'_>) {
@@ -46,8 +62,9 @@ impl Scheduler for Fifo {
 /// time at which, by the time limits of running jobs, there will be enough free resources. A later job may
 /// start before it if its time limit is before that time, or if it needs none of the reserved resources.
 ///
-/// If the first job needs the resources of a running job without a time limit, there is no reservation,
-/// and no job passes it. Only the 256 jobs after the first one are considered.
+/// If the first job needs the resources of a running job without a time limit, its start isn't known, and a later job
+/// may pass it only on other resources. Jobs whose nodes are drained or offline are passed over: nothing is reserved for
+/// them. Of the others, only the 256 jobs after the first one are considered.
 #[derive(Debug, Default)]
 pub struct Easy {
     reserved: Option<Reserved>,
@@ -63,14 +80,15 @@ struct Reserved {
     head: JobId,
     /// The state of the pool for which the reservation is valid.
     changes: u64,
-    /// Determined when the first job that could pass is considered; `Some(None)` if the head gets no reservation.
+    /// Determined when the first job that could pass is considered; `Some(None)` if the head has no nodes for long
+    /// enough before a maintenance without an end.
     reservation: Option<Option<Reservation>>,
 }
 
 /// The time at which a job can start, and its resources.
 #[derive(Debug, Clone)]
 pub struct Reservation {
-    /// The time, in UNIX seconds.
+    /// The time, in UNIX seconds; infinite if it isn't known.
     pub at: f64,
     /// The resources that it will get.
     pub resources: ResourceSet,
@@ -89,7 +107,7 @@ impl Scheduler for Easy {
             if known.is_some_and(|r| r.head == id && r.changes == turn.pool().changes()) {
                 break id;
             }
-            if !turn.allocate(id, None) {
+            if !turn.allocate(id, None) && !turn.pass_over(id) {
                 self.reserve(id, turn);
                 break id;
             }
@@ -97,7 +115,15 @@ impl Scheduler for Easy {
         if turn.pool().free().is_empty() {
             return;
         }
-        for id in waiting.take(DEPTH) {
+        let mut considered = 0;
+        for id in waiting {
+            if considered == DEPTH {
+                break;
+            }
+            if !self.tried.contains(&id) && turn.pass_over(id) {
+                continue;
+            }
+            considered += 1;
             self.backfill(head, id, turn);
         }
     }
@@ -130,24 +156,22 @@ impl Easy {
             return;
         }
         let Some(jobspec) = turn.jobspec(id) else { return };
-        let (now, duration) = (turn.now(), jobspec.duration());
-        let ends_before = |of: &Reservation| duration > 0.0 && now + duration <= of.at;
+        let end = turn.now() + limit(jobspec);
+        let ends_before = |of: &Reservation| end <= of.at && of.at.is_finite();
         // What is known already, before the pool is asked, which may have to search it.
-        match &reserved.reservation {
-            Some(None) => return,
-            Some(Some(reservation))
-                if !ends_before(reservation) && self.unavailable.has(jobspec) =>
-            {
-                return;
-            }
-            _ => {}
+        if let Some(Some(reservation)) = &reserved.reservation
+            && !ends_before(reservation)
+            && self.unavailable.has(jobspec)
+        {
+            return;
         }
         if !turn.fits(jobspec) {
             return;
         }
         let look = || turn.jobspec(head).and_then(|spec| earliest(spec, turn));
-        let Some(reservation) = reserved.reservation.get_or_insert_with(look) else { return };
-        let except = (!ends_before(reservation)).then_some(&reservation.resources);
+        let reservation = reserved.reservation.get_or_insert_with(look).as_ref();
+        let reservation = reservation.filter(|reservation| !ends_before(reservation));
+        let except = reservation.map(|reservation| &reservation.resources);
         if turn.allocate(id, except) {
             // The job doesn't affect the reservation, which stays valid in the new state of the pool.
             reserved.changes = turn.pool().changes();
@@ -158,13 +182,19 @@ impl Easy {
 }
 
 /// The earliest time at which there are enough free resources for a job, if running jobs end at their time
-/// limits and no other job is started.
+/// limits and no other job is started. Those without a time limit end after all others.
 fn earliest(jobspec: &Jobspec, turn: &Turn<'_>) -> Option<Reservation> {
-    let mut times: Vec<(f64, Option<Running<'_>>)> = Vec::new();
-    for running in turn.running() {
-        let Some(until) = running.until else { continue };
-        // A job past its time limit may finish at any moment.
-        times.push((until.max(turn.now()), Some(running)));
+    let (mut times, mut open) = (Vec::new(), Vec::new());
+    let eligible = turn.pool().eligible_ranks(jobspec);
+    let running = turn.running();
+    for Running { resources, until } in &running {
+        if resources.ranks().intersects(&eligible) {
+            match until {
+                // A job past its time limit may finish at any moment.
+                Some(until) => times.push((until.max(turn.now()), Some(*resources))),
+                None => open.push(*resources),
+            }
+        }
     }
     // The end of a maintenance frees nodes too.
     times.extend(turn.pool().maintenance().iter().map(|m| (m.to, None)));
@@ -172,9 +202,9 @@ fn earliest(jobspec: &Jobspec, turn: &Turn<'_>) -> Option<Reservation> {
     times.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut free = turn.pool().free().clone();
     let cores = jobspec.counts().ncores();
-    for (at, running) in times {
-        if let Some(running) = running {
-            free.union_with(running.resources);
+    for (at, resources) in times {
+        if let Some(resources) = resources {
+            free.union_with(resources);
         }
         // Counting is cheaper than choosing.
         if (free.ncores() as u64) < cores {
@@ -184,5 +214,6 @@ fn earliest(jobspec: &Jobspec, turn: &Turn<'_>) -> Option<Reservation> {
             return Some(Reservation { at, resources });
         }
     }
-    None
+    let (_, resources) = turn.pool().choose_after(free, &open, jobspec)?;
+    Some(Reservation { at: f64::INFINITY, resources })
 }

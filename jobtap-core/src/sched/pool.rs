@@ -4,7 +4,7 @@
 //! the lowest rank. On a node the lowest free ids are chosen first. Only nodes that match the job's
 //! constraint (RFC 31) are eligible.
 
-use super::choice::{choose, refusal};
+use super::choice::{choose, refusal, with_room};
 use crate::jobspec::{Counts, Jobspec};
 use crate::resource::{Constraint, Idset, ResourceSet};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -28,8 +28,14 @@ pub struct Pool {
     out: Idset,
     maintenance: Vec<Maintenance>,
     changes: u64,
-    /// Requests that are known to be satisfiable if no other job runs.
+    /// Counts the changes of the nodes that can be used.
+    node_changes: u64,
+    /// Requests that are known to be satisfiable if no other job runs and all nodes are up.
     feasible: RequestSet,
+    /// Requests that are known to be satisfiable by the nodes that are up.
+    present: RequestSet,
+    /// Requests that are known to be feasible, but not with the nodes that are up.
+    absent: RequestSet,
     /// Requests that can't be satisfied until more resources are free.
     busy: RequestSet,
 }
@@ -57,7 +63,10 @@ impl Pool {
             out: Idset::new(),
             maintenance: Vec::new(),
             changes: 0,
+            node_changes: 0,
             feasible: RequestSet::default(),
+            present: RequestSet::default(),
+            absent: RequestSet::default(),
             busy: RequestSet::default(),
         }
     }
@@ -66,6 +75,12 @@ impl Pool {
     /// answer to a request.
     pub fn changes(&self) -> u64 {
         self.changes
+    }
+
+    /// A counter that increases when other nodes can be used than before. As long as it stays the same, so does the
+    /// answer of [`lacks_nodes`](Self::lacks_nodes), but that a maintenance comes nearer.
+    pub fn node_changes(&self) -> u64 {
+        self.node_changes
     }
 
     /// All resources, including those of excluded nodes.
@@ -123,6 +138,14 @@ impl Pool {
             Cow::Owned(up) => Some(up),
         };
         self.feasible.clear();
+        self.other_nodes();
+    }
+
+    /// Forgets what depends on the nodes that can be used.
+    fn other_nodes(&mut self) {
+        self.present.clear();
+        self.absent.clear();
+        self.node_changes += 1;
         self.more_is_free();
     }
 
@@ -135,7 +158,12 @@ impl Pool {
     /// may be waiting for it.
     pub fn set_maintenance(&mut self, maintenance: Vec<Maintenance>) {
         self.maintenance = maintenance;
-        self.more_is_free();
+        self.other_nodes();
+    }
+
+    /// Must be called when the expected end of a running job has changed, on which reservations depend.
+    pub fn ends_have_changed(&mut self) {
+        self.changes += 1;
     }
 
     fn more_is_free(&mut self) {
@@ -235,10 +263,50 @@ impl Pool {
         Answer::Busy
     }
 
-    /// The nodes that match the job's constraint, including nodes that are down.
+    /// Whether a job that can run in principle can't run on the nodes that there are, whatever ends: some are drained,
+    /// offline, or under a maintenance that has no end and in which it would run if it started at `now` (UNIX seconds).
+    /// The job can't start before the nodes change, and nobody knows when that will be.
+    pub fn lacks_nodes(&mut self, jobspec: &Jobspec, now: f64) -> bool {
+        let duration = limit(jobspec);
+        let endless = self.maintenance.iter().filter(|m| m.to == f64::INFINITY);
+        let closed = endless.filter(|m| m.concerns(now, duration));
+        let closed = closed.fold(Idset::new(), |all, m| all.union(&m.ranks));
+        if !closed.is_empty() {
+            // The answer depends on the time limit, too.
+            let there = self.up(&self.all).without_ranks(&closed);
+            return self.is_feasible(jobspec) && self.choose_from(&there, jobspec).is_none();
+        }
+        if self.out.is_empty() || self.present.has(jobspec) {
+            return false;
+        }
+        if self.absent.has(jobspec) {
+            return true;
+        }
+        if self.choose_from(&self.all, jobspec).is_some() {
+            self.present.note(jobspec);
+            return false;
+        }
+        let lacks = self.is_feasible(jobspec);
+        if lacks {
+            self.absent.note(jobspec);
+        }
+        lacks
+    }
+
+    /// Whether a job could run if there were no other jobs and all nodes were up.
+    fn is_feasible(&mut self, jobspec: &Jobspec) -> bool {
+        let is_feasible = self.feasible.has(jobspec) || self.feasible(jobspec).is_ok();
+        if is_feasible {
+            self.feasible.note(jobspec);
+        }
+        is_feasible
+    }
+
+    /// The nodes that match the job's constraint and have enough for a part of the job if no other job runs, including
+    /// nodes that are down.
     pub fn eligible_ranks(&self, jobspec: &Jobspec) -> Idset {
         let constraint = constraint(jobspec).unwrap_or(Constraint::Always);
-        eligible(&self.all, &constraint).ranks()
+        with_room(&eligible(&self.all, &constraint), &jobspec.counts())
     }
 
     /// The nodes that match the job's constraint, are up, and are not reserved for maintenance while the
@@ -275,6 +343,28 @@ impl Pool {
         self.choose_from(&free, jobspec)
     }
 
+    /// The resources that a job gets when jobs have ended of which nobody knows when they end: they end one after the
+    /// other, as few of them as have to. Returns the place of the last one too.
+    pub(super) fn choose_after<S: std::borrow::Borrow<ResourceSet>>(
+        &self,
+        mut free: ResourceSet,
+        ending: &[S],
+        jobspec: &Jobspec,
+    ) -> Option<(usize, ResourceSet)> {
+        for (last, resources) in ending.iter().enumerate() {
+            free.union_with(resources.borrow());
+            // There may be thousands. Doubling their number each time costs few searches.
+            let number = last + 1;
+            if number.is_power_of_two() || number == ending.len() {
+                let chosen = self.choose_at(&free, jobspec, f64::INFINITY);
+                if let Some(chosen) = chosen {
+                    return Some((last, chosen));
+                }
+            }
+        }
+        None
+    }
+
     /// The part of `set` on nodes that are neither down nor excluded.
     fn up<'a>(&self, set: &'a ResourceSet) -> Cow<'a, ResourceSet> {
         if self.out.is_empty() {
@@ -290,8 +380,7 @@ impl Pool {
         start: f64,
         jobspec: &Jobspec,
     ) -> Cow<'a, ResourceSet> {
-        let duration = jobspec.duration();
-        let duration = if duration > 0.0 { duration } else { f64::INFINITY };
+        let duration = limit(jobspec);
         let concerned = self.maintenance.iter().filter(|m| m.concerns(start, duration));
         concerned.fold(free, |free, m| Cow::Owned(free.without_ranks(&m.ranks)))
     }
@@ -343,6 +432,11 @@ impl Pool {
     }
 }
 
+/// A job's time limit, in seconds; infinite for a job without one.
+pub(super) fn limit(jobspec: &Jobspec) -> f64 {
+    Some(jobspec.duration()).filter(|limit| *limit > 0.0).unwrap_or(f64::INFINITY)
+}
+
 fn unsatisfiable(why: &str) -> String {
     format!("unsatisfiable request: {why}")
 }
@@ -377,6 +471,8 @@ fn eligible<'a>(set: &'a ResourceSet, constraint: &Constraint) -> Cow<'a, Resour
 /// assert!(maintenance.concerns(900.0, 101.0));
 /// assert!(maintenance.concerns(900.0, f64::INFINITY));
 /// assert!(!maintenance.concerns(2000.0, f64::INFINITY));
+/// let endless = Maintenance { to: f64::INFINITY, ..maintenance };
+/// assert!(endless.concerns(f64::INFINITY, 1.0));
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Maintenance {
@@ -390,9 +486,10 @@ pub struct Maintenance {
 
 impl Maintenance {
     /// Whether a job that starts at `start` (UNIX seconds) and has a time limit of `duration` seconds could
-    /// run during the period. The duration of a job without a time limit is infinite.
+    /// run during the period. The duration of a job without a time limit is infinite, and so is a start that isn't
+    /// known.
     pub fn concerns(&self, start: f64, duration: f64) -> bool {
-        start < self.to && start + duration > self.from
+        (start < self.to || self.to == f64::INFINITY) && start + duration > self.from
     }
 }
 

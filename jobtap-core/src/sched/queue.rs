@@ -11,6 +11,8 @@ use crate::job::JobId;
 /// A job is found by its id and the priority with which it was inserted, which the engine knows of each job. Inserting
 /// and removing take logarithmic time.
 ///
+/// Jobs that were [set aside](Self::set_aside) wait too, but not in the order, until they are called back.
+///
 /// ```
 /// use jobtap_core::job::JobId;
 /// use jobtap_core::sched::AllocQueue;
@@ -25,47 +27,71 @@ use crate::job::JobId;
 /// assert_eq!(order, [1, 2, 3]);
 /// ```
 #[derive(Debug, Clone, Default)]
-pub struct AllocQueue(BTreeSet<(Reverse<u32>, JobId)>);
+pub struct AllocQueue {
+    order: BTreeSet<(Reverse<u32>, JobId)>,
+    aside: BTreeSet<(Reverse<u32>, JobId)>,
+}
 
 impl AllocQueue {
     /// Adds a job. One that is in the queue with another priority is to be removed first.
     pub fn insert(&mut self, id: JobId, priority: u32) {
-        self.0.insert((Reverse(priority), id));
+        let job = (Reverse(priority), id);
+        self.aside.remove(&job);
+        self.order.insert(job);
     }
 
     /// Removes a job with this priority. Returns false if it was not in the queue.
     pub fn remove(&mut self, id: JobId, priority: u32) -> bool {
-        self.0.remove(&(Reverse(priority), id))
+        let job = (Reverse(priority), id);
+        self.order.remove(&job) || self.aside.remove(&job)
+    }
+
+    /// Takes a job out of the order until it is [called back](Self::call_back). It stays in the queue.
+    pub fn set_aside(&mut self, id: JobId, priority: u32) {
+        let job = (Reverse(priority), id);
+        if self.order.remove(&job) {
+            self.aside.insert(job);
+        }
+    }
+
+    /// Puts all jobs that were set aside back into their places.
+    pub fn call_back(&mut self) {
+        self.order.append(&mut self.aside);
+    }
+
+    /// Whether a job with this priority is in the queue and was set aside.
+    pub fn is_aside(&self, id: JobId, priority: u32) -> bool {
+        self.aside.contains(&(Reverse(priority), id))
     }
 
     /// Whether a job with this priority is in the queue.
     pub fn contains(&self, id: JobId, priority: u32) -> bool {
-        self.0.contains(&(Reverse(priority), id))
+        self.order.contains(&(Reverse(priority), id)) || self.is_aside(id, priority)
     }
 
-    /// The first job.
+    /// The first job in order.
     pub fn first(&self) -> Option<JobId> {
-        self.0.first().map(|(_, id)| *id)
+        self.order.first().map(|(_, id)| *id)
     }
 
-    /// The key of the first job, by which the first jobs of several queues are compared.
+    /// The key of the first job in order, by which the first jobs of several queues are compared.
     pub(crate) fn head(&self) -> Option<(Reverse<u32>, JobId)> {
-        self.0.first().copied()
+        self.order.first().copied()
     }
 
-    /// The jobs in order.
+    /// The jobs in order, without those that were set aside.
     pub fn iter(&self) -> impl Iterator<Item = JobId> + '_ {
-        self.0.iter().map(|(_, id)| *id)
+        self.order.iter().map(|(_, id)| *id)
     }
 
-    /// Number of jobs.
+    /// Number of jobs, with those that were set aside.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.order.len() + self.aside.len()
     }
 
     /// Whether the queue is empty.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.len() == 0
     }
 }
 
@@ -91,5 +117,28 @@ mod tests {
         assert!(!queue.remove(id(3), 30));
         assert!(queue.iter().eq([id(2), id(1)]));
         assert!(!queue.contains(id(3), 30));
+    }
+
+    #[test]
+    fn a_job_that_was_set_aside_goes_first_again_when_called_back() {
+        let id = JobId::new;
+        let mut queue = AllocQueue::default();
+        for job in 1..=4 {
+            queue.insert(id(job), 16);
+        }
+        queue.set_aside(id(1), 16);
+        queue.set_aside(id(2), 16);
+        queue.set_aside(id(9), 16);
+        assert!(queue.iter().eq([id(3), id(4)]));
+        assert_eq!((queue.first(), queue.len()), (Some(id(3)), 4));
+        assert!(
+            queue.contains(id(1), 16) && queue.is_aside(id(1), 16) && !queue.is_aside(id(3), 16)
+        );
+        assert!(queue.remove(id(2), 16) && !queue.is_aside(id(2), 16));
+        queue.call_back();
+        assert!(queue.iter().eq([id(1), id(3), id(4)]) && !queue.is_aside(id(1), 16));
+        queue.set_aside(id(1), 16);
+        queue.insert(id(1), 16);
+        assert_eq!((queue.first(), queue.len()), (Some(id(1)), 3));
     }
 }

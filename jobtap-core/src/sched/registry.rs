@@ -42,12 +42,13 @@ const fn own(
     SchedulerDescriptor { name, crate_name, crate_version, sdk: SDK_VERSION, new }
 }
 
-/// The schedulers of jobtap. `fcfs` is the name of `fifo` in Fluxion.
-pub(crate) static OWN: [SchedulerDescriptor; 4] = [
+/// The schedulers of jobtap. `strict` and `fcfs` are other names of `fifo`, the second one Fluxion's.
+pub(crate) static OWN: [SchedulerDescriptor; 5] = [
     own("easy", |_| Ok(Box::<Easy>::default())),
     own("conservative", |_| Ok(Box::<Conservative>::default())),
-    own("fifo", |_| Ok(Box::<Fifo>::default())),
-    own("fcfs", |_| Ok(Box::<Fifo>::default())),
+    own("fifo", |_| Ok(Box::new(Fifo::named("fifo")))),
+    own("strict", |_| Ok(Box::new(Fifo::named("strict")))),
+    own("fcfs", |_| Ok(Box::new(Fifo::named("fcfs")))),
 ];
 
 /// Registers a scheduler, which `policy.scheduler.queue-policy` can then name in every manager that the
@@ -74,7 +75,7 @@ pub(crate) static OWN: [SchedulerDescriptor; 4] = [
 ///         let limit = |id: &JobId| turn.jobspec(*id).map_or(f64::INFINITY, |job| job.duration());
 ///         jobs.sort_by(|a, b| limit(a).total_cmp(&limit(b)));
 ///         for id in jobs {
-///             if !turn.allocate(id, None) {
+///             if !turn.allocate(id, None) && !turn.pass_over(id) {
 ///                 break;
 ///             }
 ///         }

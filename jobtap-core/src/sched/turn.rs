@@ -49,6 +49,8 @@ pub struct Turn<'a> {
     pub(crate) running: &'a dyn Fn() -> Vec<Running<'a>>,
     /// Valid even if the scheduler panics, since the pool has already allocated the resources.
     pub(crate) decided: &'a mut Vec<(JobId, Decision)>,
+    /// Jobs that lack nodes.
+    pub(crate) passed_over: &'a mut Vec<JobId>,
 }
 
 /// What a scheduler decided about a job.
@@ -67,7 +69,7 @@ impl<'a> Turn<'a> {
     }
 
     /// The pending jobs of the queue by descending priority, then by submission. Jobs that were decided
-    /// in this turn are still among them.
+    /// or [passed over](Self::pass_over) in this turn are still among them, those that were passed over before are not.
     pub fn waiting(&self) -> impl Iterator<Item = JobId> + use<'a> {
         self.queue.iter()
     }
@@ -98,6 +100,21 @@ impl<'a> Turn<'a> {
     /// disregarding reservations, or it is not known yet whether the job can ever run.
     pub fn fits(&mut self, jobspec: &Jobspec) -> bool {
         self.pool.fits(jobspec, self.now)
+    }
+
+    /// Passes over a job that lacks nodes: too few of those that it could use are up, whatever ends, since others are
+    /// drained, offline, or under a maintenance without an end. Nobody knows when they return, so nothing should be
+    /// reserved for the job, and no other job should wait for it.
+    ///
+    /// Returns whether that is so. Then the job isn't offered again until the nodes have changed, and `jobtap job why`
+    /// says which nodes it waits for. A scheduler that doesn't call this keeps its order instead.
+    pub fn pass_over(&mut self, id: JobId) -> bool {
+        let Some(jobspec) = self.jobspec(id) else { return false };
+        let lacks_nodes = self.pool.lacks_nodes(jobspec, self.now);
+        if lacks_nodes {
+            self.passed_over.push(id);
+        }
+        lacks_nodes
     }
 
     /// Allocates resources to a job from those that are free and not in `except`.

@@ -64,12 +64,25 @@ impl Nodes {
         if reserved { Err("started into a maintenance") } else { Ok(()) }
     }
 
+    /// The ranks to which a job is bound.
+    pub(crate) fn wanted(spec: &Jobspec) -> Option<Idset> {
+        let ranks = spec.constraints()?.pointer("/ranks/0")?.as_str()?;
+        Some(ranks.parse().unwrap())
+    }
+
+    /// Whether a job would find a place in these resources if no other job had any and each maintenance with an end
+    /// were over.
+    pub(crate) fn fits_one_day(&self, spec: &Jobspec, all: &ResourceSet, now: f64) -> bool {
+        let endless = self.reserved.iter().filter(|reserved| reserved.3 == f64::INFINITY);
+        let endless = Self { reserved: endless.cloned().collect(), ..Self::default() };
+        endless.fits(spec, all, now)
+    }
+
     /// Whether a job of one core a task finds a place in what is free.
     pub(crate) fn fits(&self, spec: &Jobspec, free: &ResourceSet, now: f64) -> bool {
         let counts = spec.counts();
         let end = if spec.duration() > 0.0 { now + spec.duration() } else { f64::INFINITY };
-        let wanted = spec.constraints().and_then(|c| c.pointer("/ranks/0")?.as_str());
-        let wanted: Option<Idset> = wanted.map(|ranks| ranks.parse().unwrap());
+        let wanted = Self::wanted(spec);
         let usable = |rank: u32| {
             let eligible = wanted.as_ref().is_none_or(|ranks| ranks.contains(rank));
             eligible && !self.is_reserved(rank, now, end)

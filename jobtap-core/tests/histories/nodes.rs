@@ -320,26 +320,73 @@ impl World {
         let expected = all().difference(&used).without_ranks(&nodes.down());
         let same = free.is_subset(&expected) && expected.is_subset(free);
         prop_assert!(same, "free are {}, not {}", free.summary(), expected.summary());
-        self.check_head(&nodes, free)
+        self.check_waiting(&nodes, free)
     }
 
-    /// The first job of the queue runs if it fits.
-    fn check_head(&self, nodes: &Nodes, free: &ResourceSet) -> Result<(), TestCaseError> {
-        let jobs = self.m.jobs().into_iter().map(|id| self.m.job(id));
-        let waiting = jobs.filter(|job| job.state() == State::Sched);
-        let head = waiting.min_by_key(|job| (std::cmp::Reverse(job.priority()), job.id()));
-        let Some(head) = head.filter(|job| job.priority() > Some(0)) else {
+    /// No job waits that fits and would delay none of those that it has to let go first.
+    fn check_waiting(&self, nodes: &Nodes, free: &ResourceSet) -> Result<(), TestCaseError> {
+        if self.scheduling != Some(true) {
             return Ok(());
-        };
-        let fits = nodes.fits(head.jobspec(), free, self.m.now().as_secs());
-        prop_assert!(
-            !fits || self.scheduling != Some(true),
-            "{} is passed over: {:?} {:?}",
-            head.id(),
-            self.m.why(head.id()),
-            nodes
-        );
+        }
+        let now = self.m.now().as_secs();
+        let jobs = self.m.jobs().into_iter().map(|id| self.m.job(id));
+        let waiting = jobs.filter(|job| job.state() == State::Sched && job.priority() > Some(0));
+        let mut waiting: Vec<&Job> = waiting.collect();
+        waiting.sort_by_key(|job| (std::cmp::Reverse(job.priority()), job.id()));
+        let all = all().without_ranks(&nodes.down());
+        // Those that have a reservation, or had to: of each its nodes, and when it starts at the earliest.
+        let mut ahead: Vec<(Idset, f64)> = Vec::new();
+        for job in waiting {
+            let spec = job.jobspec();
+            let fits = nodes.fits(spec, free, now);
+            let end = now + if spec.duration() > 0.0 { spec.duration() } else { f64::INFINITY };
+            let may_use = Nodes::wanted(spec).unwrap_or_else(|| (0..NODES).collect());
+            let delays =
+                |(theirs, start): &(Idset, f64)| theirs.intersects(&may_use) && end > *start;
+            let waits_in_vain = fits && !ahead.iter().any(delays);
+            prop_assert!(
+                !waits_in_vain,
+                "{} could start: {:?} {:?} {:?}",
+                job.id(),
+                self.m.why(job.id()),
+                ahead,
+                nodes
+            );
+            let comes_back = nodes.fits_one_day(spec, &all, now);
+            match self.policy {
+                "fifo" => break,
+                _ if !comes_back => {}
+                // Only the first one has a reservation.
+                "easy" if !ahead.is_empty() => {}
+                _ => ahead.push((may_use, self.earliest(nodes, spec, free, now))),
+            }
+        }
         Ok(())
+    }
+
+    /// When a job starts at the earliest, by the time limits of what runs. Jobs without one may end at any moment.
+    fn earliest(&self, nodes: &Nodes, spec: &Jobspec, free: &ResourceSet, now: f64) -> f64 {
+        let jobs = self.m.jobs().into_iter().map(|id| self.m.job(id));
+        let held = jobs.filter(|job| matches!(job.state(), State::Run | State::Cleanup));
+        let held = held.filter_map(Job::resources);
+        let end = |held: &ResourceSet| held.expiration().unwrap_or(now).max(now);
+        let mut ends: Vec<(f64, Option<&ResourceSet>)> = vec![(now, None)];
+        ends.extend(held.map(|held| (end(held), Some(held))));
+        ends.extend(nodes.reserved.iter().map(|reserved| (reserved.3, None)));
+        ends.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut free = free.clone();
+        for retained in crate::keeper::retained() {
+            free.union_with(&retained);
+        }
+        for (end, held) in ends {
+            if let Some(held) = held {
+                free.union_with(&held.without_ranks(&nodes.down()));
+            }
+            if end >= now && nodes.fits(spec, &free, end) {
+                return end;
+            }
+        }
+        f64::INFINITY
     }
 
     /// With all nodes back nothing waits for one, and what is ended gives all back.

@@ -5,5 +5,6 @@
 mod common;
 #[path = "../common/keeper.rs"]
 mod keeper;
+mod passed_over;
 mod retained;
 mod states;

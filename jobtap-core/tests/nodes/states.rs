@@ -68,17 +68,17 @@ fn a_job_is_told_of_the_nodes_that_it_could_have_and_of_no_others() {
     let any = m.submit(job(2)).unwrap();
     let one = m.submit(job(1).attribute("constraints", json!({"ranks": ["3"]}))).unwrap();
     assert_eq!(m.why(any), ["it waits for nodes that are drained: n1 (fan), n[2-3] (disk)"]);
-    assert_eq!(m.why(one)[1], "it waits for nodes that are drained: n3 (disk)");
+    assert_eq!(m.why(one)[0], "it waits for nodes that are drained: n3 (disk)");
     let all = m.submit(job(4)).unwrap();
     let jobs_too =
         "it waits for jobs to end, and for nodes that are drained: n1 (fan), n[2-3] (disk)";
-    assert_eq!(m.why(all)[1], jobs_too);
+    assert_eq!(m.why(all)[0], jobs_too);
     m.lose_nodes("3").unwrap();
     m.undrain_nodes("3").unwrap();
-    assert_eq!(m.why(one)[1], "it waits for nodes that are offline: n3");
+    assert_eq!(m.why(one)[0], "it waits for nodes that are offline: n3");
     m.finish(runs, 0);
     assert_eq!(
-        m.why(all)[1],
+        m.why(all)[0],
         "it waits for nodes that are drained: n1 (fan), n2 (disk), n3 (offline)"
     );
 }

@@ -88,13 +88,75 @@ fn no_job_passes_when_no_end_is_known() {
 }
 
 #[test]
-fn strict_order_lets_no_job_pass() {
-    let mut m = manager("fifo");
-    m.submit(job(3, 100.0)).unwrap();
-    let head = m.submit(job(4, 100.0)).unwrap();
-    let short = m.submit(job(1, 50.0)).unwrap();
-    m.assert_state(head, State::Sched);
-    m.assert_state(short, State::Sched);
+fn a_job_passes_on_what_is_not_needed_when_no_end_is_known() {
+    for policy in ["easy", "conservative"] {
+        let mut m = manager(policy);
+        let runs = m.submit(TestJob::new().ntasks(3)).unwrap();
+        let head = m.submit(job(3, 100.0)).unwrap();
+        let short = m.submit(job(1, 1.0)).unwrap();
+        let next = m.submit(job(1, 1000.0)).unwrap();
+        m.assert_state(head, State::Sched);
+        m.assert_state(short, State::Run);
+        m.advance(1.0);
+        m.assert_state(next, State::Run);
+        m.finish(runs, 0);
+        assert_eq!(m.job(head).state(), State::Run, "{policy}");
+    }
+}
+
+#[test]
+fn what_is_planned_after_jobs_without_an_end_delays_none_of_them() {
+    let mut m = manager("conservative");
+    m.submit(job(4, 100.0)).unwrap();
+    let first = m.submit(TestJob::new().ntasks(4)).unwrap();
+    let second = m.submit(job(4, 10.0)).unwrap();
+    let third = m.submit(job(1, 10.0)).unwrap();
+    m.advance(101.0);
+    m.assert_state(first, State::Run);
+    m.finish(first, 0);
+    m.assert_state(second, State::Run);
+    m.advance(10.0);
+    m.assert_state(third, State::Run);
+}
+
+/// Lets jobs end later than they said.
+#[derive(Default)]
+struct Longer;
+
+#[jobtap_plugin(name = "longer")]
+impl Longer {
+    #[on("job.update.attributes.system.duration")]
+    fn allow(&self) -> Update {
+        Update::allow().validated()
+    }
+}
+
+#[test]
+fn a_job_passes_when_what_the_first_one_waits_for_ends_later() {
+    for policy in ["easy", "conservative"] {
+        let config = json!({"policy": {"scheduler": {"queue-policy": policy}}});
+        let builder = TestManager::new().plugin::<ByUrgency>().plugin::<Longer>();
+        let mut m = builder.config(config).start();
+        let runs = m.submit(TestJob::new().ntasks(3).duration(100.0)).unwrap();
+        let head = m.submit(job(4, 100.0)).unwrap();
+        let second = m.submit(job(1, 500.0)).unwrap();
+        m.assert_state(second, State::Sched);
+        m.update(runs, "attributes.system.duration", 1000.0).unwrap();
+        m.assert_state(head, State::Sched);
+        assert_eq!(m.job(second).state(), State::Run, "{policy}");
+    }
+}
+
+#[test]
+fn strict_order_lets_no_job_pass_by_each_of_its_names() {
+    for policy in ["strict", "fifo", "fcfs"] {
+        let mut m = manager(policy);
+        m.submit(job(3, 100.0)).unwrap();
+        let head = m.submit(job(4, 100.0)).unwrap();
+        let short = m.submit(job(1, 50.0)).unwrap();
+        m.assert_state(head, State::Sched);
+        m.assert_state(short, State::Sched);
+    }
 }
 
 /// Lets a user change a job's time limit.

@@ -25,7 +25,11 @@ const DEFAULT: &str = "easy";
 
 /// All alloc queues.
 #[derive(Default)]
-pub(crate) struct AllocQueues(Vec<Scheduled>);
+pub(crate) struct AllocQueues {
+    queues: Vec<Scheduled>,
+    /// The [state of the nodes](crate::sched::Pool::node_changes) in which jobs were set aside.
+    nodes: u64,
+}
 
 /// One alloc queue with its scheduler.
 pub(crate) struct Scheduled {
@@ -53,15 +57,19 @@ impl AllocQueues {
     /// When the scheduler of a queue cannot be made.
     pub(crate) fn new(queues: &Queues, registry: &Registry) -> Result<Self, String> {
         let real = queues.iter().filter(|queue| queue.parent().is_none());
-        Ok(Self(real.map(|queue| Scheduled::new(&queue, registry)).collect::<Result<_, _>>()?))
+        let queues =
+            real.map(|queue| Scheduled::new(&queue, registry)).collect::<Result<_, _>>()?;
+        Ok(Self { queues, nodes: 0 })
     }
 
     /// Replaces all alloc queues by those of a new configuration. In a queue that stays, the jobs stay
     /// too, and so does the scheduler, unless it is offline or its configuration has changed.
     pub(crate) fn replace(&mut self, new: Self) {
-        for old in std::mem::replace(self, new).0 {
-            if let Some(queue) = self.0.iter_mut().find(|queue| queue.name == old.name) {
+        for old in std::mem::replace(self, new).queues {
+            if let Some(queue) = self.queues.iter_mut().find(|queue| queue.name == old.name) {
                 queue.pending = old.pending;
+                // Another scheduler may keep the order.
+                queue.pending.call_back();
                 if queue.table == old.table && matches!(old.health, Health::Online) {
                     queue.scheduler = old.scheduler;
                 }
@@ -79,7 +87,7 @@ impl AllocQueues {
     ) -> bool {
         let (id, old) = (job.job.id, job.allocation.queued.replace(priority));
         let mut new = false;
-        for scheduled in &mut self.0 {
+        for scheduled in &mut self.queues {
             if is_same_queue(&scheduled.name, queue.alloc_queue()) {
                 // Another priority moves the job, of which the scheduler is not told.
                 new = !old.is_some_and(|old| scheduled.pending.remove(id, old.get()));
@@ -94,31 +102,56 @@ impl AllocQueues {
     /// Takes a job out of the alloc queue in which it is.
     pub(crate) fn remove(&mut self, job: &mut Record) {
         if let Some(priority) = job.allocation.queued.take() {
-            for queue in &mut self.0 {
+            for queue in &mut self.queues {
                 queue.remove(job.job.id, priority);
             }
         }
     }
 
+    /// Takes out of turn a job that its scheduler has passed over for want of nodes.
+    pub(crate) fn set_aside(&mut self, job: &Record) {
+        if let Some(priority) = job.allocation.queued {
+            for queue in &mut self.queues {
+                queue.pending.set_aside(job.job.id, priority.get());
+            }
+        }
+    }
+
+    /// Puts the jobs that were passed over back into their places when the nodes have changed since.
+    pub(crate) fn follow_nodes(&mut self, node_changes: u64) {
+        if self.nodes != node_changes {
+            self.nodes = node_changes;
+            for queue in &mut self.queues {
+                queue.pending.call_back();
+            }
+        }
+    }
+
+    /// Whether a job was passed over for want of nodes.
+    pub(crate) fn is_passed_over(&self, job: &Record) -> bool {
+        let Some(priority) = job.allocation.queued else { return false };
+        self.queues.iter().any(|queue| queue.pending.is_aside(job.job.id, priority.get()))
+    }
+
     /// The jobs of each queue whose scheduler is online.
     pub(crate) fn pending(&self) -> impl Iterator<Item = &AllocQueue> {
-        let online = self.0.iter().filter(|queue| matches!(queue.health, Health::Online));
+        let online = self.queues.iter().filter(|queue| matches!(queue.health, Health::Online));
         online.map(|queue| &queue.pending)
     }
 
     /// Whether no job waits for resources.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.iter().all(|queue| queue.pending.is_empty())
+        self.queues.iter().all(|queue| queue.pending.is_empty())
     }
 
     /// How many jobs wait for resources.
     pub(crate) fn len(&self) -> usize {
-        self.0.iter().map(|queue| queue.pending.len()).sum()
+        self.queues.iter().map(|queue| queue.pending.len()).sum()
     }
 
     /// The messages about schedulers that have panicked since the last call.
     pub(crate) fn take_panics(&mut self) -> Vec<String> {
-        self.0.iter_mut().filter_map(Scheduled::take_panic).collect()
+        self.queues.iter_mut().filter_map(Scheduled::take_panic).collect()
     }
 
     /// Whether the scheduler of a queue is offline.
@@ -131,24 +164,32 @@ impl AllocQueues {
     pub(crate) fn in_turn(&self) -> Vec<usize> {
         let online = |queue: &Scheduled| matches!(queue.health, Health::Online);
         let head = |(index, queue): (usize, &Scheduled)| Some((queue.pending.head()?, index));
-        let mut heads: Vec<((Reverse<u32>, JobId), usize)> =
-            self.0.iter().enumerate().filter(|(_, queue)| online(queue)).filter_map(head).collect();
+        let mut heads: Vec<((Reverse<u32>, JobId), usize)> = self
+            .queues
+            .iter()
+            .enumerate()
+            .filter(|(_, queue)| online(queue))
+            .filter_map(head)
+            .collect();
         heads.sort_unstable();
         heads.into_iter().map(|(_, index)| index).collect()
     }
 
     /// An alloc queue by an index from [`in_turn`](Self::in_turn).
     pub(crate) fn get_mut(&mut self, index: usize) -> Option<&mut Scheduled> {
-        self.0.get_mut(index)
+        self.queues.get_mut(index)
     }
 
-    /// The jobs before this one in its alloc queue.
+    /// The jobs before this one in its alloc queue. A job that was passed over waits for none of them.
     pub(crate) fn ahead_of(&self, job: &Record) -> Vec<JobId> {
+        if self.is_passed_over(job) {
+            return Vec::new();
+        }
         let id = job.job.id;
         let has_job = |queue: &&Scheduled| {
             job.allocation.queued.is_some_and(|priority| queue.pending.contains(id, priority.get()))
         };
-        let queue = self.0.iter().find(has_job);
+        let queue = self.queues.iter().find(has_job);
         let pending = queue.into_iter().flat_map(|queue| queue.pending.iter());
         pending.take_while(|other| *other != id).collect()
     }
@@ -159,7 +200,7 @@ impl AllocQueues {
     }
 
     fn of(&self, queue: &Queue<'_>) -> Option<&Scheduled> {
-        self.0.iter().find(|scheduled| is_same_queue(&scheduled.name, queue.alloc_queue()))
+        self.queues.iter().find(|scheduled| is_same_queue(&scheduled.name, queue.alloc_queue()))
     }
 }
 

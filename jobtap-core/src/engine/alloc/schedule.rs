@@ -19,6 +19,8 @@ use crate::sched::{Answer, Decision, Turn};
 /// Lets the schedulers decide which jobs start; returns whether anything was decided.
 pub(crate) fn run(core: &mut Core) -> bool {
     let mut decided = false;
+    let alloc = &mut core.alloc;
+    alloc.alloc_queues.follow_nodes(alloc.pool.node_changes());
     for queue in core.alloc.alloc_queues.in_turn() {
         decided |= run_queue(core, queue);
     }
@@ -43,11 +45,17 @@ fn run_queue(core: &mut Core, queue: usize) -> bool {
     let Some(queue) = alloc.alloc_queues.get_mut(queue) else {
         return false;
     };
-    let mut decided = Vec::new();
+    let (mut decided, mut passed_over) = (Vec::new(), Vec::new());
     queue.with_scheduler(|scheduler, queue| {
         let (jobspec, running, decided) = (&jobspec, &running, &mut decided);
-        scheduler.turn(&mut Turn { now, pool, queue, jobspec, running, decided });
+        let passed_over = &mut passed_over;
+        scheduler.turn(&mut Turn { now, pool, queue, jobspec, running, decided, passed_over });
     });
+    for id in passed_over {
+        if let Some(record) = jobs.get(id) {
+            alloc.alloc_queues.set_aside(record);
+        }
+    }
     let any = !decided.is_empty();
     for (id, decision) in decided {
         dequeue(core, id);

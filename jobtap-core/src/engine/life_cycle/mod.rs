@@ -94,10 +94,14 @@ fn follow(core: &mut Core, id: JobId, entry: &Arc<EventEntry>, applied: Applied)
 /// Keeps counts and resources in step with the job.
 fn follow_in_parts(core: &mut Core, id: JobId, entry: &EventEntry, applied: Applied) {
     let (jobs, alloc) = (&mut core.jobs, &mut core.alloc);
-    if entry.name == "free"
-        && let Some(record) = jobs.get(id)
-    {
-        alloc.free(record);
+    match &*entry.name {
+        "free" => {
+            if let Some(record) = jobs.get(id) {
+                alloc.free(record);
+            }
+        }
+        "resource-update" => alloc.pool.ends_have_changed(),
+        _ => {}
     }
     jobs.count_event(id, applied.left, entry.name == "jobspec-update");
 }

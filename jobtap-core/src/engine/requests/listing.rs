@@ -116,18 +116,22 @@ fn list_summarized(core: &Core, selection: &Selection, id: JobId) -> Option<Valu
     selection.matches(&record).then(|| record.attributes())
 }
 
-/// The attributes of a job, with the time at which it will probably start.
+/// The attributes of a job, with what is known of its start: when that will probably be, or that it lacks nodes.
 fn attributes(core: &Core, record: &Record) -> Value {
     let mut attributes = record.attributes();
-    let start = match record.job.state {
-        State::Sched => {
-            let now = core.clock.now.as_secs();
-            core.alloc.start_estimate(&core.jobs, now, record.job.id)
-        }
-        _ => None,
+    if record.job.state != State::Sched {
+        return attributes;
+    }
+    let now = core.clock.now.as_secs();
+    let sched = if core.alloc.alloc_queues.is_passed_over(record) {
+        json!({ "reason_pending": "needs nodes that are not available" })
+    } else if let Some(start) = core.alloc.start_estimate(&core.jobs, now, record.job.id) {
+        json!({ "t_estimate": start })
+    } else {
+        return attributes;
     };
-    if let (Some(start), Some(map)) = (start, attributes.as_object_mut()) {
-        let sched = json!({ "sched": { "t_estimate": start } });
+    if let Some(map) = attributes.as_object_mut() {
+        let sched = json!({ "sched": sched });
         let more: Map<String, Value> = [("annotations".to_owned(), sched)].into_iter().collect();
         merge_annotations(map, more);
     }

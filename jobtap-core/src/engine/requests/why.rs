@@ -311,9 +311,13 @@ fn why_nodes(core: &Core, record: &Record) -> Value {
     let mut named: Vec<String> = Vec::new();
     for (ranks, drained) in nodes.drained_groups() {
         let ranks = ranks.intersection(&eligible);
-        if !ranks.is_empty() {
-            let why = drained.reason.as_deref().unwrap_or("no reason given");
-            named.push(format!("{} ({why})", nodes.label(&ranks)));
+        let why = drained.reason.as_deref().unwrap_or("no reason given");
+        let online = ranks.difference(&nodes.offline);
+        let offline = ranks.intersection(&nodes.offline);
+        for (ranks, state) in [(online, ""), (offline, "offline: ")] {
+            if !ranks.is_empty() {
+                named.push(format!("{} ({state}{why})", nodes.label(&ranks)));
+            }
         }
     }
     let only_offline = named.is_empty();
@@ -323,12 +327,17 @@ fn why_nodes(core: &Core, record: &Record) -> Value {
         let label = nodes.label(&offline);
         named.push(if only_offline { label } else { format!("{label} (offline)") });
     }
+    let more = named.len().saturating_sub(MAX_NAMED);
     named.truncate(MAX_NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     // Where nodes alone would not do.
     let jobs = if alloc.pool.waits_for_nodes(spec) { "" } else { "jobs to end, and for " };
     let how = if only_offline { "offline" } else { "drained" };
-    let text = format!("it waits for {jobs}nodes that are {how}: {}", named.join(", "));
-    json!({ "kind": "nodes", "text": text, "ranks": down.to_string() })
+    let text = format!("it waits for {jobs}nodes that are {how}: {}{more}", named.join(", "));
+    let passed_over = alloc.alloc_queues.is_passed_over(record);
+    json!({
+        "kind": "nodes", "text": text, "ranks": down.to_string(), "passed_over": passed_over,
+    })
 }
 
 /// The time from now until then, for messages.
