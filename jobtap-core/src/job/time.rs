@@ -33,7 +33,8 @@ impl Timestamp {
         self.0
     }
 
-    /// Parses a time in the form of RFC 3339; `None` if the text is malformed or has no zone.
+    /// Parses a time in the form of RFC 3339; `None` if the text is malformed or has no zone, or if there is no such day,
+    /// time or zone, as 31 February and 24:00.
     ///
     /// ```
     /// use jobtap_core::job::Timestamp;
@@ -41,6 +42,7 @@ impl Timestamp {
     /// let time = Timestamp::parse("2026-01-31T08:00:00.5+01:00");
     /// assert_eq!(time, Some(Timestamp::from_secs(1_769_842_800.5)));
     /// assert_eq!(Timestamp::parse("2026-01-31 08:00:00"), None); // no zone
+    /// assert_eq!(Timestamp::parse("2026-02-29T08:00:00Z"), None); // 2026 is no leap year
     /// ```
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
@@ -56,7 +58,7 @@ impl Timestamp {
         let whole = |number: f64| number.fract() == 0.0;
         let valid = (1.0..=9999.0).contains(&year)
             && (1.0..=12.0).contains(&month)
-            && (1.0..=31.0).contains(&day)
+            && (1.0..=days_of(year, month)).contains(&day)
             && (0.0..24.0).contains(&hour)
             && (0.0..60.0).contains(&minute)
             && (0.0..61.0).contains(&second)
@@ -87,7 +89,15 @@ fn offset(zone: &str) -> Option<f64> {
     }
     let sign = if zone.starts_with('-') { -1.0 } else { 1.0 };
     let [hours, minutes, _] = parts(&format!("{}:0", zone.get(1..)?), ':')?;
-    Some(sign * (hours * 3600.0 + minutes * 60.0))
+    let valid = (0.0..24.0).contains(&hours) && (0.0..60.0).contains(&minutes);
+    valid.then_some(sign * (hours * 3600.0 + minutes * 60.0))
+}
+
+/// The number of days of a month.
+fn days_of(year: f64, month: f64) -> f64 {
+    let (next_year, next_month) =
+        if month < 12.0 { (year, month + 1.0) } else { (year + 1.0, 1.0) };
+    days(next_year, next_month, 1.0) - days(year, month, 1.0)
 }
 
 /// The number of days from 1970-01-01 to a date of the Gregorian calendar. Years are counted from
@@ -161,6 +171,21 @@ mod tests {
         for wrong in ["", "2000-13-01T00:00:00Z", "2000-01-01T24:00:00Z", "x", "2000-01-01", "--TZ"]
         {
             assert_eq!(at(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_day_that_does_not_exist_is_no_time() {
+        let is_time = |date: &str| Timestamp::parse(&format!("{date}T08:00:00Z")).is_some();
+        for (month, last) in [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31].iter().enumerate() {
+            let day = |day: u32| format!("2026-{:02}-{day:02}", month + 1);
+            assert!(is_time(&day(*last)) && !is_time(&day(last + 1)), "{}", day(*last));
+            assert!(!is_time(&day(0)));
+        }
+        assert!(is_time("2024-02-29") && is_time("2000-02-29"));
+        assert!(!is_time("2023-02-29") && !is_time("1900-02-29") && !is_time("2026-02-31"));
+        for zone in ["+24:00", "+01:60", "-99:00"] {
+            assert_eq!(Timestamp::parse(&format!("2026-01-01T08:00:00{zone}")), None, "{zone}");
         }
     }
 

@@ -32,8 +32,11 @@ pub(super) fn parse(text: &str, now: f64, zone: &TimeZone) -> Option<u64> {
         Some((day, time)) if !day.is_empty() => (day, time_of_day(time.trim())?),
         _ => (text.as_str(), Time::midnight()),
     };
+    let six_digits = text.len() == 6 && text.bytes().all(|byte| byte.is_ascii_digit());
     match date_of(day, &here) {
         Some(date) => seconds(&date.to_datetime(time).to_zoned(zone.clone()).ok()?),
+        // A date that doesn't exist, not seconds since the epoch.
+        None if six_digits => None,
         None => whole(parse_when(&text, now, zone).filter(|_| !text.starts_with(['-', '+']))?),
     }
 }
@@ -166,5 +169,24 @@ mod tests {
         {
             assert_eq!(utc(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn refuses_a_day_that_does_not_exist() {
+        for text in [
+            "2026-02-31",
+            "2026-02-31T10:00",
+            "2026-02-31 10:00",
+            "023126",
+            "022926",
+            "02/31/26",
+            "2/31",
+            "31.02.26",
+            "feb 31",
+            "24:00",
+        ] {
+            assert_eq!(utc(text), None, "{text}");
+        }
+        assert_eq!(utc("022924"), Some(1_709_164_800));
     }
 }

@@ -144,8 +144,12 @@ impl<'t> Row<'t> {
         if id.contains('.') {
             return Ok(Line::Step);
         }
-        let [submitted, start, end] =
-            [columns.submit, columns.start, columns.end].map(|index| time(self.cell(index)));
+        let [submitted, start, end] = [columns.submit, columns.start, columns.end].map(|index| {
+            let (text, name) = (self.cell(index), columns.names.get(index));
+            let wrong = || format!("{}: {text:?} is no time", name.map_or("", String::as_str));
+            time(text).map_err(|NoTime| wrong())
+        });
+        let (submitted, start, end) = (submitted?, start?, end?);
         let Some(submit) = submitted else {
             return Err(format!("no time of submission: {:?}", self.cell(columns.submit)));
         };
@@ -214,15 +218,21 @@ pub(super) fn read(text: &str) -> Result<Listed, String> {
     Ok(listed)
 }
 
-/// A time of sacct in UNIX seconds: a local time, or seconds with `SLURM_TIME_FORMAT=%s`. `Unknown` and `None` are
-/// no time.
-fn time(text: &str) -> Option<f64> {
-    if let Ok(seconds) = text.parse::<u64>() {
-        return Some(seconds as f64);
+/// A text that should be a time and is none, such as a day that doesn't exist.
+#[derive(Debug, PartialEq)]
+struct NoTime;
+
+/// A time of sacct in UNIX seconds: a local time, or seconds with `SLURM_TIME_FORMAT=%s`; `None` where there is none.
+fn time(text: &str) -> Result<Option<f64>, NoTime> {
+    if ["", "Unknown", "None"].contains(&text) {
+        return Ok(None);
     }
-    let local: DateTime = text.parse().ok()?;
-    let zoned = local.to_zoned(TimeZone::system()).ok()?;
-    Some(zoned.timestamp().as_second() as f64)
+    if let Ok(seconds) = text.parse::<u64>() {
+        return Ok(Some(seconds as f64));
+    }
+    let local: DateTime = text.parse().map_err(|_| NoTime)?;
+    let zoned = local.to_zoned(TimeZone::system()).map_err(|_| NoTime)?;
+    Ok(Some(zoned.timestamp().as_second() as f64))
 }
 
 /// A span of sacct in seconds: `[D-]HH:MM:SS`. Limits like `UNLIMITED` are no limit.
@@ -280,6 +290,15 @@ JobIDRaw|User|UID|Account|Partition|Submit|Start|End|TimelimitRaw|NNodes|AllocCP
     }
 
     #[test]
+    fn a_line_with_a_day_that_does_not_exist_is_named() {
+        let text = "JobID|Submit|Start|End|NCPUS\n\
+                    1|2026-02-01T00:00:00|2026-02-31T00:00:00|2026-03-01T00:00:00|4\n";
+        let listed = read(text).unwrap();
+        assert_eq!(listed.broken, ["line 2: start: \"2026-02-31T00:00:00\" is no time"]);
+        assert!(listed.jobs.is_empty());
+    }
+
+    #[test]
     fn users_without_a_uid_are_numbered_in_the_order_of_the_list() {
         let text = "JobID|User|Submit|Start|End|NCPUS|Elapsed|\n\
                     1|ada|10|20|30|4|10|\n2|bob|11|20|30|4|10|\n3_7|ada|12|20|30|4|10|\n";
@@ -298,10 +317,12 @@ JobIDRaw|User|UID|Account|Partition|Submit|Start|End|TimelimitRaw|NNodes|AllocCP
 
     #[test]
     fn times_and_spans_of_sacct_are_read() {
-        assert_eq!(time("1700000000"), Some(1.7e9));
-        let later = time("2026-01-31T12:00:10").unwrap() - time("2026-01-31T12:00:00").unwrap();
+        assert_eq!(time("1700000000"), Ok(Some(1.7e9)));
+        let at = |text: &str| time(text).unwrap().unwrap();
+        let later = at("2026-01-31T12:00:10") - at("2026-01-31T12:00:00");
         assert_eq!(later, 10.0);
-        assert_eq!((time("Unknown"), time("None")), (None, None));
+        assert_eq!((time("Unknown"), time("None")), (Ok(None), Ok(None)));
+        assert_eq!(time("2026-02-31T12:00:00"), Err(NoTime));
         assert_eq!(span("2-01:00:30"), Some(2.0 * 86_400.0 + 3630.0));
         assert_eq!((span("01:30:00"), span("UNLIMITED")), (Some(5400.0), None));
     }

@@ -15,6 +15,10 @@ use self::words::parse_words;
 /// It accepts seconds since the epoch, `now`, `-DURATION` and `+DURATION` from now, dates (`YYYY-MM-DD`,
 /// `YYYY-MM-DD HH:MM[:SS]`, with `T` instead of the space or with an offset from UTC, and `HH:MM[:SS]` for
 /// today), and words, see [`words`].
+///
+/// A day that doesn't exist, such as 31 February, is not understood, and neither is 24:00. A time that the clocks skip
+/// when summer time begins is the time that they show then: 2:30 is 3:30. Of a time that comes twice when it ends, the
+/// first is meant.
 pub(crate) fn parse_when(text: &str, now: f64, zone: &TimeZone) -> Option<f64> {
     let text = text.trim();
     if text == "now" {
@@ -108,6 +112,33 @@ mod tests {
         for text in ["", "soon", "-", "-8x", "-inf", "2023-13-01", "25:00", "inf", "nan"] {
             assert_eq!(utc(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn a_date_that_does_not_exist_is_refused() {
+        for text in [
+            "2026-02-31",
+            "2026-02-31 10:00",
+            "2026-02-31T10:00:00",
+            "2026-02-31T10:00:00Z",
+            "2026-02-31T10:00:00+02:00",
+            "2026-02-29",
+            "2026-04-31",
+            "2026-02-28 24:00",
+            "2026-02-28T24:00:00Z",
+            "24:00",
+        ] {
+            assert_eq!(utc(text), None, "{text}");
+        }
+        assert_eq!(utc("2024-02-29"), Some(1_709_164_800.0));
+    }
+
+    #[test]
+    fn a_time_that_the_clocks_skip_is_the_one_they_show() {
+        let zone = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
+        let at = |text: &str| parse_when(text, NOW, &zone);
+        assert_eq!(at("2026-03-29 02:30"), at("2026-03-29 03:30"));
+        assert_eq!(at("2026-10-25 02:30"), at("2026-10-25T02:30:00+02:00"));
     }
 
     proptest! {

@@ -7,7 +7,7 @@
 //! takes `10` for a year.
 
 use jiff::civil::{Date, Time, Weekday, time};
-use jiff::{SignedDuration, Span, ToSpan, Zoned};
+use jiff::{SignedDuration, Span, Zoned};
 
 /// Words that are ignored.
 const FILLERS: [&str; 5] = ["at", "on", "this", "of", "the"];
@@ -183,8 +183,9 @@ fn day_of_month<'a, 'b>(
     }
     let today = now.date();
     let found = Date::new(today.year(), month, day).ok()?;
-    let found = if found < today { found.checked_add(1.year()).ok()? } else { found };
-    Some((found, rest))
+    // 29 February doesn't exist in the year after a leap year.
+    let next = || Date::new(today.year().checked_add(1)?, month, day).ok();
+    Some((if found < today { next()? } else { found }, rest))
 }
 
 fn month(word: &str) -> Option<i8> {
@@ -233,6 +234,27 @@ mod tests {
         ] {
             assert_eq!(parsed(text).as_deref(), Some(expected), "{text}");
         }
+    }
+
+    #[test]
+    fn a_day_that_does_not_exist_is_refused() {
+        for text in [
+            "feb 31",
+            "31 february 2026",
+            "Feb 29 2026 10am",
+            "2/31/2026",
+            "2026/02/31",
+            "2026-02-31 10pm",
+            "apr 31st",
+            "feb 29",
+            "24:00",
+            "tomorrow 24:00",
+        ] {
+            assert_eq!(parsed(text), None, "{text}");
+        }
+        assert_eq!(parsed("feb 29 2024").as_deref(), Some("2024-02-29 00:00:00"));
+        let march = date(2024, 3, 1).at(0, 0, 0, 0).to_zoned(TimeZone::UTC).unwrap();
+        assert!(parse_words("feb 29", &march).is_none(), "the next February has 28 days");
     }
 
     #[test]
