@@ -24,6 +24,7 @@ pub use crate::host::{JOBTAP_PLUGINS_V1, JOBTAP_SCHEDULERS_V1};
 #[cfg(all(feature = "inventory", not(feature = "linkme")))]
 pub use crate::host::{Linked, LinkedScheduler};
 use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 pub use crate::plugin::{
@@ -31,7 +32,7 @@ pub use crate::plugin::{
     IntoOutcome, Plugin, PluginData, PluginInstanceData, Refusal, ServiceError, Upgrade,
     VersionedData, reply, spawn, spawn_service,
 };
-use crate::plugin::{Conf, StoredData};
+use crate::plugin::{Conf, InstanceConf, StoredData};
 
 /// Casts the host's instance to the plugin's type.
 pub fn downcast<P: 'static>(plugin: &mut dyn Any) -> Result<&mut P, Failure> {
@@ -100,6 +101,35 @@ impl Schemas {
     /// Returns the schema.
     pub fn first(self) -> Option<Value> {
         self.0
+    }
+}
+
+/// Finds whether a parameter reads a key of the instance's configuration: method lookup takes the first trait whose
+/// bounds hold, by the number of references that it has to add. The order is [`ReadsInstance`]
+/// (`InstanceConf<C>`), [`ReadsNothing`] (any other parameter).
+pub struct InstanceProbe<T>(pub PhantomData<fn() -> T>);
+
+/// See [`InstanceProbe`].
+pub trait ReadsInstance {
+    /// Whether the parameter's type has the key.
+    fn reads(&self, key: &[&str]) -> bool;
+}
+
+/// See [`InstanceProbe`].
+pub trait ReadsNothing {
+    /// The parameter doesn't read the instance's configuration.
+    fn reads(&self, key: &[&str]) -> bool;
+}
+
+impl<C: DeserializeOwned> ReadsInstance for InstanceProbe<InstanceConf<C>> {
+    fn reads(&self, key: &[&str]) -> bool {
+        InstanceConf::<C>::has(key)
+    }
+}
+
+impl<T> ReadsNothing for &InstanceProbe<T> {
+    fn reads(&self, _: &[&str]) -> bool {
+        false
     }
 }
 

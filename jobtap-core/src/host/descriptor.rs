@@ -38,6 +38,9 @@ pub struct PluginDescriptor {
     pub load_order: IntroductionOrder,
     /// The JSON Schema of the plugin's own table; `None` when it takes no configuration.
     pub schema: fn() -> Option<Value>,
+    /// Whether the plugin reads this key of the instance's configuration, given with its tables. `true` too where the
+    /// type that it is read as takes any key.
+    pub reads: fn(&[&str]) -> bool,
     /// Builds an instance.
     pub new: fn(&InitArgs<'_>) -> Result<Box<dyn Any>, ConfError>,
     /// The plugin's handlers.

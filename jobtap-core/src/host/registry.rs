@@ -253,6 +253,7 @@ mod tests {
             after,
             load_order: crate::host::IntroductionOrder::None,
             schema: || None,
+            reads: |_| false,
             new: |_| Err(ConfError::new("a test does not build it")),
             handlers: &[],
         }

@@ -30,6 +30,7 @@ static URGENCY: PluginDescriptor = PluginDescriptor {
     after: &[],
     load_order: IntroductionOrder::None,
     schema: || None,
+    reads: |_| false,
     new: |_| Ok(Box::new(())),
     handlers: &[
         handler(TopicId::JobStatePriority, "job.state.priority"),

@@ -7,7 +7,7 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Path, Token, Type};
+use syn::{Attribute, Path, Token, Type};
 
 use super::model::{
     Build, Clash, Handler, Init, IntroductionOrder, Load, Methods, OnKind, OnRestart, OnTopic,
@@ -137,6 +137,7 @@ fn descriptor(plugin: &Plugin, own: &[&Path], krate: &TokenStream, p: &TokenStre
     };
     let new = new(&plugin.methods.init, &plugin.self_ty, p);
     let schema = schema(&plugin.methods, p);
+    let reads = reads(&plugin.methods, p);
     let handlers = &plugin.methods.handlers;
     let entries = handlers.iter().map(|handler| entries(handler, own, krate, p));
     let entries = quote!(&[#(#entries)*]);
@@ -153,6 +154,7 @@ fn descriptor(plugin: &Plugin, own: &[&Path], krate: &TokenStream, p: &TokenStre
             after: &[#(#after),*],
             load_order: #p::IntroductionOrder::#load_order,
             schema: #schema,
+            reads: #reads,
             new: #new,
             handlers: #entries,
         }
@@ -194,6 +196,41 @@ fn schema(methods: &Methods, p: &TokenStream) -> TokenStream {
         let mut __schemas = #p::Schemas::new();
         #(#tries)*
         __schemas.first()
+    })
+}
+
+/// Returns the closure that says which keys of the instance's configuration the plugin reads.
+fn reads(methods: &Methods, p: &TokenStream) -> TokenStream {
+    let built = match &methods.init {
+        Init::Function(build) => build.params.as_slice(),
+        _ => &[],
+    };
+    let none: &[Attribute] = &[];
+    let built = built.iter().map(|param| (none, param));
+    let handled = methods.handlers.iter();
+    let handled = handled
+        .flat_map(|handler| handler.params.iter().map(|param| (&*handler.conditions, param)));
+    let params: Vec<_> = built
+        .chain(handled)
+        .filter(|(_, param)| signature::is_named(param, "InstanceConf"))
+        .collect();
+    if params.is_empty() {
+        return quote!(|_| false);
+    }
+    // One reference: see `InstanceProbe`.
+    let tries = params.into_iter().map(|(conditions, param)| {
+        quote_spanned! {param.span()=>
+            #(#conditions)*
+            {
+                __reads |= (&#p::InstanceProbe::<#param>(#p::PhantomData)).reads(__key);
+            }
+        }
+    });
+    quote!(|__key| {
+        use #p::{ReadsInstance as _, ReadsNothing as _};
+        let mut __reads = false;
+        #(#tries)*
+        __reads
     })
 }
 

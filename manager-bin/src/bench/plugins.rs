@@ -97,6 +97,7 @@ pub(super) fn stack_of(plugins: usize) -> Result<Registry, BenchError> {
             after: of.after,
             load_order: of.load_order,
             schema: of.schema,
+            reads: of.reads,
             new: of.new,
         }))
     });

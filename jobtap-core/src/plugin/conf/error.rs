@@ -53,10 +53,14 @@ impl ReadError {
         Self::new(Fault::UnknownKey(known))
     }
 
-    /// Whether the error is that the outermost struct doesn't have this key.
-    pub(super) fn is_unknown_key(&self, key: &str) -> bool {
-        let own = matches!(self.path.as_slice(), [Segment::Key(last)] if last == key);
-        own && matches!(self.fault, Fault::UnknownKey(_))
+    /// Whether the error is that a struct doesn't have the key at this path, or one of the tables on the way to it.
+    pub(super) fn is_unknown_key(&self, path: &[&str]) -> bool {
+        let mut wanted = path.iter();
+        let on_the_way = self.path.iter().rev().all(|segment| match segment {
+            Segment::Key(key) => wanted.next().is_some_and(|wanted| wanted == key),
+            Segment::Index(_) => false,
+        });
+        on_the_way && matches!(self.fault, Fault::UnknownKey(_))
     }
 
     /// The same error, in the value of `key`.

@@ -174,6 +174,13 @@ impl<C: ConfTable> InstanceConf<C> {
     }
 }
 
+impl<C: DeserializeOwned> InstanceConf<C> {
+    /// Whether `C` has the key at this path.
+    pub(crate) fn has(path: &[&str]) -> bool {
+        !read::is_unknown_key::<C>(path)
+    }
+}
+
 impl<C> std::ops::Deref for InstanceConf<C> {
     type Target = C;
 
@@ -305,7 +312,7 @@ impl<C: DeserializeOwned> ConfTable for C {
 
     fn unknown_keys(table: &Value) -> Vec<&str> {
         let keys = table.as_object().into_iter().flat_map(Map::keys).map(String::as_str);
-        keys.filter(|key| read::is_unknown_key::<C>(key)).collect()
+        keys.filter(|key| read::is_unknown_key::<C>(&[*key])).collect()
     }
 }
 

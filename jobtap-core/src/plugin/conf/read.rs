@@ -29,11 +29,13 @@ pub(super) fn read<C: DeserializeOwned>(
     C::deserialize(Reader::new(value, unknown_keys))
 }
 
-/// Whether `C` is a struct without this key.
-pub(super) fn is_unknown_key<C: DeserializeOwned>(key: &str) -> bool {
-    let alone = Value::Object([(key.to_owned(), Value::Null)].into_iter().collect());
+/// Whether `C` is a struct without the key at this path, as far as the types on the way to it tell.
+pub(super) fn is_unknown_key<C: DeserializeOwned>(path: &[&str]) -> bool {
+    let alone = path.iter().rev().fold(Value::Null, |value, key| {
+        Value::Object([((*key).to_owned(), value)].into_iter().collect())
+    });
     let fault = read::<C>(&alone, UnknownKeys::Refused).err();
-    fault.is_some_and(|error| error.is_unknown_key(key))
+    fault.is_some_and(|error| error.is_unknown_key(path))
 }
 
 /// A place in the configuration, to be read from.
