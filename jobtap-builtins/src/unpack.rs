@@ -53,5 +53,10 @@ pub(crate) fn unpack<C: ConfTable>(
         return C::read(table);
     }
     let (count, keys) = (strays.len(), strays.join(", "));
-    Err(ConfError::new(format!("{count} object item(s) left unpacked: {keys}")))
+    // What was meant is in the reader's own words for the first of them.
+    let read = C::read(table).err();
+    let meant = read.as_ref().and_then(|error| error.text().split_once("; did you mean "));
+    let meant = meant.map(|(_, meant)| format!("; did you mean {}", meant.replace('"', "")));
+    let meant = meant.unwrap_or_default();
+    Err(ConfError::new(format!("{count} object item(s) left unpacked: {keys}{meant}")))
 }

@@ -3,6 +3,8 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::suggest::nearest;
+
 /// Reads the value of `key` from `config`, the whole configuration. `key` is a path of tables,
 /// separated by periods. Returns `None` if the key is absent.
 ///
@@ -42,4 +44,30 @@ pub fn setting<T: DeserializeOwned>(config: &Value, key: &str) -> Result<Option<
         passed.push_str(part);
     }
     T::deserialize(found).map(Some).map_err(|error| format!("{key}: {error}"))
+}
+
+/// Flux's text about the keys `left` that a table doesn't have, with those of the `known` ones that were probably meant.
+///
+/// ```
+/// use jobtap_core::settings::left_unpacked;
+///
+/// let known = ["requires", "policy", "parent"];
+/// let text = left_unpacked(&["require", "colour"], known);
+/// assert_eq!(text, "2 object item(s) left unpacked: require, colour; did you mean requires?");
+/// assert_eq!(left_unpacked(&["colour"], known), "1 object item(s) left unpacked: colour");
+/// ```
+#[must_use]
+pub fn left_unpacked<'a>(left: &[&str], known: impl IntoIterator<Item = &'a str>) -> String {
+    let known: Vec<&str> = known.into_iter().collect();
+    let mut meant: Vec<&str> = Vec::new();
+    for key in left.iter().filter_map(|key| nearest(key, known.iter().copied())) {
+        if !meant.contains(&key) {
+            meant.push(key);
+        }
+    }
+    let text = format!("{} object item(s) left unpacked: {}", left.len(), left.join(", "));
+    match meant.is_empty() {
+        true => text,
+        false => format!("{text}; did you mean {}?", meant.join(", ")),
+    }
 }

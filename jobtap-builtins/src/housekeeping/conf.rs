@@ -157,7 +157,7 @@ mod tests {
             (json!({}), "job-manager.housekeeping implies IMP but exec.imp is undefined"),
             (
                 json!({"command": ["true"], "comand": 1}),
-                "job-manager.housekeeping: 1 object item(s) left unpacked: comand",
+                "job-manager.housekeeping: 1 object item(s) left unpacked: comand; did you mean command?",
             ),
             (json!({"command": "true"}), "error creating housekeeping command"),
             (json!({"command": []}), "error creating housekeeping command"),

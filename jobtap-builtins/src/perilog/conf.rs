@@ -243,7 +243,10 @@ mod tests {
                     "Expected real or integer, got string".to_owned(),
                 ),
                 (json!({}), "no command specified and exec.imp not defined".to_owned()),
-                (json!({"comand": []}), "1 object item(s) left unpacked: comand".to_owned()),
+                (
+                    json!({"comand": []}),
+                    "1 object item(s) left unpacked: comand; did you mean command?".to_owned(),
+                ),
                 (
                     json!({"command": ["true"], "per-rank": 1}),
                     "Expected true or false, got integer".to_owned(),

@@ -2,9 +2,11 @@
 //!
 //! A table may not have unknown keys, and the messages are those of Flux.
 
+use super::fluxion;
 use crate::job::Fsd;
 use crate::json_type::json_type;
 use crate::resource::Property;
+use crate::settings::left_unpacked;
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
@@ -48,8 +50,10 @@ impl Config {
                 return Err(QueueConfigError::Table { table: "queues".to_owned(), text });
             }
         }
-        let config = Self { policy, queues };
-        config.check_parents()?;
+        let mut read = Self { policy, queues };
+        read.check_parents()?;
+        fluxion::choose(&mut read, config)?;
+        let config = read;
         match &config.policy.default_queue {
             Some(queue) if !config.queues.contains_key(queue) => {
                 Err(QueueConfigError::DefaultQueue(queue.clone()))
@@ -357,8 +361,7 @@ impl<'a> Table<'a> {
         if left.is_empty() {
             return Ok(table);
         }
-        let text = format!("{} object item(s) left unpacked: {}", left.len(), left.join(", "));
-        Err(table.refuse(text))
+        Err(table.refuse(left_unpacked(&left, keys.iter().copied())))
     }
 
     /// The value of a key.
@@ -434,7 +437,11 @@ mod tests {
                 "queues.a.policy.limits",
                 "'duration' is not a valid FSD",
             ),
-            (json!({"a": {"require": []}}), "queues.a", "1 object item(s) left unpacked: require"),
+            (
+                json!({"a": {"require": []}}),
+                "queues.a",
+                "1 object item(s) left unpacked: require; did you mean requires?",
+            ),
         ] {
             let expected = format!("error parsing [{table}] config table: {text}");
             assert_eq!(refusal(json!({ "queues": queues })), expected);

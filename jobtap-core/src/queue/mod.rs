@@ -5,6 +5,7 @@
 
 mod adjust;
 mod config;
+mod fluxion;
 mod queues;
 
 pub use adjust::AdjustError;

@@ -405,26 +405,30 @@ pub(crate) fn show_config(core: &mut Core, key: PluginKey) -> Result<(), String>
 }
 
 /// Logs which plugins have a new table, and whether they follow it: a plugin that doesn't handle `conf.update`
-/// keeps its settings until it is reloaded.
-pub(crate) fn log_changed_tables(core: &mut Core, before: &Value) {
+/// keeps its settings until it is reloaded. Returns the lines about those that don't.
+pub(crate) fn log_changed_tables(core: &mut Core, before: &Value) -> Vec<String> {
     let table = |config: &Value, name: &str| -> Option<Value> {
         config.get("plugins").and_then(|plugins| plugins.get(name)).cloned()
     };
-    let mut lines = Vec::new();
+    let (mut following, mut waiting) = (Vec::new(), Vec::new());
     for plugin in core.plugins.stack.plugins() {
         let name = plugin.name();
         if table(before, name) == table(&core.config, name) {
             continue;
         }
         let mut entries = plugin.descriptor().handlers.iter();
-        lines.push(match entries.any(|entry| entry.id == TopicId::ConfUpdate) {
-            true => format!("{name}: conf.update has accepted the new [plugins.{name}]"),
-            false => format!(
+        if entries.any(|entry| entry.id == TopicId::ConfUpdate) {
+            following.push(format!("{name}: conf.update has accepted the new [plugins.{name}]"));
+        } else {
+            waiting.push(format!(
                 "{name}: [plugins.{name}] has changed, and takes effect with `jobtap plugin reload {name}`"
-            ),
-        });
+            ));
+        }
     }
-    lines.into_iter().for_each(|line| core.log(Level::Info, line));
+    for line in following.iter().chain(&waiting) {
+        core.log(Level::Info, line.clone());
+    }
+    waiting
 }
 
 /// The service name under which clients reach a method of a plugin.

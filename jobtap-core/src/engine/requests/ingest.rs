@@ -114,7 +114,9 @@ impl Ingest {
         let validator = Stage::read(config, "ingest.validator")?;
         let changes = frobnicator.chosen(&FROBNICATORS, &FROBNICATORS)?;
         let checks = validator.chosen(&["jobspec"], &VALIDATORS)?;
-        let least = setting(config, "ingest.validator.require-instance")?.unwrap_or_default();
+        let least: RequireInstance =
+            setting(config, "ingest.validator.require-instance")?.unwrap_or_default();
+        let least = least.with_args(config)?;
         let has = |list: &[String], name: &str| list.iter().any(|chosen| chosen == name);
         let require = has(&checks, "require-instance").then_some(least);
         Ok(Self {
@@ -128,6 +130,36 @@ impl Ingest {
 }
 
 impl RequireInstance {
+    /// The same, with the options of `ingest.validator.args`, as far as the configuration doesn't say otherwise.
+    fn with_args(mut self, config: &Value) -> Result<Self, String> {
+        let key = "ingest.validator.args";
+        let args: Vec<String> = setting(config, key)?.unwrap_or_default();
+        for arg in &args {
+            let number = |value: &str| {
+                value.parse::<u64>().map_err(|_| format!("{key}: {arg}: {value:?} is not a number"))
+            };
+            match arg.split_once('=') {
+                // Only this version is accepted in any case.
+                Some(("--require-version", "1" | "any")) => {}
+                Some(("--require-instance-minnodes", value)) => {
+                    let value = number(value)?;
+                    self.minnodes = self.minnodes.or(Some(value));
+                }
+                Some(("--require-instance-mincores", value)) => {
+                    let value = number(value)?;
+                    self.mincores = self.mincores.or(Some(value));
+                }
+                _ => {
+                    return Err(format!(
+                        "{key}: {arg} is not served (only --require-version=1, \
+                         --require-instance-minnodes=N and --require-instance-mincores=N are)"
+                    ));
+                }
+            }
+        }
+        Ok(self)
+    }
+
     fn check(self, jobspec: &Jobspec) -> Result<(), String> {
         let counts = jobspec.counts();
         let least = |least: Option<u64>, size: u64| least.is_some_and(|least| size >= least);
@@ -247,6 +279,29 @@ mod tests {
 
     fn refusal(table: Value) -> String {
         Ingest::read(&json!({ "ingest": table })).unwrap_err()
+    }
+
+    #[test]
+    fn options_of_validators_are_served_or_refused() {
+        let read = |args: Value| {
+            let plugins = json!(["jobspec", "require-instance"]);
+            Ingest::read(&json!({"ingest": {"validator": {"plugins": plugins, "args": args}}}))
+        };
+        let least = read(json!(["--require-version=1", "--require-instance-minnodes=4"]));
+        let least = least.unwrap().require_instance.unwrap();
+        assert_eq!((least.minnodes, least.mincores), (Some(4), None));
+        for (args, text) in [
+            (json!(["--require-version=2"]), "ingest.validator.args: --require-version=2 is not"),
+            (json!(["--strict"]), "ingest.validator.args: --strict is not served"),
+            (
+                json!(["--require-instance-mincores=x"]),
+                "ingest.validator.args: --require-instance-mincores=x: \"x\" is not a number",
+            ),
+            (json!("--strict"), "ingest.validator.args: invalid type"),
+        ] {
+            let refused = read(args).map(|_| ()).unwrap_err();
+            assert!(refused.starts_with(text), "{refused}");
+        }
     }
 
     #[test]

@@ -96,7 +96,8 @@ pub(super) fn handle(core: &mut Core, reply: ReplyTo, cred: Cred, request: Reque
             owner_only(cred).and_then(|()| shadow::manage::handle(core, request))
         }
         Request::Configure { config } => {
-            owner_only(cred).and_then(|()| plugins::configure(core, config)).map(|()| json!({}))
+            let configured = owner_only(cred).and_then(|()| plugins::configure(core, config));
+            configured.map(|waiting| json!(waiting))
         }
     };
     core.reply(reply, result);

@@ -108,7 +108,9 @@ fn path(plugin: &LoadedPlugin) -> String {
 ///
 /// It is shown to the plugins in stack order. The first refusal ends that, and the configuration stays
 /// as it was; plugins before that one have seen the new one.
-pub(super) fn configure(core: &mut Core, config: Value) -> Result<(), RequestError> {
+///
+/// Returns a line for each plugin that has a new table and follows it only when it is reloaded.
+pub(super) fn configure(core: &mut Core, config: Value) -> Result<Vec<String>, RequestError> {
     // Everything that can be refused without a plugin is read first, so that plugins see a configuration
     // that the manager itself accepts.
     let queues = Queues::read(&config).map_err(|error| invalid(error.to_string()))?;
@@ -126,7 +128,7 @@ pub(super) fn configure(core: &mut Core, config: Value) -> Result<(), RequestErr
             return Err(invalid(text));
         }
     };
-    loading::log_changed_tables(core, &before);
+    let waiting = loading::log_changed_tables(core, &before);
     shadow::manage::show_config_to_all(core);
     core.submissions.ingest = ingest;
     core.alloc.queues.reconfigure(queues);
@@ -135,7 +137,7 @@ pub(super) fn configure(core: &mut Core, config: Value) -> Result<(), RequestErr
     schedule::enqueue_all(core);
     purge::arm_heartbeat(core);
     loaded.into_iter().for_each(|key| introduce_jobs(core, key));
-    Ok(())
+    Ok(waiting)
 }
 
 /// Takes over those parts of the configuration that are read in place.
