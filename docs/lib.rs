@@ -6,6 +6,8 @@
 #[cfg(test)]
 mod c_interface;
 #[cfg(test)]
+mod config_keys;
+#[cfg(test)]
 mod generated;
 pub mod hosts;
 #[cfg(test)]
@@ -33,6 +35,7 @@ chapters! {
     topics_table = "topics-table.md";
     handlers = "handlers.md";
     configuration = "configuration.md";
+    configuration_keys = "configuration-keys.md";
     data = "data.md";
     async_handlers = "async.md";
     services = "services.md";

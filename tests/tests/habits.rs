@@ -203,7 +203,7 @@ fn mistakes_of_a_configuration_are_shown_at_their_lines() {
         ("a.toml:2:1", "left unpacked: require"),
         ("a.toml:5:1", "log.ring-size: 0 is not a number of lines"),
         ("a.toml:7:1", "did you mean policy?"),
-        ("2 errors, 1 warning", "polcy"),
+        ("3 errors, 0 warnings", "polcy"),
     ] {
         assert!(found.stdout.contains(line) && found.stdout.contains(said), "{}", found.stdout);
     }
@@ -218,4 +218,69 @@ fn mistakes_of_a_configuration_are_shown_at_their_lines() {
     std::fs::write(at("d.toml"), "[queues.debug]\n").unwrap();
     assert!(check("d.toml").ok().contains("1 file: 0 errors, 0 warnings"));
     assert_eq!(check("nosuch.toml").code, 1);
+}
+
+#[test]
+fn what_flux_honours_and_jobtap_does_not_is_told() {
+    let directory = temporary();
+    let file = directory.path().join("site.toml");
+    // As in the guide for Flux's administrators.
+    let text = "\
+[systemd]
+enable = true
+[exec]
+imp = \"/usr/libexec/flux/flux-imp\"
+service = \"sdexec\"
+sdexec-constrain-resources = true
+[exec.sdexec-properties]
+MemoryMax = \"95%\"
+[access]
+allow-guest-user = true
+allow-root-owner = true
+[bootstrap]
+curve_cert = \"/etc/flux/system/curve.cert\"
+hosts = [{ host = \"test[1-16]\" }]
+[tbon]
+tcp_user_timeout = \"2m\"
+[resource]
+noverify = true
+history = \"30d\"
+[[resource.config]]
+hosts = \"test[1-15]\"
+cores = \"0-7\"
+gpus = \"0\"
+[kvs]
+checkpoint-period = \"30m\"
+[ingest.validator]
+plugins = [\"jobspec\", \"feasibility\"]
+args = [\"--require-version=1\"]
+[job-manager]
+inactive-age-limit = \"7d\"
+[policy.jobspec.defaults.system]
+duration = \"1m\"
+[policy.limits]
+duration = \"2h\"
+job-size.max.nnodes = 8
+[sched-fluxion-qmanager]
+queue-policy = \"easy\"
+[sched-fluxion-resource]
+match-policy = \"lonodex\"
+match-format = \"rv1_nosched\"
+";
+    std::fs::write(&file, text).unwrap();
+    let found = run(clean(jobtap()).args(["config", "check"]).arg(&file)).ok();
+    let told: Vec<&str> = found.lines().filter_map(|line| line.strip_prefix("warning: ")).collect();
+    let told: Vec<&str> = told.iter().filter_map(|line| line.split(": ").next()).collect();
+    let wanted = [
+        "[systemd]",
+        "exec.service",
+        "exec.sdexec-constrain-resources",
+        "[exec.sdexec-properties]",
+        "[bootstrap]",
+        "[tbon]",
+        "resource.history",
+        "[kvs]",
+        "sched-fluxion-resource.match-policy",
+    ];
+    assert_eq!(told, wanted, "{found}");
 }

@@ -110,3 +110,69 @@ fn dmesg_shows_watches_and_clears_the_log() {
     assert_eq!(lines.count(), 0);
     follow.wait().unwrap();
 }
+
+/// How many lines a test's manager has in its file before those of the test.
+const BEFORE: usize = 5;
+
+#[test]
+fn what_a_configuration_says_in_vain_is_told_once() {
+    let first = "[exec]\njob-shell = \"/bin/sh\"\n\n[log]\nring-size = 100\n";
+    let mut m = Manager::start_with(jobtap(), first);
+    let count = |m: &Manager, text: &str| m.jobtap("dmesg").ok().matches(text).count();
+    let shell = "exec.job-shell: has no effect here: tasks are started without job shells";
+    assert_eq!(count(&m, shell), 1);
+    assert!(m.jobtap("dmesg").ok().contains(&format!("config.toml, line {})", BEFORE + 2)));
+    let reloaded = m.jobtap("config reload");
+    assert_eq!((reloaded.code, reloaded.stderr.as_str()), (0, ""));
+    assert_eq!(count(&m, shell), 1, "it was said at the start");
+
+    m.configure(&format!("{first}\n[tbon]\ntopo = \"kary:2\"\n"));
+    let reloaded = m.jobtap("config reload");
+    let said = "jobtap-config: WARNING: reload: [tbon]: has no effect here: ";
+    assert!(reloaded.stderr.starts_with(said), "{reloaded:?}");
+    let place = format!("config.toml, line {})", BEFORE + 7);
+    assert!(reloaded.stderr.contains(&place), "{reloaded:?}");
+
+    m.configure(&first.replace("100", "200"));
+    let reloaded = m.jobtap("config reload");
+    let said = "jobtap-config: WARNING: reload: log.ring-size has changed, and takes effect when the manager \
+                restarts, as by `jobtap module reload job-manager`\n";
+    assert_eq!((reloaded.code, reloaded.stderr.as_str()), (0, said));
+    m.configure(first);
+    assert_eq!(m.jobtap("config reload").stderr, "", "it is as at the start again");
+    drop(m.stop());
+}
+
+#[test]
+fn a_mistake_is_refused_with_its_file_and_line() {
+    let m = Manager::start_with(jobtap(), "");
+    for (text, said, line) in [
+        ("[exec]\nkill-timeout = \"x\"\n", "exec.kill-timeout: ", 2),
+        ("[exec]\n\nkil-timeout = \"5s\"\n", "did you mean exec.kill-timeout?", 3),
+        ("[policy.limits]\nduration = 5\n", "'duration' is not a valid FSD", 2),
+        ("[http]\nlisten = 5\n", "http.listen: invalid type: integer `5`, expected a string", 2),
+        ("[fake-resources]\nnnodes = 0\n", "nnodes: 0 is not from 1 to 1000000", 2),
+        (
+            "\n[[resource.maintenance]]\nnodes = \"0\"\nfrom = \"2026-02-31T08:00:00Z\"\n",
+            "\"2026-02-31T08:00:00Z\" is no time",
+            2,
+        ),
+        ("[quees.debug]\n", "did you mean queues?", 1),
+    ] {
+        m.configure(text);
+        let refused = m.jobtap("config reload");
+        assert_eq!(refused.code, 1, "{text}");
+        assert!(refused.stderr.contains(said), "{refused:?}");
+        let place = format!("config.toml, line {})", BEFORE + line);
+        assert!(refused.stderr.contains(&place), "{refused:?}");
+    }
+    let dir = temporary();
+    let file = dir.path().join("wrong.toml");
+    std::fs::write(&file, "[exec]\nkill-timeout = \"x\"\n").unwrap();
+    let mut start = jobtap_tests::clean(jobtap());
+    start.args(["start", "--config-path"]).arg(&file).arg("true");
+    let refused = jobtap_tests::run(&mut start);
+    assert_ne!(refused.code, 0);
+    let place = format!("({}, line 2)", file.display());
+    assert!(refused.stderr.contains("exec.kill-timeout: ") && refused.stderr.contains(&place));
+}

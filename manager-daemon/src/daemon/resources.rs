@@ -1,7 +1,11 @@
-//! The resources that this manager may allocate: those of `[[resource.config]]`, or the cores of this host.
+//! The resources that this manager may allocate: those of `[[resource.config]]`, of a file with R or of
+//! `[fake-resources]`, or the cores of this host.
 //!
 //! Hosts become ranks in the order in which they are first named. Only the entry of this host can be
 //! checked; those of other hosts are not.
+
+mod fake;
+mod verify;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Display;
@@ -11,17 +15,19 @@ use jobtap_core::resource::{Children, Hostlist, HostlistError, Idset, ResourceSe
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use self::verify::Mode;
+
 /// Why the resources are unusable.
 #[derive(Debug, thiserror::Error)]
 pub enum ResourceError {
     /// The table is malformed.
     #[error("[resource]: {0}")]
     Config(String),
-    /// Cores of this host are configured that it does not have.
+    /// The cores that are configured for this host are not those that it has.
     #[error(
         "[[resource.config]]: {host} has the cores {have}, not {want} (noverify = true accepts them unseen)"
     )]
-    Missing {
+    Differs {
         /// The host.
         host: String,
         /// Cores found.
@@ -68,6 +74,7 @@ pub struct Inventory {
 struct ResourceTable {
     noverify: bool,
     norestrict: bool,
+    verify: Option<Value>,
     path: Option<PathBuf>,
     config: Option<Value>,
 }
@@ -90,10 +97,12 @@ pub fn hostname() -> String {
 }
 
 /// Whether a manager that runs as a job uses the resources of that job: it does unless the configuration or
-/// `--test-size` says which ones it has.
+/// `--test-size` says which ones it has, or that it is to look itself.
 pub fn takes_given(config: &Value, test: &TestSize) -> bool {
-    let named = |key: &str| config.pointer(&format!("/resource/{key}")).is_some();
-    test.size.is_none() && !named("config") && !named("path")
+    let named = |pointer: &str| config.pointer(pointer).is_some();
+    let rediscover = config.pointer("/resource/rediscover") == Some(&Value::Bool(true));
+    let configured = ["/resource/config", "/resource/path", "/fake-resources"];
+    test.size.is_none() && !rediscover && !configured.into_iter().any(named)
 }
 
 /// The resources according to the configuration, this host and `--test-size`. Without any of them, those that
@@ -116,19 +125,24 @@ pub fn discover(
     }
     let here = hostname();
     let cores = available_cores(table.norestrict)?;
-    let resources = match (&table.config, &table.path) {
-        (None, None) => this_host(&here, cores, test)?,
-        (None, Some(path)) => of_file(path)?,
+    let verify = Mode::read(table.verify.as_ref(), table.noverify)?;
+    let resources = match (&table.config, &table.path, fake(config)?) {
+        (_, _, Some(fake)) => fake,
+        (None, None, None) => this_host(&here, cores, test)?,
+        (None, Some(path), None) => {
+            let resources = of_file(path)?;
+            verify.unwrap_or(Mode::Ignore).check(&resources, &here, &cores)?;
+            resources
+        }
         // As in Flux, the configuration wins over the file.
-        (Some(entries), _) => {
+        (Some(entries), _, None) => {
             let hosts = configured(entries)?;
             if hosts.names.is_empty() {
                 this_host(&here, cores, test)?
             } else {
-                if !table.noverify {
-                    hosts.verify(&here, &cores)?;
-                }
-                hosts.build()?
+                let resources = hosts.build()?;
+                verify.unwrap_or(Mode::AllowExtra).check(&resources, &here, &cores)?;
+                resources
             }
         }
     };
@@ -141,11 +155,36 @@ pub fn discover(
 /// # Errors
 /// A malformed table, or an unusable file.
 pub fn configured_set(config: &Value) -> Result<Option<ResourceSet>, ResourceError> {
+    if let Some(fake) = fake(config)? {
+        return Ok(Some(fake));
+    }
     let key = |name| config.pointer("/resource").and_then(|table| table.get(name));
     match (key("config"), key("path").and_then(Value::as_str)) {
         (Some(entries), _) => configured(entries)?.build().map(Some),
         (None, Some(path)) => of_file(Path::new(path)).map(Some),
         (None, None) => Ok(None),
+    }
+}
+
+/// Reads `resource.verify`, which a later start needs.
+///
+/// # Errors
+/// A value that can't be used, with its key.
+pub fn check_verify(config: &Value) -> Result<(), ResourceError> {
+    Mode::read(config.pointer("/resource/verify"), false).map(drop)
+}
+
+/// The nodes of `[fake-resources]`, which alone may say which resources there are.
+fn fake(config: &Value) -> Result<Option<ResourceSet>, ResourceError> {
+    let fake = fake::set(config)?;
+    let other = ["config", "path"]
+        .into_iter()
+        .find(|key| config.get("resource").is_some_and(|table| table.get(key).is_some()));
+    match (&fake, other) {
+        (Some(_), Some(key)) => Err(ResourceError::Config(format!(
+            "[fake-resources]: resource.{key} says which resources there are, too: remove one of them"
+        ))),
+        _ => Ok(fake),
     }
 }
 
@@ -274,19 +313,6 @@ impl Hosts {
             *holders = holders.union(&ranks);
         }
         Ok(())
-    }
-
-    /// Checks the cores that are configured for this host.
-    fn verify(&self, here: &str, have: &Idset) -> Result<(), ResourceError> {
-        let said = self.ranks.get(here).and_then(|rank| self.children.get(*rank));
-        match said.map(Children::cores) {
-            Some(want) if !want.is_subset(have) => Err(ResourceError::Missing {
-                host: here.to_owned(),
-                have: have.to_string(),
-                want: want.to_string(),
-            }),
-            _ => Ok(()),
-        }
     }
 
     /// By way of R's own text, which takes any number of hosts in one go.
@@ -435,6 +461,16 @@ mod tests {
     }
 
     #[test]
+    fn made_up_nodes_are_the_resources() {
+        let config = json!({"fake-resources": {"nnodes": 1000, "cores-per-node": 48}});
+        assert_eq!(found(config.clone()).unwrap().ncores(), 48_000);
+        assert_eq!(configured_set(&config).unwrap().unwrap().nnodes(), 1000);
+        assert!(!takes_given(&config, &TestSize::default()));
+        let both = json!({"fake-resources": {"nnodes": 1}, "resource": {"path": "x"}});
+        assert!(found(both).unwrap_err().contains("resource.path says"));
+    }
+
+    #[test]
     fn a_test_size_makes_ranks_of_this_host() {
         let test = TestSize { size: Some(3), hosts: None };
         let found = discover(&json!({}), &test, None).unwrap();
@@ -464,6 +500,9 @@ mod tests {
         assert_eq!(own.local.to_string(), "0-1");
         let test = TestSize { size: Some(1), hosts: None };
         assert_eq!(discovered(json!({}), &test).resources.nodelist().to_string(), hostname());
+        let again = json!({"resource": {"rediscover": true}});
+        let again = discovered(again, &TestSize::default());
+        assert_eq!(again.resources.nodelist().to_string(), hostname());
         let config = json!({"resource": {"config": [{"hosts": "x", "cores": "0"}]}});
         assert_eq!(discovered(config, &TestSize::default()).resources.summary(), "rank0/core0");
     }

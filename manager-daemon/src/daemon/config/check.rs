@@ -7,8 +7,9 @@ use jobtap_core::host::Ticks;
 use jobtap_core::simulation::{self, Setup, Simulator};
 use serde_json::Value;
 
-use super::current::strangers;
-use super::keys::misspelt;
+use super::current::remarks;
+use super::keys::Judgement;
+use super::linked_plugins::LinkedPlugins;
 use super::place::{self, Step};
 use super::settings::Settings;
 use crate::daemon::resources;
@@ -32,15 +33,20 @@ pub fn check(config: &Value, directory: Option<&Path>) -> Vec<Finding> {
     let Some(registry) = crate::linked::registry().ok() else {
         return Vec::new();
     };
-    let linked: Vec<&str> = registry.plugins().map(|plugin| plugin.name).collect();
-    let warnings = strangers(config, &linked).into_iter().chain(misspelt(config));
-    let warnings = warnings.map(|text| found(true, text, config)).collect::<Vec<_>>();
+    let plugins = LinkedPlugins::new(&registry, config);
+    let linked = plugins.names();
+    let judged = remarks(config, &plugins).into_iter();
+    let judged = judged.map(|Judgement { refused, text, place }| Finding {
+        is_warning: !refused,
+        text,
+        place,
+    });
     let settings = Settings::problems(config).into_iter();
     let errors = settings.map(|error| found(false, error.to_string(), config));
     let (of_engine, loaded) = of_engine(config.clone(), directory);
     let unused = loaded.into_iter().flat_map(|loaded| unloaded(config, &linked, &loaded));
     let unused = unused.map(|text| found(true, text, config));
-    errors.chain(of_engine).chain(warnings).chain(unused).collect()
+    errors.chain(of_engine).chain(judged).chain(unused).collect()
 }
 
 /// The warnings about tables for linked plugins that no manager of this configuration loads at its start. A running
@@ -143,7 +149,35 @@ mod tests {
                 "job-manager.inactive-age-limt",
             ]
         );
-        assert!(check(&config, None).last().is_some_and(|finding| finding.is_warning));
+        assert!(check(&config, None).iter().all(|finding| !finding.is_warning));
+    }
+
+    #[test]
+    fn what_changes_jobs_and_has_no_effect_is_warned_of_at_its_key() {
+        let config = json!({
+            "sched-fluxion-resource": {"match-policy": "lonodex"},
+            "exec": {"sdexec-properties": {"MemoryMax": "95%"}, "job-shell": "/bin/sh"},
+            "job-manager": {"prolog": {"command": ["true"]}},
+            "resource": {"scheduling": "file"},
+        });
+        assert_eq!(
+            places(&config),
+            [
+                "sched-fluxion-resource.match-policy",
+                "exec.sdexec-properties",
+                "exec.job-shell",
+                "job-manager.prolog",
+                "resource.scheduling",
+            ]
+        );
+        assert!(check(&config, None).iter().all(|finding| finding.is_warning));
+        let loaded = json!({
+            "job-manager": {
+                "plugins": [{"load": "perilog.so"}],
+                "prolog": {"command": ["true"]},
+            },
+        });
+        assert_eq!(check(&loaded, None), []);
     }
 
     #[test]

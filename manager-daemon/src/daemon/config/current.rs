@@ -12,7 +12,9 @@ use jobtap_core::suggest::nearest;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-use super::keys::misspelt;
+use super::keys::{Judgement, Missing, judge, waiting};
+use super::linked_plugins::LinkedPlugins;
+use super::place::{self, Step};
 use super::settings::{Settings, SettingsError};
 use super::{ConfigError, Source};
 use crate::daemon::engine::{EngineHandle, answered};
@@ -21,6 +23,7 @@ use crate::daemon::log::Log;
 use crate::daemon::services::access::Access;
 use crate::daemon::services::privacy::Privacy;
 use crate::rpc::errno::{EINVAL, EIO};
+use crate::rpc::services::config::Loaded;
 use crate::rpc::{RpcError, RpcResult};
 
 /// What a request wants of the configuration.
@@ -42,6 +45,8 @@ pub(in crate::daemon) struct Configuration {
     pub(in crate::daemon) log: Arc<Log>,
     /// The names of all linked plugins.
     pub(in crate::daemon) linked: Vec<&'static str>,
+    /// The configuration with which the manager was started, of which some keys stay in force.
+    pub(in crate::daemon) started: Value,
     pub(in crate::daemon) access: Arc<Access>,
     /// The state directory and the socket in it, whose modes follow `access`.
     pub(in crate::daemon) paths: (PathBuf, PathBuf),
@@ -62,7 +67,7 @@ impl Configuration {
         let task = tokio::spawn(async move {
             match call {
                 ConfigCall::Get => Ok(self.current.lock().await.clone()),
-                ConfigCall::Load(config) => self.replace(cred, config).await,
+                ConfigCall::Load(config) => self.replace(cred, config, Origin::Client).await,
                 ConfigCall::Reload => self.reload(cred).await,
             }
         });
@@ -74,23 +79,34 @@ impl Configuration {
         let read = tokio::task::spawn_blocking(move || source.read()).await;
         let read = read.map_err(|error| RpcError::new(EIO, error.to_string()))?;
         let config = read.map_err(|error: ConfigError| RpcError::new(EINVAL, error.to_string()))?;
-        self.replace(cred, config).await
+        self.replace(cred, config, Origin::Files(&self.source)).await
     }
 
-    async fn replace(&self, cred: Cred, config: Value) -> RpcResult {
+    /// Puts a configuration in force.
+    async fn replace(&self, cred: Cred, config: Value, origin: Origin<'_>) -> RpcResult {
         if !config.is_object() {
             return Err(RpcError::new(EINVAL, "the configuration must be a table"));
         }
-        let asked = config.clone();
-        // In the background: it looks users up, and a name service may be slow.
-        let read = tokio::task::spawn_blocking(move || Settings::read(&asked)).await;
-        let read = read.map_err(|error| RpcError::new(EIO, error.to_string()))?;
-        let settings = read.map_err(|error| refused(&error))?;
+        let before = self.current.lock().await.clone();
+        let (settings, remarks) = self.read(&before, &config).await?;
+        let settings = settings.map_err(|error| {
+            let place = error.place(&config);
+            origin.located(refused(&error), &place)
+        })?;
         let mut current = self.current.lock().await;
         let request = Request::Configure { config: config.clone() };
-        answered(self.engine.request(cred, request)).await.map_err(of_the_manager)?;
+        let configured = answered(self.engine.request(cred, request)).await;
+        let configured = configured.map_err(|error| {
+            let place = place::of(&error.text, &config);
+            origin.located(of_the_manager(error), &place)
+        })?;
         self.execution.set(settings.kill, settings.output_limit);
-        warn_of_strangers(&config, &self.linked, &self.log);
+        let remarks = remarks.iter().map(|remark| origin.text(&remark.text, &remark.place));
+        let waiting = waiting(&before, &config, &self.started, origin.missing());
+        let mut notes: Vec<String> = remarks.chain(waiting).collect();
+        notes.iter().for_each(|text| self.log.write(Level::Warning, text));
+        // The engine has written these to the log itself.
+        notes.extend(serde_json::from_value::<Vec<String>>(configured).unwrap_or_default());
         self.access.set(settings.access);
         if let Err(error) = self.access.apply_to(&self.paths.0, &self.paths.1) {
             let text =
@@ -101,7 +117,58 @@ impl Configuration {
         self.max_jobspec.store(settings.max_jobspec, Ordering::Relaxed);
         *current = config;
         self.log.write(Level::Info, "a new configuration is in force");
-        Ok(json!({}))
+        Ok(json!(Loaded { notes }))
+    }
+
+    /// The settings of a configuration, and what is to be said about it that wasn't said about the one `before`.
+    async fn read(
+        &self,
+        before: &Value,
+        config: &Value,
+    ) -> Result<(Result<Settings, SettingsError>, Vec<Judgement>), RpcError> {
+        let loaded = answered(self.engine.read(|engine| Ok(engine.plugins()))).await?;
+        let loaded: Vec<String> = loaded.into_iter().map(|plugin| plugin.name).collect();
+        let registry = crate::linked::registry();
+        let registry = registry.map_err(|error| RpcError::new(EIO, error.to_string()))?;
+        let plugins = |config: &Value| LinkedPlugins::new(&registry, config).with_loaded(&loaded);
+        let mut remarks = remarks(config, &plugins(config));
+        let said = self::remarks(before, &plugins(before));
+        remarks.retain(|remark| !said.contains(remark));
+        let (config, plugins) = (config.clone(), plugins(config));
+        // In the background: it looks users up, and a name service may be slow.
+        let read = tokio::task::spawn_blocking(move || Settings::read(&config, &plugins)).await;
+        let settings = read.map_err(|error| RpcError::new(EIO, error.to_string()))?;
+        Ok((settings, remarks))
+    }
+}
+
+/// Where a new configuration comes from.
+#[derive(Clone, Copy)]
+enum Origin<'a> {
+    Files(&'a Source),
+    /// It has no lines that could be named.
+    Client,
+}
+
+impl Origin<'_> {
+    /// A text about the value at a place, with the file and the line.
+    fn text(self, text: &str, place: &[Step]) -> String {
+        match self {
+            Self::Files(source) => source.located(text, place),
+            Self::Client => text.to_owned(),
+        }
+    }
+
+    fn located(self, error: RpcError, place: &[Step]) -> RpcError {
+        RpcError { text: self.text(&error.text, place), ..error }
+    }
+
+    /// What it means that a key is not there.
+    fn missing(self) -> Missing {
+        match self {
+            Self::Files(_) => Missing::Removed,
+            Self::Client => Missing::Unsaid,
+        }
     }
 }
 
@@ -125,12 +192,14 @@ fn refused(error: &SettingsError) -> RpcError {
     RpcError::new(EINVAL, text)
 }
 
-/// Warns of tables for plugins that are not linked, and of keys that are nearly one of the manager's. They
-/// are most likely mistakes, but no errors: hosts may share a configuration and have other plugins.
-pub(in crate::daemon) fn warn_of_strangers(config: &Value, linked: &[&'static str], log: &Log) {
-    for text in strangers(config, linked).into_iter().chain(misspelt(config)) {
-        log.write(Level::Warning, &text);
-    }
+/// What is to be said about a configuration: keys that have no effect or are refused, and tables for plugins that are
+/// not linked. The latter are no errors: hosts may share a configuration and have other plugins.
+pub(in crate::daemon) fn remarks(config: &Value, plugins: &LinkedPlugins) -> Vec<Judgement> {
+    let strangers = strangers(config, &plugins.names()).into_iter().map(|text| {
+        let place = place::of(&text, config);
+        Judgement { refused: false, text, place }
+    });
+    strangers.chain(judge(config, plugins)).collect()
 }
 
 /// The warnings about tables for plugins that are not linked.
@@ -159,7 +228,9 @@ mod tests {
     #[test]
     fn all_keys_of_exec_are_refused_in_the_same_words() {
         let bad = json!({"exec": {"max-kill-count": 0}});
-        let text = Settings::read(&bad).map_err(|error| refused(&error).text).err();
+        let registry = crate::linked::registry().unwrap();
+        let read = Settings::read(&bad, &LinkedPlugins::new(&registry, &bad));
+        let text = read.map_err(|error| refused(&error).text).err();
         let expected = "error updating job-manager: exec.max-kill-count: must be an integer from 1, \
                         not 0";
         assert_eq!(text.as_deref(), Some(expected));

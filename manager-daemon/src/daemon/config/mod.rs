@@ -2,13 +2,16 @@
 
 pub mod check;
 pub(super) mod current;
-mod keys;
+pub mod keys;
+mod lines;
+pub(super) mod linked_plugins;
 pub mod place;
 mod resource;
 pub(super) mod settings;
 
 use std::path::{Path, PathBuf};
 
+pub use lines::Location;
 use serde_json::{Map, Value};
 
 /// Why a configuration can't be used.

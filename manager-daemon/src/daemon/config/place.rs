@@ -15,8 +15,10 @@ pub enum Step {
 }
 
 /// The path of the value that a message is about; as far as it exists in the configuration.
-pub(super) fn of(text: &str, config: &Value) -> Vec<Step> {
+pub(in crate::daemon) fn of(text: &str, config: &Value) -> Vec<Step> {
     let mut place = Vec::new();
+    // What was meant is not there.
+    let text = text.split("; did you mean").next().unwrap_or(text);
     // A message about a plugin has its own place in front: `[job-manager.plugins][0]: load: [plugins.x]: ...`.
     for part in text.split(": ") {
         let bracketed = bracketed(part, config);
@@ -66,7 +68,7 @@ pub(super) fn remove(config: &mut Value, place: &[Step]) -> bool {
     }
 }
 
-fn inside<'a>(config: &'a Value, place: &[Step]) -> Option<&'a Value> {
+pub(super) fn inside<'a>(config: &'a Value, place: &[Step]) -> Option<&'a Value> {
     place.iter().try_fold(config, |value, step| match step {
         Step::Key(key) => value.get(key),
         Step::Index(index) => value.get(*index),
@@ -156,7 +158,7 @@ mod tests {
                 "queues.debug.requires",
             ),
             (
-                "error parsing [queues.debug] config table: 1 object item(s) left unpacked: require",
+                "error parsing [queues.debug] config table: 1 object item(s) left unpacked: require; did you mean requires?",
                 "queues.debug.require",
             ),
             (

@@ -1,6 +1,7 @@
 //! The table `[resource]`: which keys it may have, and of which types. As in Flux, an unknown
 //! key is an error: a misspelt one could let jobs run on nodes that were to be left out.
 
+use jobtap_core::settings::left_unpacked;
 use serde_json::Value;
 
 use crate::daemon::resources;
@@ -16,9 +17,10 @@ enum Kind {
 }
 
 /// The keys, with those of Flux that have no meaning here.
-const KEYS: [(&str, Kind); 11] = [
+const KEYS: [(&str, Kind); 12] = [
     ("config", Kind::Other),
     ("exclude", Kind::Text),
+    ("history", Kind::Text),
     ("journal-max", Kind::Integer),
     ("maintenance", Kind::Other),
     ("no-update-watch", Kind::Flag),
@@ -63,7 +65,7 @@ pub(super) fn check_keys(config: &Value) -> Result<(), String> {
     let left: Vec<&str> = table.keys().map(String::as_str).filter(|key| !known(key)).collect();
     match left.is_empty() {
         true => Ok(()),
-        false => wrong(format!("{} object item(s) left unpacked: {}", left.len(), left.join(", "))),
+        false => wrong(left_unpacked(&left, KEYS.iter().map(|(key, _)| *key))),
     }
 }
 
@@ -73,6 +75,7 @@ pub(super) fn check_keys(config: &Value) -> Result<(), String> {
 /// As [`check_keys`], or the resources are malformed.
 pub(super) fn check(config: &Value) -> Result<(), String> {
     check_keys(config)?;
+    resources::check_verify(config).map_err(|error| error.to_string())?;
     resources::configured_set(config).map(drop).map_err(|error| error.to_string())
 }
 

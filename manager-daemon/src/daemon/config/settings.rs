@@ -3,6 +3,8 @@
 
 use serde_json::Value;
 
+use super::keys::{Judgement, Plugins, judge};
+use super::place::{self, Step};
 use super::resource;
 use crate::daemon::http::HttpSettings;
 use crate::daemon::log::{RingSizeError, ring_size};
@@ -43,6 +45,19 @@ pub enum SettingsError {
     /// One of `[store]`.
     #[error(transparent)]
     Store(#[from] StoreSettingsError),
+    /// A key that is not served, or that nobody knows.
+    #[error("{}", .0.text)]
+    Key(Judgement),
+}
+
+impl SettingsError {
+    /// The place of the setting in the configuration.
+    pub(in crate::daemon) fn place(&self, config: &Value) -> Vec<Step> {
+        match self {
+            Self::Key(judgement) => judgement.place.clone(),
+            other => place::of(&other.to_string(), config),
+        }
+    }
 }
 
 /// The settings.
@@ -67,11 +82,17 @@ impl Settings {
     ///
     /// # Errors
     /// The first setting that cannot be used, with its key.
-    pub(in crate::daemon) fn read(config: &Value) -> Result<Self, SettingsError> {
+    pub(in crate::daemon) fn read(
+        config: &Value,
+        plugins: &dyn Plugins,
+    ) -> Result<Self, SettingsError> {
         // Read again when the manager listens, which it does once.
         HttpSettings::read(config).map_err(SettingsError::Http)?;
         // Read at the start only, but a configuration that is loaded must serve the next start too.
         resource::check(config).map_err(SettingsError::Resource)?;
+        if let Some(refused) = judge(config, plugins).into_iter().find(|found| found.refused) {
+            return Err(SettingsError::Key(refused));
+        }
         Ok(Self {
             ring_size: ring_size(config)?,
             audited: audit::limit(config)?,
@@ -86,7 +107,8 @@ impl Settings {
 }
 
 impl Settings {
-    /// Everything that [`read`](Self::read) refuses, not only the first setting.
+    /// Everything that [`read`](Self::read) refuses, not only the first setting, but for keys that are refused
+    /// whatever their values.
     pub(super) fn problems(config: &Value) -> Vec<SettingsError> {
         fn problem<T, E: Into<SettingsError>>(read: Result<T, E>) -> Option<SettingsError> {
             read.err().map(Into::into)
@@ -112,6 +134,19 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::daemon::config::keys::PluginState;
+
+    struct NoPlugins;
+
+    impl Plugins for NoPlugins {
+        fn read(&self, _: &[&str]) -> bool {
+            false
+        }
+
+        fn state(&self, _: &str) -> PluginState {
+            PluginState::NotLinked
+        }
+    }
 
     #[test]
     fn a_refused_setting_is_named_by_its_key() {
@@ -129,13 +164,13 @@ mod tests {
             (json!({"store": {"memory": "1M"}}), "store.memory"),
             (json!({"store": {"damage": "x"}}), "store.damage"),
         ] {
-            let refused = Settings::read(&config).map_err(|error| error.to_string());
+            let refused = Settings::read(&config, &NoPlugins).map_err(|error| error.to_string());
             assert!(refused.as_ref().is_err_and(|text| text.contains(key)), "{refused:?}");
             let problems = Settings::problems(&config);
             let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
             assert_eq!(refused, Err(problems.concat()));
         }
-        let read = Settings::read(&json!({"audit": {"max-events": 5}}));
+        let read = Settings::read(&json!({"audit": {"max-events": 5}}), &NoPlugins);
         assert!(read.is_ok_and(|settings| settings.audited == 5));
     }
 }

@@ -15,7 +15,8 @@ use super::restore;
 use super::{Options, ShutdownRequest, StartError};
 use crate::daemon::attributes::JOBID_PATH;
 use crate::daemon::blocking::BlockingThreads;
-use crate::daemon::config::current::{Configuration, warn_of_strangers};
+use crate::daemon::config::current::{Configuration, remarks};
+use crate::daemon::config::linked_plugins::LinkedPlugins;
 use crate::daemon::config::settings::Settings;
 use crate::daemon::engine::pulse::Pulse;
 use crate::daemon::engine::{self, EngineHandle, Messages, ThreadContext, Turn};
@@ -69,10 +70,12 @@ pub(super) fn start_threads(
     let registry = crate::linked::registry()?;
     let size = inventory.resources.ranks().len().to_string();
     let hosts = inventory.resources.nodelist().to_string();
-    let linked: Vec<&'static str> = registry.plugins().map(|plugin| plugin.name).collect();
-    let settings = Settings::read(&options.config)?;
+    let plugins = LinkedPlugins::new(&registry, &options.config);
+    let settings = Settings::read(&options.config, &plugins)?;
     let log = Arc::new(Log::new(options.log_level).with_size(settings.ring_size));
-    warn_of_strangers(&options.config, &linked, &log);
+    for said in remarks(&options.config, &plugins) {
+        log.write(Level::Warning, &options.source.located(&said.text, &said.place));
+    }
     let state = options.statedir.path();
     let store = open_store(&state.join("store"), settings.store, &log)?;
     let records = Records::new(Arc::clone(&store), state);
@@ -121,7 +124,8 @@ pub(super) fn start_threads(
     };
     let thread = boot.run(messages)?;
     let audited = settings.audited;
-    let configuration = configuration(options, &engine, &execution, &log, linked, settings);
+    let configuration =
+        configuration(options, &engine, &execution, &log, plugins.names(), settings);
     let attributes = options.attributes.with([
         ("broker.pid", std::process::id().to_string()),
         ("broker.starttime", crate::daemon::now().as_secs().to_string()),
@@ -194,6 +198,7 @@ fn configuration(
         execution: execution.clone(),
         log: Arc::clone(log),
         linked,
+        started: options.config.clone(),
         access,
         paths: (options.statedir.path().to_owned(), options.socket.clone()),
         privacy,

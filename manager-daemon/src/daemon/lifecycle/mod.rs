@@ -26,9 +26,9 @@ use tokio::sync::{Notify, oneshot, watch};
 use self::boot::{PluginRuntime, Uris, plugin_runtime, start_threads};
 use self::statedir::StateDir;
 use super::attributes::Attributes;
-use super::config::Source;
 use super::config::current::ConfigCall;
 use super::config::settings::SettingsError;
+use super::config::{Location, Source, place};
 use super::engine::answered;
 use super::http::{HttpListener, HttpSettings};
 use super::processes::Processes;
@@ -137,9 +137,34 @@ pub enum StartError {
     /// The system refuses a thread or a file descriptor.
     #[error("can't start the manager: {0}")]
     System(#[from] std::io::Error),
+    /// One of the errors above is about a value of a file.
+    #[error("{error} ({location})")]
+    At {
+        /// What is wrong.
+        error: Box<StartError>,
+        /// Where the value is.
+        location: Location,
+    },
     /// A thread panicked while jobs were restored.
     #[error("the engine failed while starting: {0}")]
     Broken(String),
+}
+
+impl StartError {
+    /// The same, with the file and the line of the value that it is about, if it is about one of a file.
+    fn at(self, source: &Source, config: &Value) -> Self {
+        let place = match &self {
+            Self::Settings(error) => error.place(config),
+            Self::Resources(_) | Self::Engine(_) | Self::Http(_) => {
+                place::of(&self.to_string(), config)
+            }
+            _ => return self,
+        };
+        match source.locate(&place) {
+            Some(location) => Self::At { error: Box::new(self), location },
+            None => self,
+        }
+    }
 }
 
 /// A running manager.
@@ -158,6 +183,11 @@ pub struct Daemon {
 impl Daemon {
     /// Starts everything. On return the manager is ready. Must be called within a tokio runtime.
     pub fn start(options: Options) -> Result<Self, StartError> {
+        let (source, config) = (options.source.clone(), options.config.clone());
+        Self::start_all(options).map_err(|error| error.at(&source, &config))
+    }
+
+    fn start_all(options: Options) -> Result<Self, StartError> {
         let uri = uri::of_path(&options.socket);
         let room = OpenFiles::of_this_process().connections();
         let (failure, failed) = Failure::new();

@@ -20,6 +20,15 @@ impl Load {
     }
 }
 
+/// The configuration is in force.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Loaded {
+    /// What it says that has no effect, or that waits for the next start or for a plugin to be reloaded, as far as the
+    /// configuration before didn't say it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
 /// Reads the files and options of the start again, and puts what they say in force.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Reload {}

@@ -168,8 +168,8 @@ services! { each_service:
     "sched.resource-status":       resource::GetSchedStatus => resource::SchedStatus, Reader, Long;
 
     "config.get":                  config::Get => Value, Reader, Long;
-    "config.load":                 config::Load => Done, Owner, Long + large, audit = config::Load::audit;
-    "config.reload":               config::Reload => Done, Owner, Long, audit = config::Reload::audit;
+    "config.load":                 config::Load => config::Loaded, Owner, Long + large, audit = config::Load::audit;
+    "config.reload":               config::Reload => config::Loaded, Owner, Long, audit = config::Reload::audit;
 
     "attr.get":                    attr::Get => attr::Found, Reader, Short;
     "attr.list":                   attr::List => attr::Names, Reader, Short;

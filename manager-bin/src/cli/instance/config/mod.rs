@@ -9,13 +9,14 @@ use std::process::ExitCode;
 use jobtap_core::job::Fsd;
 use serde_json::Value;
 
-use crate::cli::common::message::{CliError, system_text};
+use crate::cli::common::message::{CliError, Prog, system_text};
 use crate::cli::common::session;
 use crate::cli::common::usage::Family;
 use crate::client::Client;
 use crate::daemon::config::{self, ConfigError};
 use crate::rpc::service::Service;
-use crate::rpc::services::config::{Get, Load, Reload};
+use crate::rpc::services::config::{Get, Load, Loaded, Reload};
+use crate::shown;
 
 const COMMAND: &str = "config";
 
@@ -110,11 +111,19 @@ pub(crate) fn run(args: ConfigArgs) -> ExitCode {
     })
 }
 
-/// Sends a request that changes the configuration. Errors name the subcommand.
-async fn change(subcommand: &str, request: impl Service) -> Result<u8, CliError> {
+/// Sends a request that changes the configuration, and says what has no effect, or not yet. Errors name the subcommand.
+async fn change(
+    subcommand: &str,
+    request: impl Service<Response = Loaded>,
+) -> Result<u8, CliError> {
     let client = Client::connect().await?;
     let response = client.call(request).await;
-    response.map_err(|error| CliError::failure(format!("{subcommand}: {error}")))?;
+    let loaded = response.map_err(|error| CliError::failure(format!("{subcommand}: {error}")))?;
+    let prog = Prog::current();
+    for note in loaded.notes {
+        let line = prog.warning(COMMAND, format_args!("{subcommand}: {note}"));
+        session::print_message(&shown::lines(&line));
+    }
     Ok(0)
 }
 

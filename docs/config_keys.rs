@@ -1,0 +1,169 @@
+//! The page of all tables and keys of the configuration, made from the list by which the manager judges one.
+
+use jobtap_daemon::daemon::config::keys::{Content, page, tables};
+
+#[test]
+fn the_chapter_agrees_with_the_code() {
+    crate::generated::agrees("configuration-keys.md", &page());
+}
+
+/// Flux's tables and keys: those of flux-config-*(5) as of flux-core 0.88, of the two pages of flux-sched, and those that
+/// older releases had. A list of its own, so that a key that is forgotten in the code is missed here.
+const OF_FLUX: &[(&str, &[&str])] = &[
+    ("access", &["allow-guest-user", "allow-root-owner", "private-mode"]),
+    ("access.roles.admin", &["users", "groups"]),
+    ("archive", &["period", "dbpath", "busytimeout"]),
+    (
+        "bootstrap",
+        &["enable_ipv6", "curve_cert", "default_port", "default_bind", "default_connect", "hosts"],
+    ),
+    (
+        "exec",
+        &[
+            "imp",
+            "service",
+            "method",
+            "job-shell",
+            "shell-exit-timeout",
+            "kill-timeout",
+            "max-kill-count",
+            "max-kill-timeout",
+            "term-signal",
+            "kill-signal",
+            "barrier-timeout",
+            "max-start-delay-percent",
+            "sdexec-constrain-resources",
+            "sdexec-stop-timer-sec",
+            "sdexec-stop-timer-signal",
+        ],
+    ),
+    (
+        "exec.sdexec-properties",
+        &["MemoryMax", "MemoryHigh", "MemoryMin", "MemoryLow", "MemorySwapMax", "OOMScoreAdjust"],
+    ),
+    ("exec.testexec", &["allow-guests"]),
+    ("sdexec", &["mapper", "mapper-searchpath"]),
+    (
+        "fake-resources",
+        &["nnodes", "cores-per-node", "gpus-per-node", "host-prefix", "hwloc-xml-path", "amend-r"],
+    ),
+    ("heartbeat", &["period", "timeout", "warn_thresh"]),
+    ("ingest", &["batch-count", "buffer-size"]),
+    ("ingest.frobnicator", &["disable", "plugins", "args"]),
+    ("ingest.validator", &["disable", "plugins", "args"]),
+    ("ingest.validator.require-instance", &["minnodes", "mincores"]),
+    (
+        "job-manager",
+        &[
+            "inactive-age-limit",
+            "inactive-num-limit",
+            "journal-size-limit",
+            "plugins",
+            "stop-queues-on-restart",
+        ],
+    ),
+    ("job-manager.housekeeping", &["command", "release-after", "exit-on-first-error"]),
+    (
+        "job-manager.prolog",
+        &[
+            "command",
+            "per-rank",
+            "timeout",
+            "kill-timeout",
+            "cancel-on-exception",
+            "exit-on-first-error",
+        ],
+    ),
+    (
+        "job-manager.epilog",
+        &[
+            "command",
+            "per-rank",
+            "timeout",
+            "kill-timeout",
+            "cancel-on-exception",
+            "exit-on-first-error",
+        ],
+    ),
+    ("job-manager.perilog", &["log-ignore"]),
+    ("kvs", &["checkpoint-period", "gc-threshold"]),
+    ("modules", &["alternatives"]),
+    ("policy.jobspec.defaults.system", &["duration", "queue"]),
+    ("policy.limits", &["duration"]),
+    ("policy.limits.job-size.max", &["nnodes", "ncores", "ngpus"]),
+    ("policy.limits.job-size.min", &["nnodes", "ncores", "ngpus"]),
+    ("policy.access", &["allow-user", "allow-group"]),
+    ("policy.scheduler", &[]),
+    ("queues.*", &["requires", "policy", "parent"]),
+    (
+        "resource",
+        &[
+            "path",
+            "config",
+            "scheduling",
+            "exclude",
+            "norestrict",
+            "verify",
+            "noverify",
+            "rediscover",
+            "journal-max",
+            "history",
+        ],
+    ),
+    ("sched-fluxion-qmanager", &["queue-policy", "queue-policy-per-queue"]),
+    ("sched-fluxion-qmanager.queue-params", &["max-queue-depth", "queue-depth"]),
+    ("sched-fluxion-qmanager.policy-params", &["max-reservation-depth", "reservation-depth"]),
+    (
+        "sched-fluxion-resource",
+        &["match-policy", "match-format", "load-allowlist", "reserve-vtx-vec", "prune-filters"],
+    ),
+    ("systemd", &["enable", "sdbus-debug", "sdexec-debug"]),
+    (
+        "tbon",
+        &[
+            "topo",
+            "torpid_min",
+            "torpid_max",
+            "tcp_user_timeout",
+            "connect_timeout",
+            "zmqdebug",
+            "zmq_io_threads",
+            "child_rcvhwm",
+            "interface-hint",
+        ],
+    ),
+];
+
+#[test]
+fn every_table_and_key_of_flux_has_its_fate() {
+    for (name, keys) in OF_FLUX {
+        let table = tables().find(|table| table.name == *name);
+        let table = table.unwrap_or_else(|| panic!("[{name}] is in no list"));
+        let known: Vec<&str> = match &table.content {
+            Content::Keys(_, keys) => keys.iter().map(|key| key.name).collect(),
+            Content::Idle { keys, .. } => keys.to_vec(),
+            Content::Named(_) => continue,
+        };
+        for key in *keys {
+            assert!(known.contains(key), "{name}.{key} is in no list");
+        }
+    }
+}
+
+/// Without this, two lists could say two things of one key.
+#[test]
+fn a_table_and_a_key_are_in_the_list_once() {
+    let mut seen = Vec::new();
+    for table in tables() {
+        let keys: Vec<&str> = match &table.content {
+            Content::Keys(_, keys) => keys.iter().map(|key| key.name).collect(),
+            Content::Idle { keys, .. } => keys.to_vec(),
+            Content::Named(_) => Vec::new(),
+        };
+        let names = keys.iter().map(|key| format!("{}.{key}", table.name));
+        for name in names.chain([table.name.to_owned()]) {
+            assert!(!seen.contains(&name), "{name} is listed twice");
+            seen.push(name);
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! `[fake-resources]`: nodes that don't exist, for trying a configuration, a policy or a program at a size that no
+//! hardware is there for. Only simulated jobs can run on them.
+
+use jobtap_core::plugin::ConfTable;
+use jobtap_core::resource::{Children, Hostlist, Idset, ResourceSet};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::ResourceError;
+
+const TABLE: &str = "fake-resources";
+/// A larger cluster is most likely a slip.
+const MOST_NODES: u32 = 1_000_000;
+/// So is a larger node.
+const MOST_ON_NODE: u32 = 65_536;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Table {
+    nnodes: u32,
+    #[serde(default = "cores")]
+    cores_per_node: u32,
+    #[serde(default)]
+    gpus_per_node: u32,
+    #[serde(default = "prefix")]
+    host_prefix: String,
+    /// Known, and refused with what to do by the list of all keys.
+    #[serde(default, rename = "hwloc-xml-path")]
+    _hwloc_xml_path: Value,
+    #[serde(default, rename = "amend-r")]
+    _amend_r: Value,
+}
+
+fn cores() -> u32 {
+    64
+}
+
+fn prefix() -> String {
+    "fake".to_owned()
+}
+
+/// The nodes that the configuration makes up; `None` without the table.
+///
+/// # Errors
+/// A value that can't be used, with its key.
+pub(super) fn set(config: &Value) -> Result<Option<ResourceSet>, ResourceError> {
+    let Some(table) = config.get(TABLE) else { return Ok(None) };
+    let wrong = |text: String| ResourceError::Config(format!("[{TABLE}]: {text}"));
+    let table = Table::read(table).map_err(|error| wrong(error.text().to_owned()))?;
+    let ranged = |key: &str, value: u32, least: u32, most: u32| match value {
+        value if (least..=most).contains(&value) => Ok(value),
+        value => Err(wrong(format!("{key}: {value} is not from {least} to {most}"))),
+    };
+    let nnodes = ranged("nnodes", table.nnodes, 1, MOST_NODES)?;
+    let cores = ranged("cores-per-node", table.cores_per_node, 1, MOST_ON_NODE)?;
+    let gpus = ranged("gpus-per-node", table.gpus_per_node, 0, MOST_ON_NODE)?;
+    let names = match nnodes {
+        1 => format!("{}0", table.host_prefix),
+        _ => format!("{}[0-{}]", table.host_prefix, nnodes - 1),
+    };
+    let hosts: Hostlist =
+        names.parse().map_err(|error| wrong(format!("host-prefix: {names}: {error}")))?;
+    let first = |count: u32| (0..count).collect::<Idset>();
+    Ok(Some(ResourceSet::uniform(0, &hosts, Children::new(first(cores), first(gpus)))))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(table: Value) -> Result<Option<ResourceSet>, String> {
+        set(&json!({ TABLE: table })).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_table_makes_a_cluster_up() {
+        let made = read(json!({"nnodes": 1000, "cores-per-node": 48})).unwrap().unwrap();
+        assert_eq!((made.nnodes(), made.ncores(), made.ngpus()), (1000, 48_000, 0));
+        assert_eq!(made.nodelist().to_string(), "fake[0-999]");
+        let table = json!({"nnodes": 1, "gpus-per-node": 4, "host-prefix": "gpu"});
+        let made = read(table).unwrap().unwrap();
+        assert_eq!(made.summary(), "rank0/core[0-63],gpu[0-3]");
+        assert_eq!(made.nodelist().to_string(), "gpu0");
+        assert_eq!(set(&json!({})).map_err(|error| error.to_string()), Ok(None));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_by_its_key() {
+        for (table, text) in [
+            (json!({}), "[fake-resources]: missing key \"nnodes\""),
+            (json!({"nnodes": 0}), "[fake-resources]: nnodes: 0 is not from 1 to 1000000"),
+            (json!({"nnodes": "4"}), "[fake-resources]: nnodes: invalid type"),
+            (
+                json!({"nnodes": 4, "cores-per-node": 0}),
+                "[fake-resources]: cores-per-node: 0 is not from 1 to 65536",
+            ),
+            (
+                json!({"nnodes": 4, "cores-per-nod": 1}),
+                "[fake-resources]: unknown key \"cores-per-nod\"; did you mean \"cores-per-node\"?",
+            ),
+            (json!({"nnodes": 4, "host-prefix": "a["}), "[fake-resources]: host-prefix: a["),
+        ] {
+            let refused = read(table).unwrap_err();
+            assert!(refused.contains(text), "{refused}");
+        }
+    }
+}
