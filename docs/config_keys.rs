@@ -167,3 +167,70 @@ fn a_table_and_a_key_are_in_the_list_once() {
         }
     }
 }
+
+/// A key that the code reads and the list doesn't have would be refused.
+#[test]
+fn every_key_that_the_code_reads_is_served() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut files = Vec::new();
+    for folder in ["jobtap-core/src", "manager-daemon/src", "jobtap-builtins/src"] {
+        sources(&root.join(folder), &mut files);
+    }
+    let mut found = 0;
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        // Only tests come after this line.
+        let code = text.split("#[cfg(test)]").next().unwrap();
+        for literal in code.lines().flat_map(|line| line.split('"').skip(1).step_by(2)) {
+            let Some((table, key)) = read_by(literal) else { continue };
+            found += 1;
+            let has = tables().filter(|listed| listed.name == table).any(|listed| {
+                matches!(listed.content, Content::Keys(_, keys) if keys.iter().any(|k| k.name == key))
+            });
+            assert!(has, "{}: {literal:?} is not in the list of keys", file.display());
+        }
+    }
+    assert!(found > 20, "only {found} keys were found in the code");
+}
+
+/// The table and the key of a text in the code that names one of a table whose keys are read one by one: `log.ring-size`,
+/// `/log/ring-size`.
+fn read_by(literal: &str) -> Option<(String, String)> {
+    let one_by_one = [
+        "access",
+        "audit",
+        "exec",
+        "exec.testexec",
+        "http",
+        "ingest",
+        "job-manager",
+        "log",
+        "store",
+    ];
+    // Services, and what jobs and the state directory have by these names.
+    let others = ["exec.test", "exec.eventlog", "log.dmesg", "log.clear", "store.lock"];
+    let name = match literal.strip_prefix('/') {
+        Some(pointer) => pointer.replace('/', "."),
+        None => literal.to_owned(),
+    };
+    let (table, key) = name.rsplit_once('.')?;
+    let is_key =
+        !key.is_empty() && key.chars().all(|letter| letter.is_ascii_lowercase() || letter == '-');
+    // Services of the job manager have names of this form too.
+    let is_service =
+        table == "job-manager" && !key.starts_with("inactive-") && !key.starts_with("plugin-");
+    let is_other =
+        others.contains(&&*name) || is_service || tables().any(|table| table.name == name);
+    (one_by_one.contains(&table) && is_key && !is_other).then(|| (table.to_owned(), key.to_owned()))
+}
+
+fn sources(folder: &std::path::Path, files: &mut Vec<std::path::PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, files);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+}

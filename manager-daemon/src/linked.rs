@@ -6,7 +6,7 @@ use jobtap_core::host::{Registry, RegistryError};
 use serde_json::Value;
 
 /// The crate that every plugin needs.
-const SDK: &str = "jobtap-core";
+pub(crate) const SDK: &str = "jobtap-core";
 
 /// What `jobtap build` has made a manager of, as far as the running manager is named, checked and configured by it.
 #[derive(Debug, Clone, PartialEq)]

@@ -254,6 +254,10 @@ impl Policy {
         let keys = ["jobspec", "limits", "access", "scheduler"];
         let table = Table::read(name(""), value, &keys)?;
         let mut policy = Self { scheduler: table.get("scheduler").cloned(), ..Self::default() };
+        if let Some(other) = policy.scheduler.as_ref().filter(|table| !table.is_object()) {
+            let text = format!("'scheduler' must be a table, not {other}");
+            return Err(table.refuse(text));
+        }
         if let Some(jobspec) = table.inner("jobspec", name(".jobspec"), &["defaults"])? {
             policy.read_defaults(&jobspec)?;
         }
@@ -450,6 +454,14 @@ mod tests {
             let text = refusal(json!({"queues": {"a": {"requires": wrong}}}));
             assert!(text.ends_with("'requires' must be an array of property strings (RFC 20)"));
         }
+    }
+
+    #[test]
+    fn a_scheduler_is_a_table() {
+        assert_eq!(
+            refusal(json!({"policy": {"scheduler": "easy"}})),
+            "error parsing [policy] config table: 'scheduler' must be a table, not \"easy\""
+        );
     }
 
     #[test]

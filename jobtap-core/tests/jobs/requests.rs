@@ -338,11 +338,11 @@ mod purge {
             (json!({"inactive-num-limit": -2}), "job-manager.inactive-num-limit: must be >= 0"),
             (
                 json!({"inactive-num-limit": "2"}),
-                "job-manager.max-inactive-*: Expected integer, got string",
+                "job-manager.inactive-num-limit: Expected integer, got string",
             ),
             (
                 json!({"inactive-age-limit": 5}),
-                "job-manager.max-inactive-*: Expected string, got integer",
+                "job-manager.inactive-age-limit: Expected string, got integer",
             ),
         ];
         for (table, text) in cases {

@@ -23,6 +23,9 @@ pub enum ResourceError {
     /// The table is malformed.
     #[error("[resource]: {0}")]
     Config(String),
+    /// The table of made-up nodes is malformed.
+    #[error("[fake-resources]: {0}")]
+    Fake(String),
     /// The cores that are configured for this host are not those that it has.
     #[error(
         "[[resource.config]]: {host} has the cores {have}, not {want} (noverify = true accepts them unseen)"
@@ -181,8 +184,8 @@ fn fake(config: &Value) -> Result<Option<ResourceSet>, ResourceError> {
         .into_iter()
         .find(|key| config.get("resource").is_some_and(|table| table.get(key).is_some()));
     match (&fake, other) {
-        (Some(_), Some(key)) => Err(ResourceError::Config(format!(
-            "[fake-resources]: resource.{key} says which resources there are, too: remove one of them"
+        (Some(_), Some(key)) => Err(ResourceError::Fake(format!(
+            "resource.{key} says which resources there are, too: remove one of them"
         ))),
         _ => Ok(fake),
     }

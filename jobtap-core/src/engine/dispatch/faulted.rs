@@ -22,10 +22,26 @@ const LIMIT: u64 = 3;
 /// In seconds.
 pub(crate) const PERIOD: f64 = 60.0;
 
+const KEY: &str = "job-manager.plugin-panic-limit";
+
 /// How many panics within [`PERIOD`] are too many.
 pub(crate) fn limit(config: &Value) -> u64 {
-    let limit = config.pointer("/job-manager/plugin-panic-limit").and_then(Value::as_u64);
-    limit.unwrap_or(LIMIT).max(1)
+    // It was checked when the configuration came into force.
+    read_limit(config).unwrap_or(LIMIT)
+}
+
+/// Reads the number from the configuration.
+///
+/// # Errors
+/// It is no number from 1, with the key.
+pub(crate) fn read_limit(config: &Value) -> Result<u64, String> {
+    match config.pointer("/job-manager/plugin-panic-limit") {
+        None => Ok(LIMIT),
+        Some(limit) => limit
+            .as_u64()
+            .filter(|limit| *limit > 0)
+            .ok_or_else(|| format!("{KEY}: must be a number from 1, not {limit}")),
+    }
 }
 
 /// Adds a panic to those of the last period. Returns whether there are too many now.
@@ -65,5 +81,23 @@ pub(crate) fn note_panics(core: &mut Core, panicked: Panicked) {
         let name = core.plugins.name(plugin);
         core.log(Level::Error, format!("{name}: panicked: {text}"));
         note_panic(core, plugin);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_limit_that_is_no_number_from_1_is_refused() {
+        let read =
+            |limit: Value| read_limit(&json!({"job-manager": {"plugin-panic-limit": limit}}));
+        assert_eq!((read_limit(&json!({})), read(json!(5))), (Ok(LIMIT), Ok(5)));
+        for limit in [json!(0), json!(-3), json!("x"), json!(1.5)] {
+            let wanted = format!("{KEY}: must be a number from 1, not {limit}");
+            assert_eq!(read(limit), Err(wanted));
+        }
     }
 }

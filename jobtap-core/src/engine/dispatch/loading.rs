@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::call::{Called, call_one};
 use super::introduction::introduce_jobs;
 use super::plugins::{DEFAULT_BUDGET, Plugins};
-use super::{patterns, removal};
+use super::{faulted, patterns, removal};
 use crate::engine::api::{Level, RequestError, StartError};
 use crate::engine::core::Core;
 use crate::host::errno::{EEXIST, EINVAL, ENOENT};
@@ -59,6 +59,7 @@ pub(crate) fn status(plugin: &LoadedPlugin) -> PluginStatus {
 /// says in its order, then those that have a table in the configuration, then those that come last.
 pub(crate) fn load_configured(core: &mut Core) -> Result<(), StartError> {
     read_budget(core).map_err(StartError)?;
+    faulted::read_limit(&core.config).map_err(StartError)?;
     let auto = configured_order(&core.plugins, &core.config)
         .map_err(|text| StartError(format!("job-manager.plugin-order: {text}")))?;
     load_all(core, auto)?;

@@ -143,6 +143,7 @@ pub(super) fn configure(core: &mut Core, config: Value) -> Result<Vec<String>, R
 /// Takes over those parts of the configuration that are read in place.
 fn read(core: &mut Core) -> Result<(), String> {
     loading::read_budget(core)?;
+    faulted::read_limit(&core.config)?;
     purge::read_limits(core)?;
     node_events::read_config(core)
 }

@@ -105,7 +105,7 @@ fn purge(core: &mut Core, ids: &[JobId]) {
 pub(crate) fn read_limits(core: &mut Core) -> Result<(), String> {
     let table = core.config.get("job-manager");
     if let Some(other) = table.filter(|table| !table.is_object()) {
-        return Err(wrong_type("object", other));
+        return Err(wrong_type("job-manager.max-inactive-*", "object", other));
     }
     let value = |key: &str| {
         let key = key.rsplit('.').next().unwrap_or_default();
@@ -114,7 +114,7 @@ pub(crate) fn read_limits(core: &mut Core) -> Result<(), String> {
     let age = match value(AGE_LIMIT) {
         None => None,
         Some(value) => {
-            let text = value.as_str().ok_or_else(|| wrong_type("string", &value))?;
+            let text = value.as_str().ok_or_else(|| wrong_type(AGE_LIMIT, "string", &value))?;
             let fsd: Result<Fsd, _> = text.parse();
             Some(fsd.map_err(|_| format!("{AGE_LIMIT}: invalid FSD"))?.as_secs())
         }
@@ -124,7 +124,7 @@ pub(crate) fn read_limits(core: &mut Core) -> Result<(), String> {
         // No limit, as in a request and in Flux.
         Some(value) if value.as_i64() == Some(-1) => None,
         Some(value) if !(value.is_i64() || value.is_u64()) => {
-            return Err(wrong_type("integer", &value));
+            return Err(wrong_type(NUM_LIMIT, "integer", &value));
         }
         Some(value) => {
             let count = value.as_u64().and_then(|count| usize::try_from(count).ok());
@@ -135,8 +135,9 @@ pub(crate) fn read_limits(core: &mut Core) -> Result<(), String> {
     Ok(())
 }
 
-fn wrong_type(wanted: &str, value: &Value) -> String {
-    format!("job-manager.max-inactive-*: Expected {wanted}, got {}", json_type(value))
+/// Flux names no key where one has another type, and another one where the whole is no table.
+fn wrong_type(place: &str, wanted: &str, value: &Value) -> String {
+    format!("{place}: Expected {wanted}, got {}", json_type(value))
 }
 
 /// Sets the timer for the next purge if a limit is configured; stops the timer otherwise.

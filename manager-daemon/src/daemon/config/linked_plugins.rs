@@ -8,6 +8,8 @@ use super::keys::{PluginState, Plugins};
 /// The linked plugins, and which of them a manager of a configuration loads.
 pub(in crate::daemon) struct LinkedPlugins {
     linked: Vec<&'static PluginDescriptor>,
+    /// Whether a crate adds a scheduler, which may read any key of `policy.scheduler`.
+    schedulers: bool,
     /// Those that are loaded by name.
     named: Vec<String>,
 }
@@ -18,7 +20,9 @@ impl LinkedPlugins {
         let directives = config.pointer("/job-manager/plugins").and_then(Value::as_array);
         let load = |directive: &Value| directive.get("load").and_then(Value::as_str).map(bare);
         let named = directives.into_iter().flatten().filter_map(load).collect();
-        Self { linked: registry.plugins().collect(), named }
+        let own = |crate_name: &str| crate_name == crate::linked::SDK;
+        let schedulers = registry.schedulers().any(|scheduler| !own(scheduler.crate_name));
+        Self { linked: registry.plugins().collect(), schedulers, named }
     }
 
     /// The same, with those that a running manager has loaded.
@@ -44,7 +48,10 @@ impl Plugins for LinkedPlugins {
         let has_table = |plugin: &PluginDescriptor| {
             plugin.load == Load::Configured && key.starts_with(&["job-manager", plugin.name])
         };
-        self.linked.iter().any(|plugin| has_table(plugin) || (plugin.reads)(key))
+        let of_scheduler =
+            matches!(key, ["policy", "scheduler", _] | ["queues", _, "policy", "scheduler", _]);
+        (of_scheduler && self.schedulers)
+            || self.linked.iter().any(|plugin| has_table(plugin) || (plugin.reads)(key))
     }
 
     fn state(&self, name: &str) -> PluginState {

@@ -64,7 +64,7 @@ pub(super) fn check_keys(config: &Value) -> Result<(), String> {
     let known = |key: &str| KEYS.iter().any(|(name, _)| *name == key);
     let left: Vec<&str> = table.keys().map(String::as_str).filter(|key| !known(key)).collect();
     match left.is_empty() {
-        true => Ok(()),
+        true => resources::check_verify(config).map_err(|error| error.to_string()),
         false => wrong(left_unpacked(&left, KEYS.iter().map(|(key, _)| *key))),
     }
 }
@@ -75,7 +75,6 @@ pub(super) fn check_keys(config: &Value) -> Result<(), String> {
 /// As [`check_keys`], or the resources are malformed.
 pub(super) fn check(config: &Value) -> Result<(), String> {
     check_keys(config)?;
-    resources::check_verify(config).map_err(|error| error.to_string())?;
     resources::configured_set(config).map(drop).map_err(|error| error.to_string())
 }
 
@@ -119,7 +118,7 @@ mod tests {
     #[test]
     fn keys_that_only_flux_reads_are_accepted() {
         let table = json!({"rediscover": true, "no-update-watch": true, "journal-max": 5,
-            "scheduling": "x", "verify": {}, "exclude": "0"});
+            "scheduling": "x", "verify": {}, "exclude": "0", "history": "30d"});
         assert_eq!(check(&json!({ "resource": table })), Ok(()));
         assert_eq!(check(&json!({})), Ok(()));
     }

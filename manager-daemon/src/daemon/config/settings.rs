@@ -1,6 +1,7 @@
 //! The settings that the manager itself, not its engine, reads from the configuration. All are read at
 //! once, at the start and for each new configuration, so that nothing has changed when one is refused.
 
+use jobtap_core::settings::setting;
 use serde_json::Value;
 
 use super::keys::{Judgement, Plugins, judge};
@@ -30,6 +31,9 @@ pub enum SettingsError {
     /// The limit of the output that is kept.
     #[error("{0}")]
     Output(String),
+    /// `exec.imp`.
+    #[error("{0}")]
+    Imp(String),
     /// One of `[access]`.
     #[error("{0}")]
     Access(String),
@@ -90,6 +94,8 @@ impl Settings {
         HttpSettings::read(config).map_err(SettingsError::Http)?;
         // Read at the start only, but a configuration that is loaded must serve the next start too.
         resource::check(config).map_err(SettingsError::Resource)?;
+        // Plugins read it, where they need it.
+        setting::<String>(config, "exec.imp").map_err(SettingsError::Imp)?;
         if let Some(refused) = judge(config, plugins).into_iter().find(|found| found.refused) {
             return Err(SettingsError::Key(refused));
         }
@@ -118,6 +124,7 @@ impl Settings {
             problem(audit::limit(config)),
             problem(KillPolicy::read(config)),
             problem(output_limit::of_config(config).map_err(SettingsError::Output)),
+            problem(setting::<String>(config, "exec.imp").map_err(SettingsError::Imp)),
             problem(AccessSettings::read(config).map_err(SettingsError::Access)),
             problem(PrivateMode::read(config).map_err(SettingsError::Access)),
             problem(size::limit(config).map_err(SettingsError::Ingest)),
@@ -155,6 +162,8 @@ mod tests {
             (json!({"log": {"ring-size": "x"}}), "log.ring-size"),
             (json!({"exec": {"kill-signal": "SIGNONE"}}), "exec.kill-signal"),
             (json!({"exec": {"output-limit": "2G"}}), "exec.output-limit"),
+            (json!({"exec": {"imp": 5}}), "exec.imp"),
+            (json!({"resource": {"verify": {"core": "lax"}}}), "verify"),
             (json!({"access": {"private-mode": 1}}), "access.private-mode"),
             (json!({"access": {"allow-guest-user": 1}}), "access.allow-guest-user"),
             (json!({"access": {"guest-request-rate": "x"}}), "access.guest-request-rate"),

@@ -45,7 +45,7 @@ fn prefix() -> String {
 /// A value that can't be used, with its key.
 pub(super) fn set(config: &Value) -> Result<Option<ResourceSet>, ResourceError> {
     let Some(table) = config.get(TABLE) else { return Ok(None) };
-    let wrong = |text: String| ResourceError::Config(format!("[{TABLE}]: {text}"));
+    let wrong = ResourceError::Fake;
     let table = Table::read(table).map_err(|error| wrong(error.text().to_owned()))?;
     let ranged = |key: &str, value: u32, least: u32, most: u32| match value {
         value if (least..=most).contains(&value) => Ok(value),

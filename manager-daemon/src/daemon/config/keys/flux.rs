@@ -43,12 +43,12 @@ pub(super) const TABLES: &[Table] = &[
     Table {
         name: "access.roles",
         by: By::Flux("flux-config-access"),
-        content: Keys(Reader::Itself, &[]),
+        content: Keys(Reader::List, &[]),
     },
     Table {
         name: "access.roles.admin",
         by: By::Flux("flux-config-access"),
-        content: Keys(Reader::Itself, &[served("users", ""), served("groups", "")]),
+        content: Keys(Reader::List, &[served("users", ""), served("groups", "")]),
     },
     Table {
         name: "bootstrap",
@@ -329,7 +329,7 @@ pub(super) const TABLES: &[Table] = &[
         name: "policy.scheduler",
         by: By::Jobtap,
         content: Keys(
-            Reader::Itself,
+            Reader::List,
             &[served(
                 "queue-policy",
                 "`easy`, `conservative`, `fifo`, or a scheduler that a crate adds, which may have \
@@ -348,6 +348,11 @@ pub(super) const TABLES: &[Table] = &[
                 served("policy", "as `[policy]`, for this queue, but for a default queue"),
             ],
         ),
+    },
+    Table {
+        name: "queues.*.policy.scheduler",
+        by: By::Jobtap,
+        content: Keys(Reader::List, &[served("queue-policy", "that of this queue")]),
     },
     Table {
         name: "resource",

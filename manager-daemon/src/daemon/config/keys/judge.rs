@@ -109,11 +109,12 @@ impl Judge<'_> {
             Some(Content::Keys(_, keys)) => keys.iter().find(|key| key.name == *name),
             _ => None,
         };
-        if let Some(key) = listed {
-            return self.listed(key, value, path);
-        }
+        // A key with tables of its own in the list is a table.
         if is_known(path) {
             return self.table(value, path);
+        }
+        if let Some(key) = listed {
+            return self.listed(key, value, path);
         }
         if self.plugins.read(path) {
             return;
@@ -307,6 +308,23 @@ mod tests {
         }));
         assert_eq!(texts.len(), 1, "{texts:#?}");
         assert!(texts[0].starts_with("[job-manager.prolog]: has no effect: the plugin perilog "));
+    }
+
+    #[test]
+    fn keys_of_roles_and_of_schedulers_are_known() {
+        let texts = refused(&json!({
+            "access": {"roles": {"admn": {}, "admin": {"user": []}}},
+            "policy": {"scheduler": {"queue-polcy": "easy"}},
+            "queues": {"a": {"policy": {"scheduler": {"depth": 3}, "limits": {"duration": "1h"}}}},
+        }));
+        let begins: Vec<_> = texts.iter().filter_map(|text| text.split(": ").next()).collect();
+        let wanted = [
+            "access.roles.admn",
+            "access.roles.admin.user",
+            "policy.scheduler.queue-polcy",
+            "queues.a.policy.scheduler.depth",
+        ];
+        assert_eq!(begins, wanted);
     }
 
     #[test]
