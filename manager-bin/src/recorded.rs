@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use jobtap_core::job::JobId;
 
 use crate::archive::{self, ArchiveError, RecordedJobs};
+use crate::daemon::statedir;
 use crate::files::{TemporaryDir, TemporaryDirError};
 use crate::store::{EmbeddedStore, LOCK_FILE, Store, StoreError};
 
@@ -59,17 +60,18 @@ pub(crate) fn jobs(path: &Path) -> Result<RecordedJobs, RecordedError> {
 }
 
 /// Reads the jobs of a state directory. To open a store is to write to it, so that a copy is opened.
-fn of_state(state: &Path) -> Result<RecordedJobs, RecordedError> {
+fn of_state(named: &Path) -> Result<RecordedJobs, RecordedError> {
+    let state = &statedir::existing(named).unwrap_or_else(|| named.to_owned());
     let store = state.join(STORE);
     let lock = store.join(LOCK_FILE);
     let before = match File::open(&lock) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(RecordedError::NoState(state.to_owned()));
+            return Err(RecordedError::NoState(state.clone()));
         }
         Err(reason) => return Err(RecordedError::File { path: lock, reason }),
     };
-    let in_use = || RecordedError::InUse(state.to_owned());
+    let in_use = || RecordedError::InUse(state.clone());
     let changed = |file: &File| file.metadata().and_then(|of| of.modified()).ok();
     let is_free = |file: &File| match file.try_lock_shared() {
         // Not kept while the store is copied: a manager that is started then should not have to wait.
@@ -89,7 +91,7 @@ fn of_state(state: &Path) -> Result<RecordedJobs, RecordedError> {
     if !is_free(&before) || changed(&before) != begun {
         return Err(in_use());
     }
-    read(&copied).map_err(|reason| RecordedError::Store { path: state.to_owned(), reason })
+    read(&copied).map_err(|reason| RecordedError::Store { path: state.clone(), reason })
 }
 
 /// Copies directories and regular files.

@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -80,6 +81,13 @@ fn parse_entry(line: &str) -> Option<(&str, u32)> {
     let (name, uid) = (fields.next()?, fields.nth(1)?);
     let name = Some(name).filter(|name| !name.is_empty() && !name.starts_with('#'))?;
     Some((name, uid.parse().ok()?))
+}
+
+/// The home of a user of `/etc/passwd`.
+pub(crate) fn home(uid: u32) -> Option<PathBuf> {
+    let passwd = std::fs::read_to_string("/etc/passwd").ok()?;
+    let line = passwd.lines().find(|line| entry_of(line, uid).is_some())?;
+    line.split(':').nth(5).filter(|home| !home.is_empty()).map(PathBuf::from)
 }
 
 /// The names in a passwd(5) text, in its order.

@@ -72,25 +72,49 @@ fn a_home_directory_is_refused_and_left_unchanged() {
     run(clean(jobtap()).args(["start", jobtap().to_str().unwrap(), "dump"]).arg(&archive)).ok();
     let before = content(home.path());
     let path = home.path().to_str().unwrap();
-    let text = "is not one that jobtap made, and it is not empty";
+    let text = "is a home directory, whose files would lie between those of the manager";
     let (statedir, recovery) = (format!("-Sstatedir={path}"), format!("--recovery={path}"));
     let restore = format!("-Scontent.restore={}", archive.display());
     let bad = "--conf=job-manager.inactive-age-limit=\"x\"";
     for options in [
         vec!["--state-dir", path],
         vec![&statedir],
-        vec![&recovery],
         vec!["--broker-opts", &statedir],
         vec!["--state-dir", path, bad],
         vec!["--state-dir", path, &restore],
     ] {
         let options: Vec<&OsStr> = options.iter().map(OsStr::new).collect();
-        refused(start(&options), text);
+        let at_home =
+            run(clean(jobtap()).env("HOME", path).arg("start").args(&options).arg("true"));
+        refused(at_home, text);
         assert_eq!(content(home.path()), before, "{options:?}");
     }
-    let restored = run(clean(jobtap()).args(["kvs", "restore", "--state-dir", path]).arg(&archive));
-    refused(restored, text);
+    let restored = ["kvs", "restore", "--state-dir", path];
+    refused(run(clean(jobtap()).env("HOME", path).args(restored).arg(&archive)), text);
+    // To inspect is to make nothing, in a home or elsewhere.
+    refused(start(&[recovery.as_ref()]), "holds no state of a manager");
     assert_eq!(content(home.path()), before);
+}
+
+#[test]
+fn other_files_in_a_state_directory_stay_as_they_are() {
+    let base = home();
+    let before = content(base.path());
+    let statedir = format!("-Sstatedir={}", base.path().display());
+    let within = |script: &str| {
+        run(clean(jobtap()).arg("start").arg(&statedir).args(["sh", "-c", script])).ok()
+    };
+    let id = within("jobtap submit --wait echo kept");
+    // The next manager of this directory takes the jobs over.
+    let listed = within("jobtap jobs -ano '{id} {result}'; jobtap job attach $(jobtap job last)");
+    assert_eq!(listed, format!("{id} COMPLETED\nkept"));
+    let recovery = format!("--recovery={}", base.path().display());
+    assert_eq!(start(&[recovery.as_ref()]).code, 0);
+    assert_eq!(run(clean(jobtap()).arg("fsck").arg(base.path())).code, 0);
+    let own = base.path().join("jobtap");
+    assert!(own.join("jobtap-directory").exists());
+    fs::remove_dir_all(own).unwrap();
+    assert_eq!(content(base.path()), before);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
 use crate::cli::common::usage::Family;
-use crate::daemon::statedir::StateDir;
+use crate::daemon::statedir::{self, StateDir};
 use crate::store;
 
 const COMMAND: &str = "fsck";
@@ -40,13 +40,14 @@ pub(crate) fn run(args: FsckArgs) -> ExitCode {
 }
 
 fn fsck(args: FsckArgs) -> Result<u8, CliError> {
-    let dir = args.state_dir.or(args.dir).unwrap_or_default();
-    let store = dir.join("store");
-    if !store.is_dir() {
-        // Checked before the state directory is opened, which would create a missing one.
-        let text = format!("{} holds no state of a manager", dir.display());
+    let named = args.state_dir.or(args.dir).unwrap_or_default();
+    // Looked for before a state directory is opened, which would create a missing one.
+    let dir = statedir::existing(&named).filter(|dir| dir.join("store").is_dir());
+    let Some(dir) = dir else {
+        let text = format!("{} holds no state of a manager", named.display());
         return Err(CliError::failure(text));
-    }
+    };
+    let store = dir.join("store");
     let _state = StateDir::open(&dir).map_err(CliError::failure)?;
     match args.repair {
         true => repair(&store),

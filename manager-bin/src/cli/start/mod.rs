@@ -316,9 +316,13 @@ impl Plan {
         let found = std::fs::metadata(&target).map_err(|error| {
             CliError::failure(format!("--recovery: {}: {}", target.display(), system_text(&error)))
         })?;
-        match found.is_dir() {
-            true => self.state_dir = Some(target),
-            false => self.restore = Some(target),
+        match (found.is_dir(), statedir::existing(&target)) {
+            (true, Some(state)) => self.state_dir = Some(state),
+            (true, None) => {
+                let text = format!("--recovery: {} holds no state of a manager", target.display());
+                return Err(CliError::failure(text));
+            }
+            (false, _) => self.restore = Some(target),
         }
         Ok(())
     }

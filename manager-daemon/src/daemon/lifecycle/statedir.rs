@@ -1,8 +1,8 @@
 //! The state directory: everything that a manager keeps between runs, for one manager at a time.
 //!
-//! A new or empty directory becomes a state directory and has a marker from then on. Any other directory is
-//! refused before anything in it is changed, since a manager removes and replaces files in its state
-//! directory.
+//! A manager removes and replaces files in its state directory, and so takes only one that was new or empty, and has had
+//! a marker since. In a directory with other files, which stay as they are, it makes a directory of its own. What others
+//! could change is refused, as are a home and `/`.
 
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -13,12 +13,16 @@ use rustix::fs::Stat;
 use crate::exec;
 use crate::files::{self, Dir, Found, Kind, LOCK, Lock, LockError, MARKER, Purpose, TemporaryDir};
 use crate::store::GuestFiles;
+use crate::users;
 
 /// The permissions to change a directory that its owner's group and all others have.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
 /// The bits of a mode that say who may read, write and enter a directory.
 const PERMISSIONS: u32 = 0o7777;
+
+/// The state directory in a directory that has other files.
+const OWN: &str = "jobtap";
 
 /// The store's directory in the state directory.
 const STORE: &str = "store";
@@ -63,6 +67,9 @@ pub enum StateDirError {
         /// A name in it.
         found: String,
     },
+    /// It is the home of the user who starts the manager.
+    #[error("{} is a home directory, whose files would lie between those of the manager: name a directory for the state alone, such as {}", .0.display(), .0.join(OWN).display())]
+    Home(PathBuf),
     /// It is `/`.
     #[error(
         "the root of the file system can't be the state directory: name a directory for it alone, such as /var/lib/jobtap"
@@ -135,7 +142,8 @@ enum Held {
 }
 
 impl StateDir {
-    /// Takes this directory, and creates it, for its owner only, if it does not exist.
+    /// Takes this directory, or one of its own in it if there are other files. Creates it, for its owner only, if it does
+    /// not exist.
     ///
     /// # Errors
     /// It is in use, or is no directory that a manager may use. Then nothing in it was changed.
@@ -143,42 +151,15 @@ impl StateDir {
         // Without a slash at the end, with which a link would be followed.
         let given: PathBuf = path.components().collect();
         let dir = open_or_make(&given)?;
-        let path = dir.real_path().map_err(|reason| explain(&given, reason))?;
-        let failed = |reason| explain(&path, reason);
-        let stat = dir.stat().map_err(failed)?;
-        check_directory(&path, &stat)?;
-        let mut left_over = false;
-        match files::read_marker(&dir).map_err(failed)? {
-            Found::Marker(purpose) => {
-                check_content(&dir, &path)?;
-                left_over = purpose == Purpose::Temporary;
+        match take(&dir, &given, &homes()) {
+            // Another manager that starts at the same moment has made the directory its own.
+            Err(StateDirError::NotEmpty { path, .. }) if found(&dir, &path)? == Found::Nothing => {
+                let path = path.join(OWN);
+                take(&open_or_make(&path)?, &path, &[])
             }
-            Found::Nothing => {
-                check_empty(&dir, &path, &[])?;
-                mark(&dir, &path)?;
-            }
-            Found::Unfinished => {
-                check_empty(&dir, &path, &[MARKER, LOCK])?;
-                dir.remove_file(MARKER).map_err(failed)?;
-                mark(&dir, &path)?;
-            }
-            Found::Format(format) => return Err(StateDirError::Format { path, format }),
-            Found::Foreign => {
-                let (name, found) = (PathBuf::from(MARKER), "something else");
-                let expected = "jobtap's mark of the directory";
-                return Err(StateDirError::Changed { path, name, found, expected });
-            }
+            Err(StateDirError::NotEmpty { .. }) => take(&dir, &given, &homes()),
+            other => other,
         }
-        let lock = Lock::take(&dir).map_err(|error| match error {
-            LockError::Held(pid) => StateDirError::InUse { path: path.clone(), pid },
-            LockError::Io(reason) => explain(&path, reason),
-        })?;
-        if left_over {
-            // A temporary directory of a manager that was killed, and that is named now, is kept from then on.
-            dir.remove_file(MARKER).map_err(failed)?;
-            mark(&dir, &path)?;
-        }
-        Ok(Self { path, held: Held::Lock { _lock: lock } })
     }
 
     /// Creates a temporary directory that is removed when this is dropped.
@@ -201,6 +182,71 @@ impl StateDir {
     pub fn is_temporary(&self) -> bool {
         matches!(self.held, Held::Temporary { .. })
     }
+}
+
+/// The state directory that a manager would continue with if it were started with this directory.
+pub fn existing(path: &Path) -> Option<PathBuf> {
+    let marked = |path: &Path| path.join(MARKER).symlink_metadata().is_ok();
+    [path.to_owned(), path.join(OWN)].into_iter().find(|path| marked(path))
+}
+
+/// Takes exactly this directory. Those of `homes` may be state directories already, but don't become one.
+fn take(dir: &Dir, given: &Path, homes: &[PathBuf]) -> Result<StateDir, StateDirError> {
+    let path = dir.real_path().map_err(|reason| explain(given, reason))?;
+    let failed = |reason| explain(&path, reason);
+    let stat = dir.stat().map_err(failed)?;
+    check_directory(&path, &stat)?;
+    let mut left_over = false;
+    match found(dir, &path)? {
+        Found::Marker(purpose) => {
+            check_content(dir, &path)?;
+            left_over = purpose == Purpose::Temporary;
+        }
+        Found::Nothing => {
+            if homes.iter().any(|home| is(home, &stat)) {
+                return Err(StateDirError::Home(path));
+            }
+            check_empty(dir, &path, &[])?;
+            mark(dir, &path)?;
+        }
+        Found::Unfinished => {
+            check_empty(dir, &path, &[MARKER, LOCK])?;
+            dir.remove_file(MARKER).map_err(failed)?;
+            mark(dir, &path)?;
+        }
+        Found::Format(format) => return Err(StateDirError::Format { path, format }),
+        Found::Foreign => {
+            let (name, found) = (PathBuf::from(MARKER), "something else");
+            let expected = "jobtap's mark of the directory";
+            return Err(StateDirError::Changed { path, name, found, expected });
+        }
+    }
+    let lock = Lock::take(dir).map_err(|error| match error {
+        LockError::Held(pid) => StateDirError::InUse { path: path.clone(), pid },
+        LockError::Io(reason) => explain(&path, reason),
+    })?;
+    if left_over {
+        // A temporary directory of a manager that was killed, and that is named now, is kept from then on.
+        dir.remove_file(MARKER).map_err(failed)?;
+        mark(dir, &path)?;
+    }
+    Ok(StateDir { path, held: Held::Lock { _lock: lock } })
+}
+
+fn found(dir: &Dir, path: &Path) -> Result<Found, StateDirError> {
+    files::read_marker(dir).map_err(|reason| explain(path, reason))
+}
+
+/// The homes of the user who starts the manager: that of the environment, and that of the system.
+fn homes() -> Vec<PathBuf> {
+    let own = rustix::process::geteuid().as_raw();
+    let of_environment = std::env::var_os("HOME").map(PathBuf::from);
+    of_environment.into_iter().chain(users::home(own)).collect()
+}
+
+/// Whether a path leads to the directory of `stat`.
+fn is(path: &Path, stat: &Stat) -> bool {
+    rustix::fs::stat(path).is_ok_and(|of| (of.st_dev, of.st_ino) == (stat.st_dev, stat.st_ino))
 }
 
 /// Removes directories that killed managers left in the directory for temporary files: a bounded number,
@@ -239,8 +285,7 @@ fn refused(path: &Path, reason: io::Error) -> StateDirError {
 fn check_directory(path: &Path, stat: &Stat) -> Result<(), StateDirError> {
     check_text(path)?;
     let path = path.to_owned();
-    let root = rustix::fs::stat("/").map_err(|errno| explain(&path, errno.into()))?;
-    if (stat.st_dev, stat.st_ino) == (root.st_dev, root.st_ino) {
+    if is(Path::new("/"), stat) {
         return Err(StateDirError::Root);
     }
     let own = rustix::process::geteuid().as_raw();
@@ -397,32 +442,33 @@ mod tests {
     fn what_no_manager_made_is_refused_and_left_as_it_is() {
         let base = tempfile::tempdir().unwrap();
         let path = |name: &str| base.path().join(name);
-        for name in ["home", "open", "open/sub", "dotted", "marked"] {
+        for name in ["taken", "open", "open/sub", "linked", "marked", "filed"] {
             fs::create_dir(path(name)).unwrap();
         }
-        for name in ["home/tmp", "home/tmp.old", "home/store", "home/output"] {
-            fs::create_dir(path(name)).unwrap();
+        for name in ["taken/jobtap/store", "taken/jobtap/tmp"] {
+            fs::create_dir_all(path(name)).unwrap();
             fs::write(path(name).join("precious"), name).unwrap();
         }
-        fs::write(path("home/lock"), "precious").unwrap();
-        fs::write(path("dotted/.hidden"), "precious").unwrap();
+        symlink("../taken", path("linked/jobtap")).unwrap();
+        fs::write(path("filed/jobtap"), "precious").unwrap();
         fs::write(path("marked").join(MARKER), "precious").unwrap();
         fs::write(path("file"), "precious").unwrap();
         for (name, mode) in [("open", 0o775), ("open/sub", 0o1777)] {
             fs::set_permissions(path(name), Permissions::from_mode(mode)).unwrap();
         }
-        symlink("home", path("link")).unwrap();
+        symlink("taken", path("link")).unwrap();
         symlink("nowhere", path("dangling")).unwrap();
         let cases = [
-            ("home", "is not one that jobtap made, and it is not empty (it holds \""),
-            ("home/", "name a new or an empty directory"),
-            ("dotted", "it holds \".hidden\""),
+            ("taken", "taken/jobtap is not one that jobtap made, and it is not empty (it holds \""),
+            ("taken/", "name a new or an empty directory"),
+            ("linked", "linked/jobtap is a symbolic link to ../taken"),
+            ("filed", "filed/jobtap is not a directory"),
             ("marked", "jobtap-directory in it is something else"),
             ("open", "can be changed by other users (its mode is 0775)"),
             ("open/sub", "(its mode is 1777): take that from them with `chmod go-w`"),
             ("file", "is not a directory"),
             ("file/x", "is not a directory"),
-            ("link", "is a symbolic link to home: name that directory itself"),
+            ("link", "is a symbolic link to taken: name that directory itself"),
             ("link/", "is a symbolic link"),
             ("link/.", "is a symbolic link"),
             ("dangling", "is a symbolic link to nowhere"),
@@ -436,6 +482,55 @@ mod tests {
             assert!(refusal.contains(expected), "{name}: {refusal}");
         }
         assert_eq!(content(base.path()), before);
+    }
+
+    #[test]
+    fn beside_other_files_it_is_a_directory_of_its_own() {
+        let base = tempfile::tempdir().unwrap();
+        for name in ["store", "tmp", "output"] {
+            fs::create_dir(base.path().join(name)).unwrap();
+            fs::write(base.path().join(name).join("precious"), name).unwrap();
+        }
+        fs::write(base.path().join("lock"), "precious").unwrap();
+        let before = content(base.path());
+        assert_eq!(existing(base.path()), None);
+        let first = StateDir::open(base.path()).unwrap();
+        let own = base.path().canonicalize().unwrap().join(OWN);
+        assert_eq!(first.path(), own);
+        assert_eq!(own.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+        let refused = refusal(base.path());
+        assert!(refused.ends_with(&format!("pid {}", std::process::id())), "{refused}");
+        drop(first);
+        // It stays the same one when the other files are gone.
+        let mut others = content(base.path());
+        others.retain(|(path, _)| {
+            !path.starts_with(&own) && !path.starts_with(base.path().join(OWN))
+        });
+        assert_eq!(others, before);
+        for name in ["store", "tmp", "output"] {
+            fs::remove_dir_all(base.path().join(name)).unwrap();
+        }
+        fs::remove_file(base.path().join("lock")).unwrap();
+        assert_eq!(StateDir::open(base.path()).unwrap().path(), own);
+        assert_eq!(existing(base.path()), Some(base.path().join(OWN)));
+    }
+
+    #[test]
+    fn a_home_does_not_become_one() {
+        let base = tempfile::tempdir().unwrap();
+        let dir = Dir::open(base.path()).unwrap();
+        let homes = [base.path().to_owned()];
+        let refused = take(&dir, base.path(), &homes).unwrap_err().to_string();
+        let expected =
+            format!("such as {}", base.path().canonicalize().unwrap().join(OWN).display());
+        assert!(
+            refused.contains("is a home directory") && refused.ends_with(&expected),
+            "{refused}"
+        );
+        assert_eq!(content(base.path()), []);
+        // The home of a service may be its state directory from before.
+        drop(take(&dir, base.path(), &[]).unwrap());
+        drop(take(&dir, base.path(), &homes).unwrap());
     }
 
     #[test]
