@@ -15,8 +15,11 @@ const NAMES: &[&str] = &[
     "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
 ];
 
+/// The names of real-time signals that have one, by their numbers in programs of the GNU C library.
+const REAL_TIME: [(&str, usize); 2] = [("RTMIN", 34), ("RTMAX", 64)];
+
 /// A signal, 1 to 64. Parsed from its number or from its name with or without `SIG`. Displayed as
-/// its name, or as its number if it has no name.
+/// its name, or as its number if it is a real-time signal.
 ///
 /// ```
 /// use jobtap_core::job::Signal;
@@ -48,32 +51,16 @@ impl Signal {
         self.0
     }
 
-    /// Whether it is a real-time signal, which has no name and a meaning that each program defines.
+    /// Whether it is a real-time signal, whose meaning each program defines.
     #[must_use]
     pub const fn is_real_time(self) -> bool {
         self.0 > 31
     }
 
-    /// Returns the signal if it can be sent to jobs.
-    ///
-    /// # Errors
-    /// [`SignalError::RealTime`] for real-time signals, which can't be sent.
-    ///
-    /// ```
-    /// use jobtap_core::job::Signal;
-    ///
-    /// assert!(Signal::TERM.sendable().is_ok());
-    /// assert!(Signal::from_number(40).unwrap().sendable().is_err());
-    /// ```
-    pub const fn sendable(self) -> Result<Self, SignalError> {
-        if self.is_real_time() { Err(SignalError::RealTime(self.0)) } else { Ok(self) }
-    }
-
     /// Reads a signal from a configuration, by name or number.
     ///
     /// # Errors
-    /// [`SignalError`] if the value isn't a signal that can be sent to jobs. The message doesn't name
-    /// the key of the configuration.
+    /// [`SignalError`] if the value isn't a signal. The message doesn't name the key of the configuration.
     ///
     /// ```
     /// use jobtap_core::job::Signal;
@@ -83,8 +70,7 @@ impl Signal {
     /// assert!(Signal::configured(&json!(0)).is_err());
     /// ```
     pub fn configured(value: &Value) -> Result<Self, SignalError> {
-        let signal = Self::deserialize(value);
-        signal.map_err(|error| SignalError::Unknown(error.to_string()))?.sendable()
+        Self::deserialize(value).map_err(|error| SignalError(error.to_string()))
     }
 }
 
@@ -105,6 +91,8 @@ impl FromStr for Signal {
         let upper = text.to_ascii_uppercase();
         let name = upper.strip_prefix("SIG").unwrap_or(&upper);
         let named = NAMES.iter().position(|known| *known == name).map(|index| index + 1);
+        let real_time = || REAL_TIME.iter().find(|(known, _)| *known == name);
+        let named = named.or_else(|| real_time().map(|(_, number)| *number));
         let number = named.and_then(|number| i64::try_from(number).ok());
         let number = number.or_else(|| text.parse().ok());
         number.and_then(Self::from_number).ok_or_else(|| UnknownSignal(text.to_owned()))
@@ -124,16 +112,10 @@ impl Serialize for Signal {
     }
 }
 
-/// Why a value isn't a signal that can be sent to jobs.
+/// Why a value of a configuration isn't a signal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SignalError {
-    /// The value is not a signal.
-    #[error("{0}")]
-    Unknown(String),
-    /// The value is a real-time signal, with this number.
-    #[error("{0} is a real-time signal, which can't be sent: use one from 1 to 31")]
-    RealTime(i32),
-}
+#[error("{0}")]
+pub struct SignalError(String);
 
 /// A text that is not a signal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -149,21 +131,21 @@ mod tests {
         for text in ["SIGTERM", "TERM", "sigterm", "15"] {
             assert_eq!(text.parse(), Ok(Signal::TERM));
         }
-        assert_eq!("SYS".parse::<Signal>().unwrap().number(), 31);
+        for (text, number) in [("SYS", 31), ("SIGRTMIN", 34), ("rtmax", 64)] {
+            assert_eq!(text.parse::<Signal>().unwrap().number(), number);
+        }
         for text in ["", "SIG", "NOSUCH", "0", "-1", "65"] {
             assert_eq!(text.parse::<Signal>(), Err(UnknownSignal(text.to_owned())));
         }
     }
 
     #[test]
-    fn real_time_signals_cannot_be_sent_or_configured() {
+    fn signals_are_configured_by_name_or_number() {
         for number in 1..=64 {
-            let sent = Signal::from_number(number).unwrap().sendable();
-            assert_eq!(sent.is_ok(), number < 32, "{number}");
-            assert_eq!(Signal::configured(&number.into()), sent);
+            assert_eq!(Signal::configured(&number.into()).ok(), Signal::from_number(number));
         }
         for value in [Value::Null, true.into(), "NONE".into(), 1.5.into(), vec![9].into()] {
-            assert!(matches!(Signal::configured(&value), Err(SignalError::Unknown(_))), "{value}");
+            assert!(Signal::configured(&value).is_err(), "{value}");
         }
     }
 

@@ -120,6 +120,6 @@ fn warning(option: &Value) -> Option<(Signal, f64)> {
     let option = option.as_object()?;
     let signum = option.member("signum").map_or(Some(SIGUSR1), Value::as_i64)?;
     let before = option.member("timeleft").map_or(Some(WARNING), Value::as_f64)?;
-    let signal = Signal::from_number(signum)?.sendable().ok()?;
+    let signal = Signal::from_number(signum)?;
     (before >= 0.0).then_some((signal, before))
 }

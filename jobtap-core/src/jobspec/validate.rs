@@ -361,9 +361,9 @@ fn check_shell(system: &Map<String, Value>, at: &Place<'_>) -> Result<(), Jobspe
 /// only at the end of the job.
 fn check_warning(options: &Map<String, Value>, at: &Place<'_>) -> Result<(), JobspecError> {
     let signum = options.member("signal").and_then(|option| option.member("signum"));
-    let unknown = |number: i64| Signal::from_number(number).is_none_or(Signal::is_real_time);
+    let unknown = |number: i64| Signal::from_number(number).is_none();
     if signum.and_then(Value::as_i64).is_some_and(unknown) {
-        return Err(at.key("signal").key("signum").must("a signal from 1 to 31"));
+        return Err(at.key("signal").key("signum").must("a signal from 1 to 64"));
     }
     Ok(())
 }

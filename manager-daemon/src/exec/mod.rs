@@ -10,6 +10,7 @@ mod local;
 pub(crate) mod output_limit;
 mod protocol;
 mod shepherd;
+mod signals;
 mod socket;
 #[cfg(test)]
 mod tests;

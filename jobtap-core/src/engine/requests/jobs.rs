@@ -238,9 +238,7 @@ pub(super) fn post_urgency(
 fn check_signal(signum: i64) -> Result<i32, RequestError> {
     let signal = Signal::from_number(signum);
     let signal = signal.ok_or_else(|| RequestError::new(EINVAL, "Invalid signal number"))?;
-    let sendable =
-        signal.sendable().map_err(|error| RequestError::new(EINVAL, error.to_string()))?;
-    Ok(sendable.number())
+    Ok(signal.number())
 }
 
 /// Checks severity and type by RFC 21; returns the severity.

@@ -64,10 +64,13 @@ pub(super) async fn raiseall(client: &Client, args: &RaiseallArgs) -> Result<u8,
 
 /// Runs `job killall`.
 pub(super) async fn killall(client: &Client, args: &KillallArgs) -> Result<u8, CliError> {
-    let signal: Signal = args
-        .signal
-        .parse()
-        .map_err(|_| CliError::failure(format!("killall: Invalid signal {}", args.signal)))?;
+    let numeric = args.signal.parse::<u32>().is_ok_and(|number| number > 0);
+    let signal: Signal = args.signal.parse().map_err(|_| {
+        CliError::failure(match numeric {
+            true => "killall: Invalid signal number".to_owned(),
+            false => format!("killall: Invalid signal {}", args.signal),
+        })
+    })?;
     let request = KillAll {
         dry_run: !args.force,
         userid: userid(args.user.as_deref())?,

@@ -14,7 +14,13 @@ use crate::rpc::services::job_manager::Kill;
 #[derive(Debug, clap::Args)]
 pub(super) struct KillArgs {
     /// Signal, by name or number
-    #[arg(short = 's', long, value_name = "SIG", default_value = "SIGTERM")]
+    #[arg(
+        short = 's',
+        long,
+        value_name = "SIG",
+        default_value = "SIGTERM",
+        allow_negative_numbers = true
+    )]
     signal: String,
     /// Job ids
     #[arg(value_name = "JOBID", required = true)]

@@ -28,16 +28,21 @@ pub(crate) fn count(option: &'static str, text: Option<&str>) -> Result<Option<u
 pub(crate) fn time_limit(text: &str) -> Result<f64, ArgError> {
     const MINUTE: f64 = 60.0;
     // `f64` accepts a leading `+`, which Flux refuses.
-    let minutes = text.parse::<f64>().ok().filter(|_| !text.starts_with('+'));
+    let minutes = text.trim().parse::<f64>().ok().filter(|_| !text.starts_with('+'));
     let limit = match minutes {
         Some(minutes) if minutes < 0.0 => return Err(ArgError::NegativeDuration),
         // Flux accepts NaN as a number and refuses it for its value.
         Some(minutes) if minutes.is_nan() => return Err(ArgError::InfiniteDuration),
         Some(minutes) if minutes.is_finite() => Fsd::from_secs(minutes * MINUTE),
-        _ => text.parse::<Fsd>(),
+        _ => one_line(text).parse::<Fsd>(),
     };
     let seconds = limit.map_err(|_| ArgError::Duration)?.as_secs();
     if seconds.is_finite() { Ok(seconds) } else { Err(ArgError::InfiniteDuration) }
+}
+
+/// A value without the end of its line, which values of several lines in directives have.
+fn one_line(text: &str) -> &str {
+    text.strip_suffix('\n').unwrap_or(text)
 }
 
 /// Parses `[SIG][@TIME]` and returns the job shell option for it: the signal that warns the tasks, and how
@@ -47,7 +52,7 @@ pub(crate) fn time_limit(text: &str) -> Result<f64, ArgError> {
 /// [`ArgError::Signal`] if the signal or the time is invalid.
 pub(crate) fn warning(option: &str) -> Result<Value, ArgError> {
     let refused = |text: String| ArgError::Signal { option: option.to_owned(), text };
-    let (signal, time) = option.split_once('@').unwrap_or((option, ""));
+    let (signal, time) = one_line(option).split_once('@').unwrap_or((one_line(option), ""));
     let name = if signal.is_empty() { "SIGUSR1" } else { signal };
     if name.parse::<i64>().is_ok_and(|number| number <= 0) {
         return Err(refused("signal must be > 0".to_owned()));
@@ -56,7 +61,7 @@ pub(crate) fn warning(option: &str) -> Result<Value, ArgError> {
     let capital = !name.contains(|c: char| c.is_ascii_lowercase());
     let known = name.parse::<Signal>().ok().filter(|_| capital);
     let known = known.ok_or_else(|| refused(format!("signal '{signal}' is invalid")))?;
-    let signum = known.sendable().map_err(|error| refused(error.to_string()))?.number();
+    let signum = known.number();
     let timeleft = if time.is_empty() { "60" } else { time };
     let invalid = |_| refused(ArgError::Duration.to_string());
     let timeleft = timeleft.parse::<Fsd>().map_err(invalid)?;

@@ -124,7 +124,7 @@ impl BeforeExec {
     }
 }
 
-/// The only unsafe code of this crate.
+/// With [`signals`](crate::exec::signals) the only unsafe code of this crate.
 #[allow(unsafe_code)]
 impl BeforeExec {
     /// Starts a process that takes these steps and then executes `program`. The pipe `report` ends when it has done

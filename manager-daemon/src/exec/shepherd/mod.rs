@@ -64,7 +64,7 @@ use self::message::Message;
 use self::state::{Manager, Shepherd};
 pub(crate) use self::streams::options::{MOST_FILES_PER_TASK, files_per_task};
 use super::protocol::{ShepherdMessage, ShepherdRequest, VERSION};
-use super::{HeldJob, TaskProcess};
+use super::{HeldJob, TaskProcess, signals};
 use crate::clock::now;
 use crate::open_files::OpenFiles;
 use crate::stderr;
@@ -252,14 +252,14 @@ impl Shepherd {
                 }
                 self.start_or_attach(*job);
             }
-            ShepherdRequest::Signal { id, signum } => match Signal::from_named_raw(signum) {
+            ShepherdRequest::Signal { id, signum } => match signals::to_processes(signum) {
                 Some(signal) => self.signal_when_launched(id, signal),
                 None => {
                     stderr::line(&format!("shepherd: job {id}: signal {signum} can't be sent"));
                 }
             },
             ShepherdRequest::Cancel { id, signum, kill } => {
-                let signal = Signal::from_named_raw(signum).unwrap_or(Signal::TERM);
+                let signal = signals::to_processes(signum).unwrap_or(Signal::TERM);
                 self.cancel(id, signal, kill);
             }
             ShepherdRequest::Stdin { id, rank, data, eof } => self.add_input(id, rank, &data, eof),

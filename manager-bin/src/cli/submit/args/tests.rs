@@ -402,8 +402,9 @@ fn signal_becomes_a_shell_option() {
     assert_eq!(refused(&["--signal=FOO@1", "a"]), "--signal=FOO@1: signal 'FOO' is invalid");
     assert_eq!(refused(&["--signal=int", "a"]), "--signal=int: signal 'int' is invalid");
     assert_eq!(refused(&["--signal=0@1", "a"]), "--signal=0@1: signal must be > 0");
-    let real_time = "40 is a real-time signal, which can't be sent: use one from 1 to 31";
-    assert_eq!(refused(&["--signal=40", "a"]), format!("--signal=40: {real_time}"));
+    assert_eq!(option("--signal=40"), json!({"signum": 40, "timeleft": 60.0}));
+    assert_eq!(option("--signal=RTMIN@1"), json!({"signum": 34, "timeleft": 1.0}));
+    assert_eq!(refused(&["--signal=65", "a"]), "--signal=65: signal '65' is invalid");
     assert!(refused(&["--signal=@x", "a"]).starts_with("--signal=@x: "));
 }
 

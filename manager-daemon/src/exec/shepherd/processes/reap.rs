@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpgid, kill_proces
 use super::super::job::{Cancel, Job};
 use super::super::message::Message;
 use super::super::state::Shepherd;
-use crate::exec::KillPolicy;
+use crate::exec::{KillPolicy, signals};
 
 impl Shepherd {
     /// Reaps the children that have exited: tasks, and orphans.
@@ -113,7 +113,7 @@ impl Shepherd {
     pub(in crate::exec::shepherd) fn cancel_all(&mut self) {
         let jobs: Vec<_> = self.jobs.values().map(|job| (job.id, job.kill)).collect();
         for (id, kill) in jobs {
-            let first = Signal::from_named_raw(kill.term_signal.number()).unwrap_or(Signal::TERM);
+            let first = signals::to_processes(kill.term_signal.number()).unwrap_or(Signal::TERM);
             self.cancel(id, first, kill);
         }
     }
@@ -148,7 +148,7 @@ impl Shepherd {
         if kills > policy.max_kill_count {
             job.give_up(left);
         }
-        let signal = Signal::from_named_raw(policy.kill_signal.number()).unwrap_or(Signal::KILL);
+        let signal = signals::to_processes(policy.kill_signal.number()).unwrap_or(Signal::KILL);
         self.signal(id, signal);
         self.after(policy.pause_after(kills), Message::KillRound { id });
         if let Some(limit) = policy.limit().filter(|_| kills == 1) {
