@@ -23,9 +23,9 @@ pub(super) struct Inputs {
 
 /// Splits the text of a file at each `separator`, or at white space if it is `none`. Drops empty inputs.
 fn split(text: &str, separator: &str) -> Vec<String> {
-    let parts: Vec<&str> = match separator {
-        "none" | "" => text.split_whitespace().collect(),
-        separator => text.split(separator).map(|part| part.trim_end_matches('\n')).collect(),
+    let parts: Vec<&str> = match separator.to_ascii_lowercase().as_str() {
+        "none" => text.split_whitespace().collect(),
+        _ => text.split(separator).collect(),
     };
     parts.into_iter().filter(|part| !part.is_empty()).map(str::to_owned).collect()
 }
@@ -118,7 +118,7 @@ mod tests {
         let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
         let read = |name: &str| match name {
             "-" => Ok("from stdin\nsecond\n\n".to_owned()),
-            "f" => Ok("1,2,3\n".to_owned()),
+            "f" => Ok("1,2,3".to_owned()),
             _ => Err(io::Error::from(io::ErrorKind::NotFound)),
         };
         Inputs::parse(&words, separator, read).unwrap()

@@ -80,6 +80,9 @@ pub(crate) fn run(args: BulkSubmitCommand) -> ExitCode {
 /// The options of each job, with the fields in braces replaced.
 fn jobs(args: &BulkSubmitCommand) -> Result<Vec<(SubmitArgs, CopyArgs)>, CliError> {
     let caller = Caller::current()?;
+    if args.sep.is_empty() {
+        return Err(CliError::failure("empty separator"));
+    }
     let inputs = Inputs::parse(&args.job.command, &unescaped(&args.sep), |name| match name {
         "-" => io::read_to_string(io::stdin().lock()),
         name => std::fs::read_to_string(caller.file(name)),
@@ -119,7 +122,8 @@ fn copies(template: &CopyArgs, fields: &Fields<'_>) -> Result<CopyArgs, ReplaceE
     let fill = |text: &Option<String>| text.as_ref().map(|text| fields.fill(text)).transpose();
     let (log, log_stderr) = (fill(&template.log)?, fill(&template.log_stderr)?);
     let (cc, bcc) = (fill(&template.cc)?, fill(&template.bcc)?);
-    Ok(CopyArgs { cc, bcc, log, log_stderr, ..template.clone() })
+    let wait_event = fill(&template.wait_event)?;
+    Ok(CopyArgs { cc, bcc, log, log_stderr, wait_event, ..template.clone() })
 }
 
 /// The order of options in the line about a job, as Flux has it. Others come after these.
@@ -142,6 +146,7 @@ const ORDER: &[&str] = &[
     "--cc=",
     "--log=",
     "--log-stderr=",
+    "--wait-event=",
     "--dependency=",
     "--taskmap=",
     "--requires=",
@@ -169,6 +174,7 @@ fn command_line(
     for (option, name, given) in [
         ("--log=", &copies.log, &args.copies.log),
         ("--log-stderr=", &copies.log_stderr, &args.copies.log_stderr),
+        ("--wait-event=", &copies.wait_event, &args.copies.wait_event),
     ] {
         options.extend(name.iter().filter(|_| name != given).map(|name| (option, name.clone())));
     }

@@ -1,8 +1,9 @@
 //! The directives in batch scripts (RFC 36): lines such as `#flux: -n4 --time-limit=5m`.
 //!
 //! A directive begins with characters that are no letters or digits, then `flux:` or `FLUX:`. The first directive
-//! sets this beginning for all. What follows are options of `batch`; three quotes begin a value of several lines,
-//! each with the same beginning. Directives end at the first line after them that is neither a comment nor blank.
+//! sets this beginning for all. What follows are options of `batch`; three quotes at the end of a line begin a value of
+//! several lines, each with the same beginning, until one that ends with these quotes. Directives end at the first line
+//! after them that is neither a comment nor blank.
 
 use crate::cli::common::words::{self, Comments, Escapes};
 
@@ -40,25 +41,38 @@ pub(super) fn directives(name: &str, script: &str) -> Result<Vec<Directive>, Str
                     "{place}: orphan '{tag}' detected: directives disabled after line {last}"
                 ));
             }
-            Some((first, _)) if first.trim_start() != own.trim_start() => {
-                return Err(format!(
-                    "{place}: sentinel changed from '{}' to '{}'\n\nAll directives in a file must \
-                     use the same sentinel. To disable one, write a '#' after the sentinel, which \
-                     begins a comment:\n\n  {} # {}",
-                    first.trim_start(),
-                    own.trim_start(),
-                    first.trim_start(),
-                    rest.trim()
-                ));
+            Some((first, _)) => check_same(first, own, rest, &place)?,
+            None => {}
+        }
+        let mut last = number;
+        let text = match unquoted(rest).ok_or_else(|| unclosed(&place, rest))? {
+            Text::Whole(text) => text,
+            Text::Open(before, quote) => {
+                let mut value = String::new();
+                loop {
+                    let next = lines.next();
+                    last = next.map_or(last, |(_, number)| number);
+                    let place = format!("{name}: line {last}");
+                    let Some((inner, content)) = next.and_then(|(line, _)| split(line)) else {
+                        let rest = rest.trim();
+                        return Err(format!(
+                            "{place}: unterminated multi-line quote at line {number}: `{rest}'"
+                        ));
+                    };
+                    check_same(own, inner, content, &place)?;
+                    let content = content.strip_prefix([' ', '\t']).unwrap_or(content);
+                    if let Some(end) = content.strip_suffix(quote) {
+                        value.push_str(end);
+                        break format!("{before}{}", quoted(&value));
+                    }
+                    if TRIPLE.iter().any(|q| content.contains(q) && !content.ends_with(q)) {
+                        return Err(unclosed(&place, content));
+                    }
+                    value.push_str(content);
+                    value.push('\n');
+                }
             }
-            _ => {}
-        }
-        let (mut text, mut last) = (rest.to_owned(), number);
-        if let Some(quote) = opened(&text) {
-            text = whole(&text, quote, &mut lines, own, &mut last).map_err(|(at, what)| {
-                format!("{name}: line {at}: {what} at line {number}: `{}'", rest.trim())
-            })?;
-        }
+        };
         sentinel = Some((sentinel.map_or(own, |(first, _)| first), last));
         let words = words::split(&text, Comments::Anywhere, Escapes::QuoteAndBackslash)
             .map_err(|_| format!("{place}: {text}: No closing quotation"))?;
@@ -78,53 +92,68 @@ fn split(line: &str) -> Option<(&str, &str)> {
     line.split_at_checked(prefix + tag.len())
 }
 
-/// The triple quote that a line opens and does not close.
-fn opened(text: &str) -> Option<&'static str> {
-    TRIPLE.into_iter().find(|quote| text.matches(quote).count() % 2 == 1)
+fn unclosed(place: &str, text: &str) -> String {
+    format!("{place}: unclosed triple quote: {}", text.trim())
 }
 
-/// A directive with a value of several lines, in one text, whose value has single quotes. The error is its line and
-/// what is wrong.
-fn whole<'a>(
-    first: &str,
-    quote: &str,
-    lines: &mut impl Iterator<Item = (&'a str, usize)>,
-    sentinel: &str,
-    last: &mut usize,
-) -> Result<String, (usize, &'static str)> {
-    let (before, begin) = first.split_once(quote).unwrap_or((first, ""));
-    let mut value: Vec<&str> = Vec::new();
-    if !begin.trim().is_empty() {
-        value.push(begin);
+/// Refuses another beginning than that of the directives before.
+fn check_same(first: &str, own: &str, rest: &str, place: &str) -> Result<(), String> {
+    let (first, own) = (first.trim_start(), own.trim_start());
+    if first == own {
+        return Ok(());
     }
+    Err(format!(
+        "{place}: sentinel changed from '{first}' to '{own}'\n\nAll directives in a file must use the same sentinel. To \
+         disable one, write a '#' after the sentinel, which begins a comment:\n\n  {first} # {}",
+        rest.trim()
+    ))
+}
+
+/// The text of a directive. What stands between triple quotes has quotes as in a shell in their place.
+enum Text {
+    Whole(String),
+    /// It ends with a triple quote, and the value is on the lines that follow.
+    Open(String, &'static str),
+}
+
+/// Reads the triple quotes of a line. `None` if one is not closed, and is not the end of the line.
+fn unquoted(line: &str) -> Option<Text> {
+    let (mut text, mut rest) = (String::new(), line);
     loop {
-        let Some((line, number)) = lines.next() else {
-            return Err((*last, "unterminated multi-line quote"));
-        };
-        *last = number;
-        let Some((_, rest)) =
-            split(line).filter(|(own, _)| own.trim_start() == sentinel.trim_start())
-        else {
-            return Err((number, "unterminated multi-line quote"));
-        };
-        let rest = rest.strip_prefix(' ').unwrap_or(rest);
-        let Some((end, after)) = rest.split_once(quote) else {
-            value.push(rest);
-            continue;
-        };
-        if !end.trim().is_empty() {
-            value.push(end);
-        }
-        // A backslash takes the next character as it is, so any text can be quoted.
-        let mut quoted = String::from("\"");
-        for c in value.join("\n").chars() {
-            if matches!(c, '"' | '\\') {
-                quoted.push('\\');
+        let first = TRIPLE.into_iter().filter_map(|quote| Some((rest.find(quote)?, quote))).min();
+        let Some((at, quote)) = first else { return Some(Text::Whole(text + rest)) };
+        let (before, after) = rest.split_at_checked(at)?;
+        text.push_str(before);
+        let after = after.strip_prefix(quote)?;
+        match closed(after, quote) {
+            Some((value, after)) => {
+                text.push_str(&quoted(value));
+                rest = after;
             }
-            quoted.push(c);
+            None if after.is_empty() => return Some(Text::Open(text, quote)),
+            None => return None,
         }
-        return Ok(format!("{before}{quoted}\"{after}"));
     }
+}
+
+/// The value before a triple quote, and the rest. Of more quotes in a row the last three close it.
+fn closed<'a>(text: &'a str, quote: &str) -> Option<(&'a str, &'a str)> {
+    let first = text.find(quote)?;
+    let run = text.get(first..)?.chars().take_while(|c| quote.starts_with(*c)).count();
+    let (value, after) = text.split_at_checked(first + run - quote.len())?;
+    Some((value, after.strip_prefix(quote)?))
+}
+
+/// A text in quotes. A backslash takes the next character as it is, so any text can be quoted.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for c in text.chars() {
+        if matches!(c, '"' | '\\') {
+            quoted.push('\\');
+        }
+        quoted.push(c);
+    }
+    quoted + "\""
 }
 
 #[cfg(test)]
@@ -161,11 +190,27 @@ mod tests {
     #[test]
     fn a_value_may_have_several_lines() {
         let script = "#!/bin/sh\n#flux: -n1 --conf='''\n#flux: [a]\n#flux: b = \"c\" # d\n#flux: '''\n#flux: -t1\n";
-        assert_eq!(options(script).unwrap(), ["-n1", "--conf=[a]\nb = \"c\" # d", "-t1"]);
+        assert_eq!(options(script).unwrap(), ["-n1", "--conf=[a]\nb = \"c\" # d\n", "-t1"]);
         let lines: Vec<usize> =
             directives("x", script).unwrap().iter().map(|found| found.line).collect();
         assert_eq!(lines, [2, 6]);
         assert_eq!(options("#flux: -S 'a=b c' \"d\\\"e\"\n").unwrap(), ["-S", "a=b c", "d\"e"]);
+        for (lines, value) in [
+            ("#flux: one\n#flux: two\"\"\"", "one\ntwo"),
+            ("#flux:\tone\n#flux:\n#flux:   \"\"\"", "one\n\n  "),
+            ("#flux: '''\n#flux: \\ \"a\"\n#flux:\"\"\"", "'''\n\\ \"a\"\n"),
+            ("#flux: \"\"\"", ""),
+        ] {
+            let script = format!("#flux: -x \"\"\"\n{lines}\n#flux: -c2\n");
+            assert_eq!(options(&script).unwrap(), ["-x", value, "-c2"], "{lines}");
+        }
+    }
+
+    #[test]
+    fn triple_quotes_may_close_on_their_line() {
+        let line = "#flux: -x=\"\"\"a # \"b\"\"\"\" -y='''c'd''' # e\n";
+        assert_eq!(options(line).unwrap(), ["-x=a # \"b\"", "-y=c'd"]);
+        assert_eq!(options("#flux: -z=''''''\n").unwrap(), ["-z="]);
     }
 
     #[test]
@@ -193,6 +238,20 @@ mod tests {
                 "#flux: --conf='''\n#flux: a=1\n",
                 "job.sh: line 3: unterminated multi-line quote at line 2: `--conf='''",
             ),
+            ("#flux: -x \"\"\"one\n", "job.sh: line 2: unclosed triple quote: -x \"\"\"one"),
+            ("#flux: -x \"\"\" \n", "job.sh: line 2: unclosed triple quote: -x \"\"\""),
+            (
+                "#flux: -x \"\"\"\n#flux: \"\"\" -y\n",
+                "job.sh: line 3: unclosed triple quote: \"\"\" -y",
+            ),
+            (
+                "#flux: -x \"\"\"\n#flux: a ''' b\n",
+                "job.sh: line 3: unclosed triple quote: a ''' b",
+            ),
+            (
+                "# flux: -x \"\"\"\n#flux: a\n",
+                "job.sh: line 3: sentinel changed from '# flux:' to '#flux:'",
+            ),
         ] {
             let refused = options(&format!("#!/bin/sh\n{script}")).unwrap_err();
             assert!(refused.starts_with(text), "{refused}");
@@ -202,11 +261,10 @@ mod tests {
     proptest! {
         #[test]
         fn any_value_of_several_lines_is_read_as_it_is(value in "[^\r\n']{0,20}(\n[^\r\n']{1,20}){0,3}") {
-            let value = value.trim().to_owned();
-            prop_assume!(!value.is_empty());
+            prop_assume!(!value.contains(TRIPLE[1]));
             let lines: String = value.split('\n').map(|line| format!("#flux: {line}\n")).collect();
             let script = format!("#flux: --conf='''\n{lines}#flux: '''\n");
-            prop_assert_eq!(options(&script).unwrap(), [format!("--conf={value}")]);
+            prop_assert_eq!(options(&script).unwrap(), [format!("--conf={value}\n")]);
         }
 
         #[test]

@@ -1,5 +1,6 @@
 //! `hostlist`: combines lists of hosts (RFC 29), of which some are those of jobs or of the manager.
 
+use std::collections::HashMap;
 use std::io::BufRead;
 use std::process::ExitCode;
 
@@ -63,7 +64,7 @@ pub(crate) struct HostlistArgs {
     /// Print the hosts that are in all sources
     #[arg(short = 'i', long, group = "operation")]
     intersect: bool,
-    /// Print the hosts of the first source that are in no other
+    /// Remove the hosts of the other sources from the first, as often as they are there
     #[arg(short = 'm', long, group = "operation")]
     minus: bool,
     /// Print the hosts that are in an odd number of sources
@@ -188,6 +189,29 @@ fn filtered(first: &Hostlist, keep: impl Fn(&str) -> bool) -> Result<Hostlist, C
     collected(first.iter().filter(|host| keep(host)))
 }
 
+/// The hosts of `first` without as many of each name as `removed` has, from the first on.
+fn minus(first: &Hostlist, removed: &Hostlist) -> Result<Hostlist, CliError> {
+    let mut unique = first.clone();
+    unique.uniq();
+    if unique.len() == first.len() {
+        // Without a look at each name, of which there may be very many.
+        unique = first.clone();
+        unique.delete(removed);
+        return Ok(unique);
+    }
+    let mut left: HashMap<String, usize> = HashMap::new();
+    for host in removed.iter() {
+        *left.entry(host).or_default() += 1;
+    }
+    collected(first.iter().filter(|host| match left.get_mut(host) {
+        Some(count @ 1..) => {
+            *count -= 1;
+            false
+        }
+        _ => true,
+    }))
+}
+
 fn collected(names: impl Iterator<Item = String>) -> Result<Hostlist, CliError> {
     let mut hosts = Hostlist::new();
     for name in names {
@@ -205,7 +229,7 @@ fn combined(args: &HostlistArgs, lists: Vec<Hostlist>) -> Result<Hostlist, CliEr
             hosts = filtered(&hosts, |host| list.contains(host))?;
             hosts.uniq();
         } else if args.minus {
-            hosts.delete(&list);
+            hosts = minus(&hosts, &list)?;
         } else if args.xor {
             let mut either = filtered(&hosts, |host| !list.contains(host))?;
             either.append(&filtered(&list, |host| !hosts.contains(host))?);
@@ -328,6 +352,8 @@ mod tests {
         assert_eq!(hosts("--sort h2 h1"), "h[1-2]");
         assert_eq!(hosts("-i h[1-5] h[4-9] h[5,4]"), "h[4-5]");
         assert_eq!(hosts("--minus h[1-5] h2 h4"), "h[1,3,5]");
+        assert_eq!(hosts("-m h1,h1,h1 h1,h1"), "h1");
+        assert_eq!(hosts("-m h1,h2,h1 h1,h3"), "h[2,1]");
         assert_eq!(hosts("-X h[1-3] h[3-4]"), "h[1-2,4]");
         assert_eq!(hosts("-i h1 h2"), "");
     }

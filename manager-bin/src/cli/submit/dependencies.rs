@@ -74,7 +74,8 @@ impl DependencyOptions {
         let mut begin_times = self.begin_times.iter();
         let next = |is_begin_time: &bool| match is_begin_time {
             true => begin_times.next().map(|time| begin_time(time, now)),
-            false => uris.next().map(|uri| Ok(Dependency::from_uri(uri)?)),
+            // A value of several lines in a directive has ends of lines, which no URI has.
+            false => uris.next().map(|uri| Ok(Dependency::from_uri(&uri.replace('\n', ""))?)),
         };
         self.order.iter().filter_map(next).collect()
     }

@@ -146,8 +146,7 @@ fn substitute<'e>(
         };
         let digit = name.starts_with(|first: char| first.is_ascii_digit());
         if name.is_empty() || digit || !name.chars().all(in_name) {
-            let text = "`$` without a variable name (write `$$` for a literal `$`)".to_owned();
-            return Err(ArgError::EnvRule { rule: rule.to_owned(), text });
+            return Err(ArgError::EnvSubstitution(rule.to_owned()));
         }
         let value = lookup(name)
             .ok_or_else(|| ArgError::EnvUnset { name: name.to_owned(), rule: rule.to_owned() })?;
@@ -208,7 +207,7 @@ mod tests {
         assert_eq!(variables(&["-*", "P=${PATH}a$$b=$HOME"]), "P=/bina$b=/home/u");
         assert_eq!(refused("A=x$NO/y"), "--env: Variable 'NO' not found in A=x$NO/y");
         for rule in ["A=$", "A=${", "A=${HOME", "A=$1", "A=${a-b}"] {
-            assert!(refused(rule).ends_with(&format!(" in {rule}")), "{rule}");
+            assert!(refused(rule).ends_with(&format!("substitute {rule}")), "{rule}");
         }
         assert_eq!(refused("-/(/"), "--env: invalid pattern in -/(/");
     }
@@ -266,7 +265,7 @@ mod tests {
                     let remains = |name: &String| set == Some(name) || env.variables.contains_key(name);
                     prop_assert!(rule.starts_with('-') || before.keys().all(remains));
                 }
-                Err(error) => prop_assert!(error.ends_with(&format!(" in {rule}")), "{}", error),
+                Err(error) => prop_assert!(error.ends_with(&format!(" {rule}")), "{}", error),
             }
         }
     }

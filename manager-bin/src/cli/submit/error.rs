@@ -20,7 +20,8 @@ pub(crate) enum ArgError {
     ShapeAndFile,
     #[error("--shape={shape}: {error}")]
     Shape { shape: String, error: ShapeError },
-    #[error("--urgency: invalid value '{0}': use 0 to 31, hold, default or expedite")]
+    /// The words of Flux, which scripts may know.
+    #[error("invalid literal for int() with base 10: '{0}'")]
     Urgency(String),
     #[error("--signal={option}: {text}")]
     Signal { option: String, text: String },
@@ -42,6 +43,8 @@ pub(crate) enum ArgError {
     PerTaskInput,
     #[error("--env: Variable '{name}' not found in {rule}")]
     EnvUnset { name: String, rule: String },
+    #[error("--env: Unable to substitute {0}")]
+    EnvSubstitution(String),
     #[error("--env: {text} in {rule}")]
     EnvRule { rule: String, text: String },
     #[error("--env: [Errno {errno}] {text}: '{name}'")]

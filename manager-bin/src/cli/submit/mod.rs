@@ -57,6 +57,8 @@ pub(super) struct Submission {
     label: String,
     /// The log files of the job.
     log: LogNames,
+    /// The event until which the job is awaited, if it is one of its own.
+    event: Option<String>,
     pub(super) request: Submit,
 }
 
@@ -102,7 +104,7 @@ pub(super) fn submission(args: &SubmitArgs, caller: &Caller) -> Result<Submissio
         urgency: Some(args.urgency()?),
         flags: Some(args.job_flags()?.bits()),
     };
-    Ok(Submission { label: String::new(), log: LogNames::default(), request })
+    Ok(Submission { label: String::new(), log: LogNames::default(), event: None, request })
 }
 
 /// The requests for all copies of a job.
@@ -116,7 +118,8 @@ pub(super) fn submissions(
     }
     let log = LogNames { log: copies.log.clone(), errors: copies.log_stderr.clone() };
     let Some((kind, ids)) = copies.copies()? else {
-        return Ok(vec![Submission { log, ..submission(job, caller)? }]);
+        let event = copies.wait_event.clone();
+        return Ok(vec![Submission { log, event, ..submission(job, caller)? }]);
     };
     // The words of Flux's parser of idsets, which doesn't say what is wrong.
     let invalid = |_| CliError::failure(format!("IDset(): Invalid argument: {ids}"));
@@ -125,7 +128,8 @@ pub(super) fn submissions(
         let submission = submission(&job.copy_for(id, kind), caller)?;
         let name = |name: &Option<String>| name.as_ref().map(|name| substitute_cc(name, id));
         let log = LogNames { log: name(&log.log), errors: name(&log.errors) };
-        Ok(Submission { label: format!("cc={id}: "), log, ..submission })
+        let event = copies.wait_event.clone();
+        Ok(Submission { label: format!("cc={id}: "), log, event, ..submission })
     };
     ids.iter().map(copy).collect()
 }
@@ -148,13 +152,13 @@ pub(super) async fn submit_all(
         submissions.iter().map(|submission| files.sinks(&submission.log)).collect();
     // All requests are sent before the first response is awaited, so that the manager can commit many jobs
     // at once.
-    let sent: Vec<(String, Sinks, Response)> = submissions
+    let sent: Vec<(String, Sinks, Option<String>, Response)> = submissions
         .into_iter()
         .zip(sinks?)
         .map(|(submission, sinks)| {
             let client = client.clone();
             let response = async move { client.call(submission.request).await };
-            (submission.label, sinks, tokio::spawn(response))
+            (submission.label, sinks, submission.event, tokio::spawn(response))
         })
         .collect();
     let kind = if wait.is_some() { Kind::Wait } else { Kind::Submit };
@@ -168,15 +172,19 @@ pub(super) async fn submit_all(
     let wait = wait.map(|wait| wait.with_progress(progress.clone()));
     let mut waiting = JoinSet::new();
     let mut highest = 0;
-    for (label, sinks, response) in sent {
+    for (label, sinks, event, response) in sent {
         match response.await.map_err(CliError::failure)? {
             Ok(Submitted { id, messages }) => {
                 session::print_said(command, &messages);
                 if !quiet {
                     sinks.write(false, format!("{}\n", show_id(id)).as_bytes())?;
                 }
-                if let Some(wait) = &wait {
-                    waiting.spawn(wait_for(client.clone(), id, wait.clone(), sinks));
+                if let Some(wait) = wait.clone() {
+                    let wait = match &event {
+                        Some(event) => wait.until(event),
+                        None => wait,
+                    };
+                    waiting.spawn(wait_for(client.clone(), id, wait, sinks));
                 }
             }
             Err(error) => {

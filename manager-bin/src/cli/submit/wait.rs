@@ -28,16 +28,22 @@ impl Wait {
     /// The value for the options. `None` if they don't ask to wait.
     pub(in crate::cli) fn from_args(verbose: u8, label: bool, args: &CopyArgs) -> Option<Self> {
         let event = match &args.wait_event {
-            Some(event) => event.clone(),
-            None if args.wait || args.watch => "clean".to_owned(),
+            Some(event) => event.as_str(),
+            None if args.wait || args.watch => "clean",
             None => return None,
         };
+        let watch = args.watch.then_some(Output { label, ..Output::default() });
+        let wait = Self { event: String::new(), exec: false, watch, verbose, progress: None };
+        Some(wait.until(event))
+    }
+
+    /// The same, until another event.
+    pub(in crate::cli) fn until(self, event: &str) -> Self {
         let (event, exec) = match event.strip_prefix("exec.") {
-            Some(event) => (event.to_owned(), true),
+            Some(event) => (event, true),
             None => (event, false),
         };
-        let watch = args.watch.then_some(Output { label, ..Output::default() });
-        Some(Self { event, exec, watch, verbose, progress: None })
+        Self { event: event.to_owned(), exec, ..self }
     }
 
     /// Waits until the job is inactive, and copies its output.

@@ -386,7 +386,9 @@ impl SubmitArgs {
             None | Some("default") => Urgency::DEFAULT,
             Some("hold") => Urgency::HOLD,
             Some("expedite") => Urgency::EXPEDITE,
-            Some(text) => return text.parse().map_err(|_| ArgError::Urgency(text.to_owned())),
+            Some(text) => {
+                return text.trim().parse().map_err(|_| ArgError::Urgency(text.to_owned()));
+            }
         };
         Ok(known.value().into())
     }
