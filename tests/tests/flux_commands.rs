@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::Stdio;
 
-use jobtap_tests::{Manager, clean, jobtap, run, spawn, temporary, until};
+use jobtap_tests::{Manager, clean, jobtap, run, send, spawn, temporary, until};
 
 /// A manager with three hosts.
 fn with_hosts(statedir: &Path) -> Manager {
@@ -49,6 +49,55 @@ fn attributes_are_read_added_and_protected() {
     assert!(listed.contains(&format!("{:<40}red\n", "test.color")), "{listed}");
     let names = m.jobtap("lsattr").ok();
     assert!(names.lines().is_sorted() && names.contains("\nlocal-uri\n"), "{names}");
+}
+
+#[test]
+fn a_command_is_run_for_each_node_and_recorded() {
+    let directory = temporary();
+    let m = with_hosts(&directory.path().join("state"));
+    let script = format!("echo $HOSTNAME $JOBTAP_RANK $({} getattr rank)", jobtap().display());
+    let lines = |command: &mut std::process::Command| {
+        let printed = run(command).ok();
+        let mut lines: Vec<_> = printed.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let words = ["exec", "-l", "--", "sh", "-c", &script];
+    let each = lines(&mut m.command(words));
+    assert_eq!(each, ["0: n0 0 0", "1: n1 1 1", "2: n2 2 2"]);
+    let audit = m.jobtap("audit").ok();
+    assert!(audit.contains("ranks=\"0-2\" command=\"sh -c echo"), "{audit}");
+    let refused = [0, 1].map(|rank| {
+        format!("jobtap-exec: Error: rank {rank}: id: Request requires owner credentials")
+    });
+    m.as_guest("exec -r 0-1 id").says(126, &refused.join("\n"));
+    // What is started is bounded by the files that this process may open.
+    let mut sh = clean(Path::new("/bin/sh"));
+    sh.env("JOBTAP_URI", m.uri()).args(["-c", "ulimit -n 40; exec \"$0\" exec true"]).arg(jobtap());
+    let text = "jobtap-exec: 3 commands at once need more open files than the limit of 40: raise it with \
+                `ulimit -n`, or choose fewer with --rank";
+    run(&mut sh).says(1, text);
+}
+
+#[test]
+fn commands_of_nodes_get_the_signals_of_exec() {
+    let directory = temporary();
+    let m = with_hosts(&directory.path().join("state"));
+    for (signal, code, how) in [("INT", 5, "Exit 5"), ("TERM", 143, "Terminated")] {
+        let up = directory.path().join(signal);
+        std::fs::create_dir(&up).unwrap();
+        let script = format!(
+            "trap 'exit 5' INT; : > {}/$JOBTAP_RANK; while :; do sleep 0.1; done",
+            up.display()
+        );
+        let mut command = m.command(["exec", "-r", "0,2", "sh", "-c", &script]);
+        let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        until("both run", || std::fs::read_dir(&up).unwrap().count() == 2);
+        send(signal, child.id());
+        let ended = child.wait_with_output().unwrap();
+        let told = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!((ended.status.code(), &*told), (Some(code), &*format!("[0,2]: {how}\n")));
+    }
 }
 
 #[test]

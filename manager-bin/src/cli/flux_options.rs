@@ -6,7 +6,7 @@ use std::path::Path;
 
 use clap::{Arg, Command};
 
-use super::program;
+use super::{left_out, program};
 
 /// Each command of Flux with its options; an option's names stand between slashes.
 const FLUX: &[(&str, &str)] = &[
@@ -121,8 +121,19 @@ const FLUX: &[(&str, &str)] = &[
     ("kvs unlink", ""),
     ("kvs move", ""),
     ("getattr", ""),
-    ("exec", "-r/--rank -x/--exclude"),
-    ("ping", "-c/--count"),
+    (
+        "exec",
+        "-l/--label-io -n/--noinput -d/--dir -r/--rank -x/--exclude -j/--jobid -v/--verbose -q/--quiet --with-imp --bg \
+         --waitable --label --attach",
+    ),
+    ("logger", "-s/--severity -n/--appname"),
+    ("hostlist", ""),
+    ("pstree", ""),
+    ("uri", ""),
+    ("env", ""),
+    ("fsck", ""),
+    ("lsattr", "-v"),
+    ("setattr", ""),
     ("proxy", ""),
     ("shutdown", "--quiet"),
     ("dump", ""),
@@ -130,7 +141,6 @@ const FLUX: &[(&str, &str)] = &[
     ("R encode", ""),
     ("R decode", ""),
     ("R set-property", ""),
-    ("python", ""),
     ("pgrep", PGREP),
     ("pgrep", "-n/--no-header -o/--format"),
     ("pkill", PGREP),
@@ -146,8 +156,6 @@ const FLUX: &[(&str, &str)] = &[
     ("housekeeping kill", "--all -j/--jobid -t/--targets -s/--signal"),
     ("job-exec-override start", ""),
     ("job-exec-override finish", ""),
-    ("job-validator", ""),
-    ("job-frobnicator", ""),
 ];
 
 /// What `submit`, `run` and `bulksubmit` share.
@@ -172,6 +180,15 @@ const LEFT: &[(&str, &str, &str)] = &[
     ("start", "--test-rundir", RUN_DIRECTORY),
     ("start", "--test-rundir-cleanup", RUN_DIRECTORY),
     ("job attach", "--debug", "there is no interface for parallel debuggers (MPIR)"),
+    (
+        "exec",
+        "--with-imp",
+        "the command is run as the user who calls it, who may have that right otherwise",
+    ),
+    ("exec", "--bg", BACKGROUND),
+    ("exec", "--waitable", BACKGROUND),
+    ("exec", "--label", BACKGROUND),
+    ("exec", "--attach", BACKGROUND),
     ("job submit", "-c/--security-config", SIGNATURES),
     ("job submit", "-s/--sign-type", SIGNATURES),
     ("config builtin", "", "no value is compiled in: `lsattr -v` has the paths in use"),
@@ -188,19 +205,14 @@ const LEFT: &[(&str, &str, &str)] = &[
     ("kvs put", "", WRITES),
     ("kvs unlink", "", WRITES),
     ("kvs move", "", WRITES),
-    ("exec", "", "one manager acts for all ranks; what runs on them is a job: `run`"),
-    ("ping", "", "there are no brokers to reach: `uptime` answers when the manager does"),
-    ("python", "", "there is no Python in the manager; scripts use HTTP and the OpenAPI document"),
-    ("job-validator", "", VALIDATION),
-    ("job-frobnicator", "", VALIDATION),
 ];
 
 const RUN_DIRECTORY: &str =
     "`--state-dir` names the directory, and without it the state is removed at the end";
+const BACKGROUND: &str =
+    "`exec` waits for the commands that it starts; a service of the system runs on its own";
 const SIGNATURES: &str = "the socket says who submits, so a jobspec needs no signature; `--flags=signed` takes one of RFC 15's type `none`";
 const WRITES: &str = "only the manager and its plugins write";
-const VALIDATION: &str =
-    "the manager does it itself at submission; plugins handle `job.create` and `job.validate`";
 
 /// Whether this program has an option.
 #[derive(Debug, PartialEq, Eq)]
@@ -261,6 +273,9 @@ fn reason(command: &str, option: &str) -> Option<&'static str> {
 fn page() -> (String, Vec<String>) {
     let top = program();
     let (mut rows, mut left, mut wrong) = (String::new(), String::new(), Vec::new());
+    for (name, why) in left_out::COMMANDS {
+        let _ = writeln!(left, "| `{name}` | {why} |");
+    }
     let (mut done, mut without_effect, mut missing, mut whole) = (0, 0, 0, 0);
     let all = commands();
     for (name, options) in &all {
@@ -302,17 +317,16 @@ fn page() -> (String, Vec<String>) {
             wrong.push(format!("{command} {option} is not in the table"));
         }
     }
-    let commands = all.len() - whole;
+    let (commands, total) = (all.len() - whole, all.len() + left_out::COMMANDS.len());
     let text = format!(
         "# Flux's options, one by one\n\n\
          <!-- Generated. `UPDATE_DOCS=1 cargo test -p jobtap-manager --lib flux_options` writes it again. -->\n\n\
          The commands of Flux that people and scripts use, with their options, beside those of `jobtap`: a test compares\n\
-         this page with the program. {commands} of {} commands are there, with {done} options; {without_effect} options more \
+         this page with the program. {commands} of {total} commands are there, with {done} options; {without_effect} options more \
          are accepted and\nchange nothing, because there is nothing to change; {missing} are left out. What has another meaning \
          here is on the page\n[Flux's commands](flux-commands.md).\n\n\
          ## Left out\n\n| command or option | why |\n|---|---|\n{left}\n\
          ## All commands\n\n| command | done | accepted without effect | left out |\n|---|---|---|---|\n{rows}",
-        all.len(),
     );
     (text, wrong)
 }

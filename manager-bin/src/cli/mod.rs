@@ -7,6 +7,7 @@ mod cancel;
 mod common;
 mod completion;
 mod examples;
+mod exec;
 mod exec_override;
 #[cfg(test)]
 mod flux_options;
@@ -15,6 +16,7 @@ mod instance;
 mod job;
 mod jobs;
 mod kvs;
+mod left_out;
 mod man;
 mod nested;
 mod pgrep;
@@ -38,6 +40,7 @@ mod top;
 mod update;
 mod watch;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -46,7 +49,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 pub(crate) use common::format::columns::{Column, Side, table};
 use common::{ids::IdStyle, optional_values, session, usage, usage::Family};
 use instance::{
-    attr, audit, config, dmesg, env, fsck, module, openapi, shutdown, uptime, uri, version,
+    attr, audit, config, dmesg, env, fsck, logger, module, openapi, shutdown, uptime, uri, version,
 };
 use jobtap_core::job::JobId;
 use sets::{hostlist, rset};
@@ -66,6 +69,8 @@ use crate::limited;
     disable_help_subcommand = true
 )]
 struct CommandLine {
+    #[command(flatten)]
+    outward: nested::OutwardArgs,
     #[command(subcommand)]
     command: Command,
 }
@@ -131,8 +136,12 @@ enum Command {
     Fsck(fsck::FsckArgs),
     /// List, load, remove and reload plugins by Flux's names, or restart the manager
     Module(module::ModuleArgs),
+    /// Run a command for each node
+    Exec(exec::ExecArgs),
     /// Print the manager's log
     Dmesg(dmesg::DmesgArgs),
+    /// Add a message to the manager's log
+    Logger(logger::LoggerArgs),
     /// Print who changed the instance, when, and with what result
     Audit(audit::AuditArgs),
     /// Print when managers started and finished
@@ -177,8 +186,8 @@ enum Command {
 /// The commands that report usage errors as Flux's compiled commands do; see [`Family`].
 const COMPILED: &[&str] = &[
     "start", "job", "config", "dmesg", "dump", "fsck", "kvs", "module", "audit", "startlog",
-    "uptime", "getattr", "setattr", "lsattr", "env", "openapi", "version", "R", "shutdown",
-    "proxy", "top",
+    "exec", "logger", "uptime", "getattr", "setattr", "lsattr", "env", "openapi", "version", "R",
+    "shutdown", "proxy", "top",
 ];
 
 /// The commands that a manager can be built without, by the features of this crate that have them.
@@ -225,7 +234,10 @@ pub fn main() -> ExitCode {
     let words = optional_values::with_equals(&top, std::env::args_os().collect());
     let matches = top.try_get_matches_from(words);
     match matches.and_then(|matches| CommandLine::from_arg_matches(&matches)) {
-        Ok(line) => dispatch(line.command),
+        Ok(CommandLine { outward, command }) => match outward.is_given() {
+            true => nested::outward(outward, command_words(&arguments_of_this_process())),
+            false => dispatch(command),
+        },
         Err(error) => report_usage(&error),
     }
 }
@@ -273,7 +285,9 @@ fn dispatch(command: Command) -> ExitCode {
         Command::Dump(args) => kvs::dump(args),
         Command::Fsck(args) => fsck::run(args),
         Command::Module(args) => module::run(args),
+        Command::Exec(args) => exec::run(args),
         Command::Dmesg(args) => dmesg::run(args),
+        Command::Logger(args) => logger::run(args),
         Command::Audit(args) => audit::run(args),
         Command::Startlog(args) => audit::startlog(args),
         Command::Uptime(args) => uptime::run(args),
@@ -297,18 +311,29 @@ fn dispatch(command: Command) -> ExitCode {
     }
 }
 
+fn arguments_of_this_process() -> Vec<OsString> {
+    std::env::args_os().skip(1).collect()
+}
+
+/// The command with all that follows, without the options of the program itself. Without a command it is all.
+fn command_words(arguments: &[OsString]) -> &[OsString] {
+    let command = arguments.iter().position(|word| !word.as_encoded_bytes().starts_with(b"-"));
+    arguments.get(command.unwrap_or_default()..).unwrap_or_default()
+}
+
 /// Reports a usage error, or prints help.
 fn report_usage(error: &clap::Error) -> ExitCode {
+    let all = arguments_of_this_process();
     let words: Vec<String> =
-        std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    let program = usage::program_name(words.first().map(AsRef::as_ref));
-    let command = words.get(1).map_or("", String::as_str);
+        command_words(&all).iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let program = usage::program_name(std::env::args_os().next().as_deref());
+    let command = words.first().map_or("", String::as_str);
     // The usages contain the name by which the program was started. `build` propagates it to subcommands.
     let mut top = self::program().bin_name(&program);
     top.build();
     match (command, top.find_subcommand(command)) {
         ("" | "-h" | "--help" | "-V" | "--version", _) if !error.use_stderr() => {
-            usage::report(error, &program, command, "", Family::Script)
+            usage::report(error, &place_of(top, program, &[]), Family::Script)
         }
         // No command at all.
         ("", _) => {
@@ -316,40 +341,39 @@ fn report_usage(error: &clap::Error) -> ExitCode {
             ExitCode::FAILURE
         }
         (word, None) => {
-            let text = match (feature_of(word), usage::suggestion(error)) {
-                (Some(feature), _) => format!(
-                    "'{word}' is left out of this manager: build it with the feature '{feature}' of jobtap-manager"
+            let text = match feature_of(word) {
+                Some(feature) => format!(
+                    "{program}: '{word}' is left out of this manager: build it with the feature '{feature}' of \
+                     jobtap-manager"
                 ),
-                (None, Some(meant)) => {
-                    format!("'{word}' is not a {program} command; did you mean '{meant}'?")
-                }
-                (None, None) => {
-                    format!("'{word}' is not a {program} command; see '{program} --help'")
-                }
+                None => left_out::message(&program, word, usage::suggestion(error)),
             };
-            session::print_message(&format!("{program}: {text}"));
+            session::print_message(&text);
             ExitCode::FAILURE
         }
         (_, Some(_)) => {
             let family =
                 if COMPILED.contains(&command) { Family::Compiled } else { Family::Script };
-            let usage = usage_of(top, words.get(1..).unwrap_or_default());
-            usage::report(error, &program, command, &usage, family)
+            usage::report(error, &place_of(top, program, &words), family)
         }
     }
 }
 
-/// The usage of the innermost subcommand that the words name.
-fn usage_of(top: clap::Command, words: &[String]) -> String {
+/// The innermost subcommand that the words name.
+fn place_of(top: clap::Command, program: String, words: &[String]) -> usage::Place {
     let mut command = top;
+    let mut path = Vec::new();
     for word in words {
         let Some(inner) = command.find_subcommand(word) else {
             break;
         };
         command = inner.clone();
+        path.push(word.clone());
     }
     let usage = command.render_usage().to_string();
-    usage.trim_start_matches("Usage:").trim().to_owned()
+    let usage = usage.trim_start_matches("Usage:").trim().to_owned();
+    let last_word = words.last().cloned().unwrap_or_default();
+    usage::Place { program, path, usage, last_word }
 }
 
 #[cfg(test)]

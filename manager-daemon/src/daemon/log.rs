@@ -18,6 +18,8 @@ use crate::stderr;
 const KEPT: usize = 4096;
 /// How many bytes of a line are kept. A name or a note of a client in it may be as long as a request.
 const LONGEST: usize = 16 * 1024;
+/// How many bytes of the name of a script are kept, as in RFC 5424.
+const LONGEST_NAME: usize = 48;
 /// How many lines may wait for a slow client. The stream of one that is slower still is ended.
 const WAITING: usize = 4096;
 
@@ -35,16 +37,29 @@ pub struct RingSizeError(String);
 pub struct Line {
     /// When it was written, in seconds since the UNIX epoch.
     pub time: f64,
-    /// Its severity.
-    pub level: Level,
+    /// Who wrote it.
+    origin: Origin,
     /// The message.
     pub text: String,
+}
+
+/// Who wrote a line.
+#[derive(Debug, Clone, PartialEq)]
+enum Origin {
+    /// The manager, with this severity.
+    Manager(Level),
+    /// An administrator's script: the name, the severity and the rank, as they are shown.
+    Script(String),
 }
 
 impl Line {
     /// The line as `log.dmesg` shows it.
     pub fn shown(&self) -> wire::Line {
-        wire::Line { timestamp: self.time, text: stderr::render(self.level, &self.text) }
+        let text = match &self.origin {
+            Origin::Manager(level) => stderr::render(*level, &self.text),
+            Origin::Script(source) => format!("{source}: {}", self.text),
+        };
+        wire::Line { timestamp: self.time, text }
     }
 
     /// The same as a response of a stream.
@@ -117,18 +132,33 @@ impl Log {
             if level <= self.stderr_level() {
                 stderr::log(level, text);
             }
-            self.keep(level, text);
+            self.keep(Origin::Manager(level), text);
         }
         // Another thread writes, so that a line was dropped shows only when a later one is logged.
         if stderr::dropped() > 0 && !self.said_dropped.swap(true, Ordering::Relaxed) {
-            self.keep(Level::Warning, STDERR_DROPS);
+            self.keep(Origin::Manager(Level::Warning), STDERR_DROPS);
+        }
+    }
+
+    /// Adds the message of a script. Without text it is one empty line.
+    pub(super) fn append(&self, message: &wire::Append) {
+        let wire::Append { appname, severity, rank, text } = message;
+        let appname = appname.get(..appname.floor_char_boundary(LONGEST_NAME)).unwrap_or_default();
+        let source = format!("{appname}.{}[{rank}]", severity.name());
+        let first = text.is_empty().then_some("");
+        for text in first.into_iter().chain(text.lines()) {
+            let level = level_of(*severity);
+            if level <= self.stderr_level() {
+                stderr::line_of(level, &format!("{source}: {text}"));
+            }
+            self.keep(Origin::Script(source.clone()), text);
         }
     }
 
     /// Adds a line to those in memory and sends it to all streams.
-    fn keep(&self, level: Level, text: &str) {
+    fn keep(&self, origin: Origin, text: &str) {
         let text = text.get(..text.floor_char_boundary(LONGEST)).unwrap_or_default();
-        let line = Line { time: crate::clock::now().as_secs(), level, text: text.to_owned() };
+        let line = Line { time: crate::clock::now().as_secs(), origin, text: text.to_owned() };
         let mut ring = self.lock();
         ring.streams.retain(|stream| {
             // The last free place is reserved for the error that ends the stream.
@@ -182,9 +212,34 @@ impl Log {
     }
 }
 
+/// The manager's own severity that a message with this one has on standard error.
+fn level_of(severity: wire::Severity) -> Level {
+    use wire::Severity::{Alert, Crit, Debug, Emerg, Err, Info, Notice, Warning};
+    match severity {
+        Emerg | Alert | Crit | Err => Level::Error,
+        Warning => Level::Warning,
+        Notice | Info => Level::Info,
+        Debug => Level::Debug,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_message_of_a_script_names_its_source() {
+        let log = Log::new(Level::Error);
+        let severity = wire::Severity::Crit;
+        let mut message =
+            wire::Append { appname: "x".repeat(99), severity, rank: 2, text: "a\nb".into() };
+        log.append(&message);
+        message.text.clear();
+        log.append(&message);
+        let shown: Vec<_> = log.lines().iter().map(|line| line.shown().text).collect();
+        let source = format!("{}.crit[2]", "x".repeat(48));
+        assert_eq!(shown, ["a", "b", ""].map(|text| format!("{source}: {text}")));
+    }
 
     #[test]
     fn only_the_last_lines_are_kept() {

@@ -35,8 +35,14 @@ fn commands_refuse_unknown_options_and_arguments() {
     );
     misused(m.jobtap("jobs --nosuch"), 2, "jobtap-jobs: error: unrecognized arguments: --nosuch");
     misused(m.jobtap("job nosuch"), 1, "jobtap-job: Unknown subcommand: nosuch");
-    misused(m.jobtap("start --nosuch"), 1, "jobtap-start: unrecognized option '--nosuch'");
-    refused(m.jobtap("nosuch"), 1, "jobtap: 'nosuch' is not a jobtap command");
+    let text = "jobtap-start: unrecognized option '--nosuch'\n\
+                Try `jobtap-start --help' for more information.";
+    m.jobtap("start --nosuch").says(1, text);
+    refused(
+        m.jobtap("nosuch"),
+        1,
+        "jobtap: `nosuch' is not a jobtap command.  See 'jobtap --help'",
+    );
     refused(m.jobtap("submit"), 1, "jobtap-submit: ERROR: job command and arguments are missing");
     refused(
         m.jobtap("submit -n x true"),

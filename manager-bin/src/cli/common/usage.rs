@@ -4,6 +4,7 @@
 use std::error::Error as _;
 use std::ffi::OsStr;
 use std::io::{self, Write};
+use std::num::ParseIntError;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -45,45 +46,75 @@ pub(crate) fn program_name(argv0: Option<&OsStr>) -> String {
     name.map_or_else(|| "jobtap".to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
-/// Turns clap's error about `command` of `program` into the form of the family. `usage` is the usage of the
-/// whole command: that in clap's error is reduced to the wrong argument.
-pub(crate) fn describe(
-    error: &clap::Error,
-    program: &str,
-    command: &str,
-    usage: &str,
-    family: Family,
-) -> Report {
+/// The command that is about to report an error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The name by which the program was started.
+    pub(crate) program: String,
+    /// The command and its subcommands, as they were named.
+    pub(crate) path: Vec<String>,
+    /// The usage of the innermost of them: that in clap's error is reduced to the wrong argument.
+    pub(crate) usage: String,
+    /// The last word of the command line.
+    pub(crate) last_word: String,
+}
+
+/// Commands that are parts of Flux's program itself, and so have a space in their names.
+const PARTS_OF_FLUX: &[&str] = &[
+    "config", "dmesg", "dump", "env", "fsck", "getattr", "lsattr", "proxy", "setattr", "shutdown",
+    "startlog", "uptime", "version",
+];
+
+impl Place {
+    /// The name of the command in messages about its options: `PROG-COMMAND SUBCOMMAND`.
+    fn name(&self) -> String {
+        let command = self.command();
+        let between = if PARTS_OF_FLUX.contains(&command) { ' ' } else { '-' };
+        let inner: String = self.inner().iter().map(|word| format!(" {word}")).collect();
+        format!("{}{between}{command}{inner}", self.program)
+    }
+
+    fn command(&self) -> &str {
+        self.path.first().map_or("", String::as_str)
+    }
+
+    fn inner(&self) -> &[String] {
+        self.path.get(1..).unwrap_or_default()
+    }
+}
+
+/// Turns clap's error into the form of the family.
+pub(crate) fn describe(error: &clap::Error, place: &Place, family: Family) -> Report {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return Report { text: error.render().to_string(), code: 0 };
     }
+    let Place { program, usage, .. } = place;
+    let command = place.command();
     // A line of its own: scripts compare the line of the error with Flux's.
     let hint =
         suggestion(error).map(|meant| format!("{program}-{command}: did you mean '{meant}'?\n"));
     let hint = hint.unwrap_or_default();
-    let text = match family {
+    match family {
         Family::Script | Family::Slurm => {
             let text = script_text(error);
-            format!("usage: {usage}\n{program}-{command}: error: {text}\n{hint}")
+            let text = format!("usage: {usage}\n{program}-{command}: error: {text}\n{hint}");
+            Report { text, code: 2 }
         }
         Family::Compiled => {
-            let text = compiled_text(error);
-            format!("{program}-{command}: {text}\n{hint}Usage: {usage}\n")
+            let name = place.name();
+            let (text, more) = match compiled_text(error, place) {
+                Compiled::Option(text) => (text, try_help(&name) + "\n"),
+                Compiled::Value(text) => (text, String::new()),
+                Compiled::Arguments(text) => (text, format!("Usage: {usage}\n")),
+            };
+            Report { text: format!("{name}: {text}\n{hint}{more}"), code: 1 }
         }
-    };
-    let code = if family == Family::Compiled { 1 } else { 2 };
-    Report { text, code }
+    }
 }
 
 /// Prints help to standard output and errors to standard error, and returns the exit code.
-pub(crate) fn report(
-    error: &clap::Error,
-    program: &str,
-    command: &str,
-    usage: &str,
-    family: Family,
-) -> ExitCode {
-    let Report { text, code } = describe(error, program, command, usage, family);
+pub(crate) fn report(error: &clap::Error, place: &Place, family: Family) -> ExitCode {
+    let Report { text, code } = describe(error, place, family);
     // An error is ignored: there is nowhere to report it but in the exit code.
     let _ = if code == 0 {
         io::stdout().write_all(text.as_bytes())
@@ -135,30 +166,65 @@ fn script_text(error: &clap::Error) -> String {
     }
 }
 
-fn compiled_text(error: &clap::Error) -> String {
+/// Where to read about the options of a command.
+pub(crate) fn try_help(name: &str) -> String {
+    format!("Try `{name} --help' for more information.")
+}
+
+/// The message of a compiled command, by what follows it.
+enum Compiled {
+    /// About an option that doesn't exist. The user reads where the others are described.
+    Option(String),
+    /// About the value of an option. Nothing follows.
+    Value(String),
+    /// About arguments or subcommands. The usage follows.
+    Arguments(String),
+}
+
+fn compiled_text(error: &clap::Error, place: &Place) -> Compiled {
     let argument = argument(error);
     let value = string(error, ContextKind::InvalidValue).unwrap_or_default();
     match error.kind() {
         ErrorKind::UnknownArgument if argument.starts_with('-') => {
-            format!("unrecognized option '{argument}'")
+            Compiled::Option(format!("unrecognized option '{argument}'"))
         }
-        ErrorKind::UnknownArgument => format!("unexpected argument '{argument}'"),
+        ErrorKind::TooManyValues => {
+            Compiled::Option(format!("option '{argument}' doesn't allow an argument"))
+        }
         ErrorKind::InvalidValue if value.is_empty() => {
-            format!("option '{argument}' requires an argument")
+            Compiled::Value(format!("'{}' missing argument", as_typed(&argument, &place.last_word)))
         }
-        ErrorKind::TooManyValues => format!("option '{argument}' doesn't allow an argument"),
+        ErrorKind::ValueValidation
+            if error.source().is_some_and(|source| source.is::<ParseIntError>()) =>
+        {
+            let name = match place.inner().last() {
+                Some(name) => name.clone(),
+                None => format!("{}-{}", place.program, place.command()),
+            };
+            let option = argument.trim_start_matches('-');
+            Compiled::Value(format!("{name}: Option '{option}' requires an integer argument"))
+        }
+        ErrorKind::UnknownArgument => {
+            Compiled::Arguments(format!("unexpected argument '{argument}'"))
+        }
         ErrorKind::MissingRequiredArgument => {
-            format!("missing {}", strings(error, ContextKind::InvalidArg).join(", "))
+            let missing = strings(error, ContextKind::InvalidArg).join(", ");
+            Compiled::Arguments(format!("missing {missing}"))
         }
         ErrorKind::InvalidSubcommand => {
             let name = string(error, ContextKind::InvalidSubcommand).unwrap_or_default();
-            format!("Unknown subcommand: {name}")
+            Compiled::Arguments(format!("Unknown subcommand: {name}"))
         }
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            "missing subcommand".to_owned()
+            Compiled::Arguments("missing subcommand".to_owned())
         }
-        _ => plain(error),
+        _ => Compiled::Arguments(plain(error)),
     }
+}
+
+/// The option without a value, as it was typed: it is the last word.
+fn as_typed<'a>(option: &'a str, last_word: &'a str) -> &'a str {
+    if last_word.starts_with('-') { last_word } else { option }
 }
 
 /// The command or the option that a misspelt one was meant to be. clap finds what is alike in letters, however many
@@ -213,6 +279,15 @@ mod tests {
 
     use super::*;
 
+    fn place(last_word: &str) -> Place {
+        Place {
+            program: "site-jobtap".to_owned(),
+            path: vec!["demo".to_owned()],
+            usage: "site-jobtap demo [OPTIONS] JOBID".to_owned(),
+            last_word: last_word.to_owned(),
+        }
+    }
+
     fn wrong(words: &[&str], family: Family) -> Report {
         let command = Command::new("jobtap").subcommand(
             Command::new("demo")
@@ -224,10 +299,10 @@ mod tests {
                 )
                 .arg(Arg::new("id").value_name("JOBID").required(true)),
         );
+        let place = place(words.last().unwrap_or(&""));
         let words = ["jobtap", "demo"].iter().chain(words);
         let error = command.try_get_matches_from(words).unwrap_err();
-        let usage = "site-jobtap demo [OPTIONS] JOBID";
-        describe(&error, "site-jobtap", "demo", usage, family)
+        describe(&error, &place, family)
     }
 
     /// The error message in both forms.
@@ -235,11 +310,7 @@ mod tests {
         let script = wrong(words, Family::Script);
         let compiled = wrong(words, Family::Compiled);
         assert_eq!((script.code, compiled.code), (2, 1));
-        let usages = [script.text.lines().next(), compiled.text.lines().last()];
-        for (usage, word) in usages.into_iter().zip(["usage: ", "Usage: "]) {
-            let usage = usage.unwrap().strip_prefix(word).unwrap();
-            assert!(usage.contains("jobtap demo "), "{usage}");
-        }
+        assert_eq!(script.text.lines().next(), Some("usage: site-jobtap demo [OPTIONS] JOBID"));
         let script = script.text.trim_end().rsplit('\n').next().unwrap().to_owned();
         let script = script.strip_prefix("site-jobtap-demo: error: ").unwrap().to_owned();
         let compiled = compiled.text.lines().next().unwrap();
@@ -262,10 +333,7 @@ mod tests {
         );
         assert_eq!(
             lines(&["1", "-n"]),
-            both(
-                "argument --ntasks: expected one argument",
-                "option '--ntasks' requires an argument"
-            )
+            both("argument --ntasks: expected one argument", "'-n' missing argument")
         );
         assert_eq!(
             lines(&[]),
@@ -279,7 +347,28 @@ mod tests {
             lines(&["1", "--color=c"]).0,
             "argument --color: invalid choice: 'c' (choose from 'auto', 'never')"
         );
-        assert!(lines(&["1", "--count=x"]).0.starts_with("argument --count: invalid value 'x': "));
+        let (script, compiled) = lines(&["1", "--count=x"]);
+        assert!(script.starts_with("argument --count: invalid value 'x': "), "{script}");
+        assert_eq!(compiled, "site-jobtap-demo: Option 'count' requires an integer argument");
+    }
+
+    #[test]
+    fn compiled_commands_say_where_to_read_on() {
+        let after = |words: &[&str]| {
+            let text = wrong(words, Family::Compiled).text;
+            text.split_once('\n').unwrap().1.to_owned()
+        };
+        assert_eq!(after(&["1", "--foo"]), "Try `site-jobtap-demo --help' for more information.\n");
+        assert_eq!(after(&[]), "Usage: site-jobtap demo [OPTIONS] JOBID\n");
+        assert_eq!(after(&["1", "--ntasks"]), "");
+        let name = |path: &[&str]| {
+            let path = path.iter().map(|word| (*word).to_owned()).collect();
+            Place { program: "flux".to_owned(), path, ..place("") }.name()
+        };
+        assert_eq!(name(&["job", "wait-event"]), "flux-job wait-event");
+        assert_eq!(name(&["config", "get"]), "flux config get");
+        assert_eq!(as_typed("--timeout", "-vt"), "-vt");
+        assert_eq!(as_typed("--timeout", ""), "--timeout");
     }
 
     #[test]

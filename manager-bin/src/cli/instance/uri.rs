@@ -113,12 +113,13 @@ async fn of_path(path: &str, wait: bool) -> Result<String, CliError> {
     Ok(at)
 }
 
-async fn connect(uri: &str) -> Result<Client, CliError> {
+/// Connects to the manager at an address.
+pub(in crate::cli) async fn connect(uri: &str) -> Result<Client, CliError> {
     Ok(Client::connect_to(&uri::to_path(uri).map_err(CliError::failure)?).await?)
 }
 
 /// The address of the manager one level up. `None` for the outermost one.
-async fn parent(client: &Client) -> Result<Option<String>, CliError> {
+pub(in crate::cli) async fn parent(client: &Client) -> Result<Option<String>, CliError> {
     match attr::value(client, "instance-level".to_owned()).await?.as_str() {
         "0" => Ok(None),
         _ => attr::value(client, "parent-uri".to_owned()).await.map(Some),

@@ -72,7 +72,9 @@ fn constraint(args: &ListArgs) -> Result<Constraint, CliError> {
     let states = match &args.states {
         _ if args.all || args.all_user => None,
         Some(text) => Some(text.parse::<StateSet>().map_err(|_| {
-            CliError::failure(format!("error parsing --states: {text} is unknown"))
+            let unknown = text.split(',').find(|word| word.parse::<StateSet>().is_err());
+            let unknown = unknown.unwrap_or(text);
+            CliError::failure(format!("error parsing --states: {unknown} is unknown"))
         })?),
         None => Some(StateSet::ACTIVE),
     };

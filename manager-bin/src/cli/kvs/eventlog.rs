@@ -6,6 +6,7 @@ use std::time::Duration;
 use jobtap_core::eventlog::format::{EntryFormat, TimeFormat};
 use jobtap_core::eventlog::{EventEntry, decode_log};
 
+use super::namespace::NamespaceArgs;
 use super::{get, key_error};
 use crate::cli::common::message::CliError;
 use crate::cli::job::{Printer, color_wanted, parse_timeout};
@@ -43,6 +44,8 @@ struct ShownArgs {
 #[derive(Debug, clap::Args)]
 pub(super) struct GetArgs {
     #[command(flatten)]
+    namespace: NamespaceArgs,
+    #[command(flatten)]
     shown: ShownArgs,
     /// Wait until the eventlog exists
     #[arg(short = 'W', long)]
@@ -61,6 +64,8 @@ pub(super) struct GetArgs {
 /// Options and arguments of `kvs eventlog wait-event`.
 #[derive(Debug, clap::Args)]
 pub(super) struct WaitEventArgs {
+    #[command(flatten)]
+    namespace: NamespaceArgs,
     #[command(flatten)]
     shown: ShownArgs,
     /// Wait until the eventlog exists
@@ -101,7 +106,8 @@ pub(super) async fn run(client: &Client, command: &EventlogCommand) -> Result<u8
 
 async fn get(client: &Client, args: &GetArgs) -> Result<u8, CliError> {
     let mut printer = args.shown.printer()?;
-    let mut events = Events::open(client, &args.key, args.waitcreate).await?;
+    let whole = args.namespace.namespace()?.whole(&args.key);
+    let mut events = Events::open(client, whole, args.waitcreate).await?;
     let mut left = args.count.unwrap_or(u64::MAX);
     while left > 0 && (args.watch || events.is_more_known()) {
         let next = events.next().await.map_err(|error| error.of(&args.key))?;
@@ -116,7 +122,8 @@ async fn wait_event(client: &Client, args: &WaitEventArgs) -> Result<u8, CliErro
     let limit = |text| parse_timeout("wait-event", text);
     let timeout = args.timeout.as_deref().map(limit).transpose()?.flatten();
     let mut printer = args.shown.printer()?;
-    let mut events = Events::open(client, &args.key, args.waitcreate).await?;
+    let whole = args.namespace.namespace()?.whole(&args.key);
+    let mut events = Events::open(client, whole, args.waitcreate).await?;
     loop {
         let Some(event) = within(timeout, events.next()).await else {
             let text = format!("wait-event timeout on event '{}'", args.event);
@@ -177,8 +184,8 @@ impl EventsError {
 }
 
 impl Events {
-    async fn open(client: &Client, key: &str, waitcreate: bool) -> Result<Self, RpcError> {
-        let values = client.stream(Watch { key: key.to_owned(), waitcreate }).await?;
+    async fn open(client: &Client, key: String, waitcreate: bool) -> Result<Self, RpcError> {
+        let values = client.stream(Watch { key, waitcreate }).await?;
         Ok(Self { values, known: Vec::new(), waiting: None })
     }
 

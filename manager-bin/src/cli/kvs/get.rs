@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::key_error;
+use super::namespace::{Namespace, NamespaceArgs};
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
 use crate::client::{Client, RpcError};
@@ -12,6 +13,8 @@ use crate::rpc::services::kvs::{Found, Lookup, Watch};
 /// Options and arguments of `kvs get`.
 #[derive(Debug, clap::Args)]
 pub(super) struct GetArgs {
+    #[command(flatten)]
+    namespace: NamespaceArgs,
     /// Print the bytes unchanged, without adding a newline
     #[arg(short = 'r', long)]
     raw: bool,
@@ -52,8 +55,9 @@ pub(super) async fn run(client: &Client, args: &GetArgs) -> Result<u8, CliError>
         };
         return watch(client, args, key).await;
     }
+    let namespace = args.namespace.namespace()?;
     for key in &args.keys {
-        let bytes = value(client, key).await.map_err(|error| key_error(key, error))?;
+        let bytes = value(client, &namespace, key).await.map_err(|error| key_error(key, error))?;
         print(args, &printed(args, key, bytes)?)?;
     }
     Ok(0)
@@ -62,7 +66,8 @@ pub(super) async fn run(client: &Client, args: &GetArgs) -> Result<u8, CliError>
 /// Prints the values that the key has one after the other. Without `--watch` only the first.
 async fn watch(client: &Client, args: &GetArgs, key: &str) -> Result<u8, CliError> {
     let limit = if args.watch { args.count } else { Some(1) };
-    let request = Watch { key: key.to_owned(), waitcreate: args.waitcreate };
+    let whole = args.namespace.namespace()?.whole(key);
+    let request = Watch { key: whole, waitcreate: args.waitcreate };
     let mut values = client.stream(request).await?;
     let (mut last, mut count) = (Vec::new(), 0);
     while limit.is_none_or(|limit| count < limit)
@@ -109,8 +114,12 @@ fn printed(args: &GetArgs, key: &str, bytes: Vec<u8>) -> Result<Vec<u8>, CliErro
 }
 
 /// The value of a key.
-pub(super) async fn value(client: &Client, key: &str) -> Result<Vec<u8>, RpcError> {
-    bytes(client.call(Lookup { key: key.to_owned() }).await?)
+pub(super) async fn value(
+    client: &Client,
+    namespace: &Namespace,
+    key: &str,
+) -> Result<Vec<u8>, RpcError> {
+    bytes(client.call(Lookup { key: namespace.whole(key) }).await?)
 }
 
 /// The bytes of a response.

@@ -1,5 +1,6 @@
 //! `kvs ls` and `kvs dir`: list the directories of the tree of keys.
 
+use super::namespace::{Namespace, NamespaceArgs};
 use super::{get, key_error};
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
@@ -13,6 +14,8 @@ const WIDTH: usize = 80;
 /// Options and arguments of `kvs ls`.
 #[derive(Debug, clap::Args)]
 pub(super) struct LsArgs {
+    #[command(flatten)]
+    namespace: NamespaceArgs,
     /// List the directories below as well
     #[arg(short = 'R', long)]
     recursive: bool,
@@ -33,6 +36,8 @@ pub(super) struct LsArgs {
 /// Options and arguments of `kvs dir`.
 #[derive(Debug, clap::Args)]
 pub(super) struct DirArgs {
+    #[command(flatten)]
+    namespace: NamespaceArgs,
     /// List the directories below as well
     #[arg(short = 'R', long)]
     recursive: bool,
@@ -51,7 +56,9 @@ pub(super) struct DirArgs {
 pub(super) async fn ls(client: &Client, args: &LsArgs) -> Result<u8, CliError> {
     let root = [".".to_owned()];
     let wanted = if args.keys.is_empty() { root.as_slice() } else { &args.keys };
-    let Found { mut names, mut directories, missing } = find(client, args, wanted).await?;
+    let namespace = args.namespace.namespace()?;
+    let found = find(client, &namespace, args, wanted).await?;
+    let Found { mut names, mut directories, missing } = found;
     names.sort_unstable();
     directories.sort_unstable();
     let mut lister = Lister { args, titled: args.recursive, began: false };
@@ -60,13 +67,14 @@ pub(super) async fn ls(client: &Client, args: &LsArgs) -> Result<u8, CliError> {
         lister.began = true;
         session::print(&names.iter().map(|name| format!("{name}\n")).collect::<String>())?;
     }
-    for (key, entries) in directories {
-        let mut remaining = lister.list(&key, entries)?;
+    for (key, content) in directories {
+        let mut remaining = lister.list(&key, content)?;
         while args.recursive
             && let Some(key) = remaining.pop()
         {
-            let entries = entries_of(client, &key).await.map_err(|e| key_error(&key, e))?;
-            remaining.extend(lister.list(&key, entries)?);
+            let content = entries(client, &namespace, &key, false).await;
+            let content = content.map_err(|error| key_error(&key, error))?;
+            remaining.extend(lister.list(&key, content)?);
         }
     }
     Ok(u8::from(missing))
@@ -83,10 +91,15 @@ struct Found {
     missing: bool,
 }
 
-async fn find(client: &Client, args: &LsArgs, wanted: &[String]) -> Result<Found, CliError> {
+async fn find(
+    client: &Client,
+    namespace: &Namespace,
+    args: &LsArgs,
+    wanted: &[String],
+) -> Result<Found, CliError> {
     let mut found = Found::default();
     for key in wanted {
-        let failed = match (args.directory, entries_of(client, key).await) {
+        let failed = match (args.directory, entries(client, namespace, key, false).await) {
             (true, Ok(_)) => {
                 found.names.push(format!("{key}{}", if args.classify { "." } else { "" }));
                 continue;
@@ -154,13 +167,15 @@ fn print_names(args: &LsArgs, entries: &[String]) -> Result<(), CliError> {
 
 /// Runs `kvs dir`.
 pub(super) async fn dir(client: &Client, args: &DirArgs) -> Result<u8, CliError> {
-    let entries = entries(client, &args.key, args.recursive).await;
+    let namespace = args.namespace.namespace()?;
+    let entries = entries(client, &namespace, &args.key, args.recursive).await;
     let width = args.width.or_else(session::columns).unwrap_or(WIDTH);
     for key in entries.map_err(|error| key_error(&args.key, error))? {
         let line = if args.directory || key.ends_with('.') {
             key
         } else {
-            let value = get::value(client, &key).await.map_err(|error| key_error(&key, error))?;
+            let value = get::value(client, &namespace, &key).await;
+            let value = value.map_err(|error| key_error(&key, error))?;
             let value = String::from_utf8_lossy(&value).trim_end().replace('\n', "\\n");
             truncate(format!("{key} = {value}"), width)
         };
@@ -178,12 +193,14 @@ fn truncate(line: String, width: usize) -> String {
 }
 
 /// The keys in a directory. Keys of directories end in a dot.
-async fn entries(client: &Client, key: &str, recursive: bool) -> Result<Vec<String>, RpcError> {
-    Ok(client.call(List { key: key.to_owned(), recursive }).await?.keys)
-}
-
-async fn entries_of(client: &Client, key: &str) -> Result<Vec<String>, RpcError> {
-    entries(client, key, false).await
+async fn entries(
+    client: &Client,
+    namespace: &Namespace,
+    key: &str,
+    recursive: bool,
+) -> Result<Vec<String>, RpcError> {
+    let keys = client.call(List { key: namespace.whole(key), recursive }).await?.keys;
+    Ok(keys.into_iter().map(|key| namespace.own(key)).collect())
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ mod archive;
 mod eventlog;
 mod get;
 mod list;
+mod namespace;
 
 use std::process::ExitCode;
 

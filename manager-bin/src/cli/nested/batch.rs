@@ -135,8 +135,10 @@ fn parse(words: &[String]) -> Result<BatchCommand, String> {
     let line = [COMMAND.to_owned()].into_iter().chain(words.iter().cloned());
     Line::try_parse_from(line).map(|line| line.batch).map_err(|error| {
         let usage = command.render_usage().to_string();
-        let usage = usage.trim_start_matches("Usage:").trim();
-        let report = usage::describe(&error, &program, COMMAND, usage, Family::Script);
+        let usage = usage.trim_start_matches("Usage:").trim().to_owned();
+        let path = vec![COMMAND.to_owned()];
+        let place = usage::Place { program, path, usage, last_word: String::new() };
+        let report = usage::describe(&error, &place, Family::Script);
         report.text.trim_end().to_owned()
     })
 }

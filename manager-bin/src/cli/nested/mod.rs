@@ -4,6 +4,7 @@
 mod alloc;
 mod batch;
 mod directives;
+mod outward;
 mod proxy;
 
 use jobtap_core::jobspec::path;
@@ -11,6 +12,7 @@ use serde_json::{Value, json};
 
 pub(super) use self::alloc::{AllocCommand, run as alloc};
 pub(super) use self::batch::{BatchCommand, run as batch};
+pub(super) use self::outward::{OutwardArgs, run as outward};
 pub(super) use self::proxy::{ProxyArgs, run as proxy};
 
 use super::common::message::CliError;

@@ -132,6 +132,8 @@ pub(super) fn start_threads(
         ("hostlist", hosts),
         ("hostname", resources::hostname()),
         ("local-uri", uri.to_owned()),
+        // All lines are kept, up to a number of them.
+        ("log-level", "7".to_owned()),
         // Flux has a broker for each rank. This one manager is rank 0, and acts for the others.
         ("rank", "0".to_owned()),
         ("security.owner", owner.as_u32().to_string()),

@@ -3,7 +3,7 @@
 use super::{Context, Handle, PendingResponse};
 use crate::rpc::RpcError;
 use crate::rpc::services::Done;
-use crate::rpc::services::log::{Clear, Dmesg, Shown};
+use crate::rpc::services::log::{Append, Clear, Dmesg, Shown};
 
 impl Handle for Dmesg {
     fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
@@ -15,6 +15,13 @@ impl Handle for Dmesg {
         PendingResponse::now::<Self>(&Shown::All {
             lines: lines.iter().map(|line| line.shown()).collect(),
         })
+    }
+}
+
+impl Handle for Append {
+    fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
+        context.parts.log.append(&self);
+        PendingResponse::now::<Self>(&Done {})
     }
 }
 

@@ -10,6 +10,7 @@ mod attr;
 pub(super) mod audit;
 mod changes;
 mod config;
+mod exec;
 pub(super) mod ingest;
 mod job_exec;
 pub(super) mod job_info;

@@ -46,6 +46,72 @@ pub struct Line {
     pub text: String,
 }
 
+/// Adds lines to the log.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Append {
+    /// The name that stands in the place of the manager's.
+    pub appname: String,
+    /// How severe they are.
+    #[serde(default)]
+    pub severity: Severity,
+    /// The node from which they come.
+    #[serde(default)]
+    pub rank: u32,
+    /// The lines.
+    pub text: String,
+}
+
+/// How severe a line is, as syslog(3) has it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// The system is unusable.
+    Emerg,
+    /// Something must be done at once.
+    Alert,
+    /// A critical fault.
+    Crit,
+    /// A fault.
+    Err,
+    /// A warning.
+    Warning,
+    /// What is normal and matters.
+    #[default]
+    Notice,
+    /// For information.
+    Info,
+    /// For who looks for faults.
+    Debug,
+}
+
+impl Severity {
+    /// All of them, the most severe first.
+    pub const ALL: [Self; 8] = [
+        Self::Emerg,
+        Self::Alert,
+        Self::Crit,
+        Self::Err,
+        Self::Warning,
+        Self::Notice,
+        Self::Info,
+        Self::Debug,
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Emerg => "emerg",
+            Self::Alert => "alert",
+            Self::Crit => "crit",
+            Self::Err => "err",
+            Self::Warning => "warning",
+            Self::Notice => "notice",
+            Self::Info => "info",
+            Self::Debug => "debug",
+        }
+    }
+}
+
 /// Removes the lines in memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Clear {}

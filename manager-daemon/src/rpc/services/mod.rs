@@ -11,6 +11,7 @@
 pub mod attr;
 pub mod config;
 pub mod entries;
+pub mod exec;
 pub mod ingest;
 pub mod job_exec;
 pub mod job_info;
@@ -176,6 +177,9 @@ services! { each_service:
     "attr.set":                    attr::Set => Done, Owner, Short, audit = attr::Set::audit;
     "shutdown.start":              attr::Shutdown => attr::Ending, Owner, Short, audit = attr::Shutdown::audit;
 
+    "exec.announce":               exec::Announce => Done, Owner, Short, audit = exec::Announce::audit;
+
+    "log.append":                  log::Append => Done, Owner, Short;
     "log.dmesg":                   log::Dmesg => log::Shown, Owner, LongOrStream;
     "log.clear":                   log::Clear => Done, Owner, Short;
 }
