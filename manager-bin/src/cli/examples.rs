@@ -117,6 +117,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("new manager", &["jobtap new manager jobtap-site"]),
     ("new plugin", &["jobtap new plugin quota"]),
     ("openapi", &["jobtap openapi > jobtap.json"]),
+    (
+        "multi-prog",
+        &[
+            "jobtap run -n4 jobtap multi-prog programs.conf",
+            "jobtap multi-prog -n 0-3 programs.conf",
+        ],
+    ),
     ("pgrep", &["jobtap pgrep -a '^relax'", "jobtap pgrep name:relax"]),
     ("pkill", &["jobtap pkill '^relax'"]),
     ("plugin available", &["jobtap plugin available", "jobtap plugin available ./jobtap-site"]),

@@ -18,6 +18,7 @@ mod jobs;
 mod kvs;
 mod left_out;
 mod man;
+mod multi_prog;
 mod nested;
 mod pgrep;
 mod plugin;
@@ -94,6 +95,8 @@ enum Command {
     Proxy(nested::ProxyArgs),
     /// Submit a batch script with the options of Slurm's sbatch
     Sbatch(sbatch::SbatchCommand),
+    /// Become the program that a file names for this task of a job
+    MultiProg(multi_prog::MultiProgArgs),
     /// List jobs
     Jobs(jobs::options::JobsArgs),
     /// Inspect and change single jobs
@@ -264,6 +267,7 @@ fn dispatch(command: Command) -> ExitCode {
         Command::Alloc(args) => nested::alloc(args),
         Command::Proxy(args) => nested::proxy(args),
         Command::Sbatch(args) => sbatch::run(args),
+        Command::MultiProg(args) => multi_prog::run(args),
         Command::Jobs(args) => jobs::run(args),
         Command::Job(args) => job::run(args),
         Command::Cancel(args) => cancel::run(args),
