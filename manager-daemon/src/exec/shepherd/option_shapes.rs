@@ -1,6 +1,7 @@
 //! Refuses shell options whose values have another form than they can have. A job would otherwise run without what its
 //! user asked for: its output elsewhere, or no signal before its end.
 
+use jobtap_core::resource::Idset;
 use serde_json::Value;
 
 /// What an option can be.
@@ -12,12 +13,18 @@ enum Form {
     Seconds,
     /// As an integer the option is only on or off.
     ObjectOrInteger,
-    /// No value: Flux's job shell has the option, and the shepherd can't do what it asks for.
-    Nothing,
+    Flag,
+    /// Ranks of tasks, or `all`.
+    Ranks,
+    /// No value: Flux's job shell has the option, and the shepherd can't do what it asks for, for this reason.
+    Nothing(&'static str),
 }
 
+/// Why there are no files of Lua.
+const NO_LUA: &str = "there are no files of Lua for the job shell here: plugins act in the manager";
+
 /// The options with their forms. Those that are missing here are checked where they are read.
-const FORMS: [(&str, Form); 16] = [
+const FORMS: [(&str, Form); 20] = [
     ("output", Form::Object),
     ("output.stdout", Form::Object),
     ("output.stdout.path", Form::Text),
@@ -30,14 +37,31 @@ const FORMS: [(&str, Form); 16] = [
     ("signal.signum", Form::Integer),
     ("signal.timeleft", Form::Seconds),
     ("verbose", Form::Integer),
+    ("nosetpgrp", Form::Flag),
+    ("pty.ranks", Form::Ranks),
     ("per-resource", Form::Object),
     ("per-resource.count", Form::Integer),
-    ("userrc", Form::Nothing),
-    ("initrc", Form::Nothing),
+    ("userrc", Form::Nothing(NO_LUA)),
+    ("initrc", Form::Nothing(NO_LUA)),
+    ("stage-in", Form::Nothing("there are no archives here: send files with the job, --add-file")),
+    (
+        "coprocess",
+        Form::Nothing("no helpers run beside tasks here: start them in the job's script"),
+    ),
+];
+
+/// Options with parts of which each is known. Flux's job shell refuses others, of these options alone.
+const PARTS: [(&str, &[&str]); 5] = [
+    ("pty", &["interactive", "capture", "ranks", "rows", "columns"]),
+    ("stage-in", &["names", "pattern", "destination"]),
+    ("pmi-simple", &["nomap", "exchange"]),
+    ("sysmon", &["period"]),
+    ("oom", &["adjust"]),
 ];
 
 /// Checks the options of a job. The error is for the user.
 pub(super) fn check(options: &Value) -> Result<(), String> {
+    PARTS.into_iter().try_for_each(|(name, known)| check_parts(options, name, known))?;
     for (name, form) in FORMS {
         let Some(value) = name.split('.').try_fold(options, |value, key| value.get(key)) else {
             continue;
@@ -50,17 +74,30 @@ pub(super) fn check(options: &Value) -> Result<(), String> {
                 (value.as_f64().is_some_and(|seconds| seconds >= 0.0), "a number of seconds")
             }
             Form::ObjectOrInteger => (value.is_object() || value.is_i64(), "an object"),
-            Form::Nothing => {
-                return Err(format!(
-                    "{name}: there are no files of Lua for the job shell here: plugins act in the manager"
-                ));
+            Form::Flag => (value.is_boolean() || value.is_number(), "a flag"),
+            Form::Ranks => {
+                let list = |text: &str| text == "all" || text.parse::<Idset>().is_ok();
+                (value.as_str().is_some_and(list) || value.is_u64(), "ranks of tasks, or all")
             }
+            Form::Nothing(reason) => return Err(format!("{name}: {reason}")),
         };
         if !fits {
             return Err(format!("{name}: {value} is not {wanted}"));
         }
     }
     options.get("per-resource").map_or(Ok(()), check_per_resource)
+}
+
+/// Refuses parts of an option that aren't known, which would be ignored.
+fn check_parts(options: &Value, name: &str, known: &[&str]) -> Result<(), String> {
+    let parts = options.get(name).and_then(Value::as_object);
+    match parts.and_then(|parts| parts.keys().find(|part| !known.contains(&part.as_str()))) {
+        Some(part) => {
+            let known = known.join(", ");
+            Err(format!("{name}.{part}: {name} has no such part, but {known}"))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Checks the resource for each of which there are tasks, and their number.
@@ -96,6 +133,8 @@ mod tests {
             ),
             (json!({"signal": {"timeleft": -1}}), "signal.timeleft: -1 is not a number of seconds"),
             (json!({"signal": "x"}), "signal: \"x\" is not an object"),
+            (json!({"nosetpgrp": {"x": 1}}), "nosetpgrp: {\"x\":1} is not a flag"),
+            (json!({"pty": {"ranks": "x"}}), "pty.ranks: \"x\" is not ranks of tasks, or all"),
             (json!({"verbose": "x"}), "verbose: \"x\" is not an integer"),
             (json!({"per-resource": "core"}), "per-resource: \"core\" is not an object"),
             (json!({"per-resource": {"count": 1}}), "per-resource.type is missing: node or core"),
@@ -114,8 +153,24 @@ mod tests {
         ] {
             assert_eq!(check(&options), Err(refusal.to_owned()));
         }
-        for name in ["userrc", "initrc"] {
-            assert!(check(&json!({name: "f"})).unwrap_err().starts_with(name));
+        for name in ["userrc", "initrc", "stage-in", "coprocess"] {
+            assert!(check(&json!({name: 1})).unwrap_err().starts_with(name));
+        }
+    }
+
+    #[test]
+    fn unknown_parts_are_refused_where_all_are_known() {
+        for (name, known) in PARTS {
+            let refusal = check(&json!({name: {"foo": 1}})).unwrap_err();
+            let begin = format!("{name}.foo: {name} has no such part, but {}", known[0]);
+            assert!(refusal.starts_with(&begin), "{refusal}");
+        }
+        // Plugins of a Flux may have options of their own.
+        assert_eq!(check(&json!({"hwloc": {"foo": 1}, "foo": {"bar": 1}})), Ok(()));
+        let all = json!({"pty": {"interactive": 1, "ranks": "0-1,3", "capture": true}});
+        assert_eq!(check(&all), Ok(()));
+        for ranks in [json!(0), json!("all")] {
+            assert_eq!(check(&json!({"pty": {"ranks": ranks}})), Ok(()));
         }
     }
 
