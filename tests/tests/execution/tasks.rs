@@ -295,8 +295,20 @@ fn the_taskmap_follows_the_nodes() {
     fails("--nodeid=9 0,2;1,3", "failed to get nodeid for task 9: No such file or directory");
     fails("0;0", "error decoding taskmap: duplicate taskid specified: 0");
     fails("9999999999", "Unable to get job taskmap: no such job");
+    // One that has not started is waited for; one that never starts has none.
     let held = m.submit("--urgency=hold true");
+    let mut waits = m.command(["job", "taskmap", &held]);
+    let waits = spawn(waits.stdout(Stdio::piped()));
+    m.jobtap(&format!("job urgency {held} default")).ok();
+    let printed = waits.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&printed.stdout), "[[0,1,1,1]]\n");
+    let held = m.submit("--urgency=hold true");
+    m.jobtap(&format!("cancel {held}")).ok();
     fails(&held, "No taskmap found for job");
+    // A map is kept as it was given.
+    let given = "[[0,1,1,1],[0,1,1,1],[1,1,2,1]]";
+    let id = m.submit_args(&["-N2", "-n4", &format!("--taskmap=manual:{given}"), "true"]);
+    assert_eq!(map(&id).ok(), given);
 }
 
 #[test]

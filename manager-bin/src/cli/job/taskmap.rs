@@ -1,12 +1,12 @@
 //! `job taskmap`: prints which node runs which task of a job.
 
-use jobtap_core::eventlog::decode_log;
 use jobtap_core::job::{JobId, TaskMap};
 use jobtap_core::resource::ResourceSet;
 
 use crate::cli::common::ids::Target;
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
+use crate::cli::job::EventStream;
 use crate::client::{Client, RpcError};
 use crate::rpc::errno::EPERM;
 use crate::rpc::services::job_info::Lookup;
@@ -118,7 +118,7 @@ pub(super) fn node_of(map: &TaskMap, task: u64) -> Result<u64, CliError> {
     node.ok_or_else(|| not_found(&format!("failed to get nodeid for task {task}")))
 }
 
-/// The task map of a job, which the event `shell.start` in its exec eventlog contains.
+/// The task map of a job, which the event `shell.start` in its exec eventlog contains. Waits until the job has started.
 pub(super) async fn of_job(client: &Client, id: JobId) -> Result<TaskMap, CliError> {
     // The jobspec always exists: an error tells that the job is unknown or belongs to another user.
     lookup(client, id, "jobspec").await.map_err(|error| {
@@ -126,13 +126,18 @@ pub(super) async fn of_job(client: &Client, id: JobId) -> Result<TaskMap, CliErr
         CliError::failure(format!("Unable to get job taskmap: {why}"))
     })?;
     let none = || CliError::failure("No taskmap found for job");
-    // A job that has never been started has no such eventlog.
-    let log = lookup(client, id, "guest.exec.eventlog").await.map_err(|_| none())?;
-    let entries = decode_log(&log).map_err(|error| CliError::failure(error.to_string()))?;
-    let start = entries.iter().find(|entry| entry.name == "shell.start").ok_or_else(none)?;
-    let map = start.context.as_ref().and_then(|context| context.get("taskmap"));
-    TaskMap::from_value(map.ok_or_else(none)?)
-        .map_err(|error| CliError::failure(format!("error decoding taskmap: {error}")))
+    // A job that ends before it has started has no such log, or one without the event.
+    let log = EventStream::open(client, id, "guest.exec.eventlog", true).await;
+    let mut log = log.map_err(|_| none())?;
+    while let Some(Ok(entry)) = log.next().await {
+        if entry.name == "shell.start" {
+            let map = entry.context.as_ref().and_then(|context| context.get("taskmap"));
+            let map = TaskMap::from_value(map.ok_or_else(none)?);
+            return map
+                .map_err(|error| CliError::failure(format!("error decoding taskmap: {error}")));
+        }
+    }
+    Err(none())
 }
 
 /// The hosts of a job. Its nodes are numbered in the order of their ranks in R.
