@@ -1,15 +1,21 @@
 //! A Flux that is installed, inside which plugins are tested.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::process::Command;
 
-/// Returns the `flux` command: that of `JOBTAP_FLUX_PREFIX`, else the first in the `PATH`.
+use crate::workspace;
+
+/// Returns the `flux` command that `.ci/flux` finds, or says in a line that the test is skipped, and why.
+#[allow(clippy::print_stdout)]
 pub fn flux() -> Option<PathBuf> {
-    let named =
-        std::env::var_os("JOBTAP_FLUX_PREFIX").map(|prefix| Path::new(&prefix).join("bin/flux"));
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    named.or_else(|| {
-        std::env::split_paths(&path)
-            .map(|directory| directory.join("flux"))
-            .find(|file| file.is_file())
-    })
+    let script = workspace().join(".ci/flux");
+    let found = match Command::new(&script).output() {
+        Ok(found) => found,
+        Err(error) => panic!("{}: {error}", script.display()),
+    };
+    if found.status.success() {
+        return Some(String::from_utf8_lossy(&found.stdout).trim_end().into());
+    }
+    println!("skipped: {}", String::from_utf8_lossy(&found.stderr).trim_end());
+    None
 }

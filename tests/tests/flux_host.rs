@@ -1,10 +1,10 @@
 //! Plugins inside of a real Flux: the files that a wrapper crate makes of unchanged plugin crates, loaded by a
 //! broker that runs jobs.
 //!
-//! Flux is found by `JOBTAP_FLUX_PREFIX`, or in the `PATH`; without it each test says that it was skipped. Each
-//! test runs a shell script as the initial program of an instance of its own.
+//! `.ci/flux` finds Flux; without it each test says that it was skipped. Each test runs a shell script as the initial
+//! program of an instance of its own.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
+#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,20 +12,12 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use jobtap_tests::flux::flux;
 use jobtap_tests::workspace;
 use tempfile::TempDir;
 
 /// The longest that an instance may run, in seconds.
 const LONGEST: &str = "240";
-
-/// Returns the `flux` command, or says that the test is skipped.
-fn flux() -> Option<PathBuf> {
-    let found = jobtap_tests::flux::flux();
-    if found.is_none() {
-        println!("skipped: there is no Flux; set JOBTAP_FLUX_PREFIX");
-    }
-    found
-}
 
 /// Builds a file of these plugins, once, and returns its path.
 fn file(plugins: &[&str]) -> PathBuf {

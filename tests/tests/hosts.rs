@@ -161,10 +161,7 @@ fn in_our_manager(place: &Place) -> Vec<Became> {
 }
 
 fn in_flux(place: &Place) -> Option<Vec<Became>> {
-    let Some(flux) = flux() else {
-        println!("skipped: there is no Flux; set JOBTAP_FLUX_PREFIX");
-        return None;
-    };
+    let flux = flux()?;
     place.build("--host flux -o site.so", &["deadline", "ceiling", "scratch"], &[]);
     let start = format!("{flux:?} start -c {:?}", place.path("instance"));
     let load = format!("flux jobtap load {:?} || exit 1", place.path("site.so"));
