@@ -15,6 +15,7 @@ const PACKAGES: &[&str] = &[
     "jobtap-core",
     "jobtap-flux",
     "jobtap-macros",
+    "jobtap-pmi",
     "jobtap-slurm",
     "jobtap-topics",
     "manager-bin",

@@ -32,9 +32,19 @@ fn attributes_are_read_added_and_protected() {
     assert_eq!(get("statedir").ok(), m.statedir.display().to_string());
     assert_eq!(get("log-stderr-level").ok(), "4");
     get("nosuch").says(1, "jobtap-getattr: nosuch: No such file or directory");
-    // A plugin's process for one rank asks for its own.
+    // A plugin's process for one rank asks for its own, and a task for that of its node.
     let mut command = m.command(["getattr", "rank"]);
     assert_eq!(run(command.env("JOBTAP_RANK", "2")).ok(), "2");
+    let exe = jobtap().display().to_string();
+    let ranks =
+        m.jobtap_args(&["run", "-N2", "-n4", "-l", "--requires=rank:1-2", &exe, "getattr", "rank"]);
+    let mut ranks: Vec<String> = ranks.ok().lines().map(str::to_owned).collect();
+    ranks.sort_unstable();
+    assert_eq!(ranks, ["0: 1", "1: 1", "2: 2", "3: 2"]);
+    // What a task runs in an instance of its own has that instance's.
+    let inner = format!("{exe} start {exe} getattr rank");
+    let words = ["run", "-N1", "--requires=rank:2", "sh", "-c", &inner];
+    assert_eq!(m.jobtap_args(&words).ok(), "0");
     m.jobtap("setattr test.color red").ok();
     let text = "jobtap-setattr: size: attribute may not be updated";
     m.jobtap("setattr size 4").says(1, text);

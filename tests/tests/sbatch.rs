@@ -208,6 +208,49 @@ fn dependencies_and_holds_are_those_of_the_manager() {
     assert_eq!(m.field(&later, "state"), "DEPEND");
 }
 
+#[test]
+fn a_script_learns_what_its_nodes_have() {
+    let dir = temporary();
+    let config = "[resource]\nnoverify = true\n[[resource.config]]\nhosts = \"n[0-2]\"\ncores = \"0-7\"\n\
+                  gpus = \"0-3\"\n[queues.short]\n[policy.jobspec.defaults.system]\nqueue = \"short\"\n";
+    let file = dir.path().join("config.toml");
+    fs::write(&file, config).unwrap();
+    let config = format!("--config-path={}", file.display());
+    let options = ["--test-size=3".as_ref(), "--test-hosts=n[0-2]".as_ref(), config.as_ref()];
+    let m = Manager::start_in(jobtap(), &dir.path().join("state"), &options);
+    m.jobtap("queue start --all").ok();
+    let shown = |options: &[&str], names: &str| {
+        let show = format!("for name in {names}; do printenv $name || echo unset; done");
+        let words = [&["-W", "-t5", "-o", "out"], options, &["--wrap", &show]].concat();
+        sbatch(&m, dir.path(), &words).ok();
+        fs::read_to_string(dir.path().join("out")).unwrap().replace('\n', " ")
+    };
+    let nodes = "SLURM_TASKS_PER_NODE SLURM_JOB_CPUS_PER_NODE SLURM_CPUS_ON_NODE SLURM_GPUS_ON_NODE \
+                 SLURM_JOB_GPUS SLURM_JOB_PARTITION ENVIRONMENT SLURM_GTIDS";
+    let asked = ["-N2", "--ntasks-per-node=2", "-c2", "--gpus-per-node=2"];
+    assert_eq!(shown(&asked, nodes), "2(x2) 4(x2) 4 2 0,1 short BATCH 0 ");
+    let least = shown(&["-n1"], nodes);
+    assert_eq!(least, "1 1 1 unset unset short BATCH 0 ");
+    let ids = shown(&["-n1"], "SLURM_JOB_UID SLURM_JOB_GID");
+    let own = |letter: &str| run(Command::new("id").arg(letter)).ok();
+    assert_eq!(ids, format!("{} {} ", own("-u"), own("-g")));
+    let times = shown(&["-n1"], "SLURM_JOB_START_TIME SLURM_JOB_END_TIME");
+    let times: Vec<u64> = times.split_whitespace().map(|time| time.parse().unwrap()).collect();
+    assert_eq!(times[1] - times[0], 300);
+    let pid =
+        shown(&["-n1"], "SLURM_TASK_PID; do echo $((SLURM_TASK_PID == $$)); done; for name in _x");
+    assert_eq!(pid, "1 unset ");
+    // What would tell a launcher of MPI that this is a task of Flux.
+    let flux =
+        "FLUX_JOB_ID FLUX_TASK_RANK FLUX_JOB_SIZE FLUX_PMI_LIBRARY_PATH PMI_FD PMI_RANK PMI_SIZE";
+    assert_eq!(shown(&["-n1"], flux), "unset ".repeat(7));
+    // A manager of the script's own hides that it runs in such a script.
+    let exe = jobtap().display();
+    let inner =
+        format!("SLURM_JOB_ID; do {exe} start printenv $name || echo hidden; done; for name in _x");
+    assert_eq!(shown(&["-n1"], &inner), "hidden unset ");
+}
+
 /// Prints the soft limits of open files and of core files, and the hard limit of open files.
 const LIMITS: &str = "echo $(ulimit -n) $(ulimit -c) $(ulimit -Hn)";
 

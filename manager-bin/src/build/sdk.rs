@@ -19,6 +19,7 @@ const PACKAGES: &[&str] = &[
     "jobtap-core",
     "jobtap-flux",
     "jobtap-macros",
+    "jobtap-pmi",
     "jobtap-slurm",
     "jobtap-topics",
     "manager-bin",

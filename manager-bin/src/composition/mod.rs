@@ -27,6 +27,7 @@ pub(crate) const SDK_CRATES: &[&str] = &[
     "jobtap-flux",
     "jobtap-macros",
     "jobtap-manager",
+    "jobtap-pmi",
     "jobtap-slurm",
     "jobtap-topics",
 ];

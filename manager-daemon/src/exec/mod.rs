@@ -71,6 +71,9 @@ pub struct StartJob {
     pub tmpdir: Option<PathBuf>,
     /// The job's name, for `{{name}}` in paths of output files.
     pub name: String,
+    /// The job's queue, if there are queues.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
     /// The allocated resources (R, RFC 20).
     pub resources: serde_json::Value,
     /// The nodes in the order of ranks, with the tasks of each. Tasks are ranked node by node, unless the
@@ -112,6 +115,7 @@ impl StartJob {
             files: serde_json::Value::Null,
             tmpdir: None,
             name: String::new(),
+            queue: None,
             resources: serde_json::Value::Null,
             nodes: Vec::new(),
             taskmap: TaskMap::default(),

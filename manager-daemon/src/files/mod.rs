@@ -20,6 +20,7 @@ pub(crate) use marker::{Found, MARKER, Purpose, read as read_marker, write as wr
 pub(crate) use removal::{empty, move_aside};
 pub(crate) use temporary::remove_leftover_at;
 pub use temporary::{TemporaryDir, TemporaryDirError, remove_leftovers};
+pub(crate) use whole::place_in;
 pub use whole::{
     Access, ClosedFile, WholeFile, check_target, create_new, write_below, write_whole,
 };

@@ -157,7 +157,12 @@ pub fn write_below(directory: &Path, inner: &Path, bytes: &[u8]) -> io::Result<(
     for part in inner.parent().into_iter().flat_map(Path::iter) {
         dir = dir.make_shared(part)?;
     }
-    let file = WholeFile::create_in(dir, name.to_owned(), Access::Kept)?;
+    place_in(dir, name.to_owned(), bytes)
+}
+
+/// Writes a file of a directory atomically. It is not synced, so this is for files that can be produced again.
+pub(crate) fn place_in(dir: Dir, name: OsString, bytes: &[u8]) -> io::Result<()> {
+    let file = WholeFile::create_in(dir, name, Access::Kept)?;
     file.file().write_all(bytes)?;
     file.place().map(drop)
 }

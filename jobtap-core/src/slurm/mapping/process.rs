@@ -11,12 +11,19 @@ const ENV: &str = "attributes.system.environment";
 const OPTIONS: &str = "attributes.system.shell.options";
 const SCRIPT: &str = "attributes.system.files.script";
 
-/// Runs the batch script, whose path and arguments follow, in the first task. The other tasks exit.
+/// The shell that runs the batch script, whose path and arguments follow.
+const SHELL: [&str; 2] = ["sh", "-c"];
+
+/// Runs the batch script in the first task. The other tasks exit.
 ///
 /// Slurm starts a batch script once, on the first node of the job, and a jobspec starts a command in each
-/// slot.
-const LAUNCH: [&str; 3] =
-    ["sh", "-c", r#"[ "${FLUX_TASK_RANK:-0}" -eq 0 ] || exit 0; exec "$0" "$@""#];
+/// slot. The script isn't one of the processes of an MPI program, and its launchers of MPI are to see a job of Slurm:
+/// by these variables, Open MPI takes itself for a task of Flux, and MPICH for one of several processes.
+const LAUNCH: &str = r#"[ "${FLUX_TASK_RANK:-0}" -eq 0 ] || exit 0
+unset PMI_FD PMI_RANK PMI_SIZE FLUX_PMI_LIBRARY_PATH FLUX_JOB_ID FLUX_JOB_ID_PATH FLUX_JOB_SIZE FLUX_JOB_NNODES \
+    FLUX_TASK_RANK FLUX_TASK_LOCAL_ID FLUX_KVS_NAMESPACE
+export SLURM_TASK_PID=$$
+exec "$0" "$@""#;
 
 /// The path of the batch script, as the manager expands it.
 const SCRIPT_PATH: &str = "{{tmpdir}}/script";
@@ -191,7 +198,9 @@ pub(super) const COMMAND: Group = Group {
         let words = jobspec.pointer("/tasks/0/command").and_then(Value::as_array);
         let words = words.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
         let words: Vec<String> = words.collect();
-        let launched = words.strip_prefix(LAUNCH.map(str::to_owned).as_slice());
+        // Whatever the shell does: other versions wrote it otherwise.
+        let launched = words.strip_prefix(SHELL.map(str::to_owned).as_slice());
+        let launched = launched.and_then(|words| words.get(1..));
         let launched =
             launched.filter(|words| words.first().is_some_and(|path| path == SCRIPT_PATH));
         let file = path::get(jobspec, SCRIPT);
@@ -224,7 +233,7 @@ pub(super) const COMMAND: Group = Group {
             }
             None => remove(jobspec, SCRIPT),
         }
-        let launch = LAUNCH.into_iter().chain([SCRIPT_PATH]).map(str::to_owned);
+        let launch = SHELL.into_iter().chain([LAUNCH, SCRIPT_PATH]).map(str::to_owned);
         let command: Vec<String> = match desc.script {
             Some(_) => launch.chain(arguments(desc).iter().cloned()).collect(),
             None => arguments(desc).to_vec(),

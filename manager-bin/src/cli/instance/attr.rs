@@ -9,7 +9,7 @@ use crate::client::Client;
 use crate::rpc::services::attr::{Get, List, Set};
 
 /// The variable with the rank for which a plugin has started a process.
-const RANK: &str = "JOBTAP_RANK";
+pub(in crate::cli) const RANK: &str = "JOBTAP_RANK";
 
 /// Arguments of `getattr`.
 #[derive(Debug, clap::Args)]

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use crate::cli::common::message::{CliError, system_text};
 use crate::cli::common::session;
 use crate::cli::common::usage::Family;
+use crate::cli::instance::attr::RANK;
 use crate::cli::instance::uri::resolve;
 use crate::client::Client;
 use crate::rpc::uri;
@@ -49,6 +50,8 @@ async fn run_with(address: &str, words: &[OsString]) -> Result<u8, CliError> {
     let mut command = tokio::process::Command::new(program);
     command.args(arguments);
     command.env(uri::VARIABLE, address).env(uri::FLUX_VARIABLE, address);
+    // A rank of the manager whose task this is.
+    command.env_remove(RANK);
     // The terminal sends Ctrl-C to the command, too; this process ends with it.
     let _interrupts = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())?;
     let _quits = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::quit())?;

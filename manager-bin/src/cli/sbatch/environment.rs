@@ -23,6 +23,33 @@ const TEMPLATES: &[(&str, &str)] = &[
     ("SLURM_NTASKS", "{{size}}"),
     ("SLURM_NPROCS", "{{size}}"),
     ("SLURMD_NODENAME", "{{node.name}}"),
+    ("SLURM_TASKS_PER_NODE", "{{slurm.tasks-per-node}}"),
+    ("SLURM_CPUS_ON_NODE", "{{node.ncores}}"),
+    ("SLURM_JOB_CPUS_PER_NODE", "{{slurm.cpus-per-node}}"),
+    ("SLURM_GPUS_ON_NODE", "{{slurm.gpus-on-node}}"),
+    ("SLURM_JOB_GPUS", "{{slurm.gpus}}"),
+    ("SLURM_JOB_START_TIME", "{{slurm.start-time}}"),
+    ("SLURM_JOB_END_TIME", "{{slurm.end-time}}"),
+    ("SLURM_JOB_PARTITION", "{{slurm.partition}}"),
+];
+
+/// The variables that are the same in all scripts: of the first task, and of a cluster without a name of its own.
+const FIXED: &[(&str, &str)] = &[
+    ("SLURM_PROCID", "0"),
+    ("SLURM_LOCALID", "0"),
+    ("SLURM_NODEID", "0"),
+    ("SLURM_GTIDS", "0"),
+    ("SLURM_CLUSTER_NAME", "cluster"),
+    ("ENVIRONMENT", "BATCH"),
+];
+
+/// How launchers of MPI that see a job of Slurm start processes, unless the caller's environment says so: without `srun`.
+/// All nodes of a manager are its own host.
+const LAUNCHERS: &[(&str, &str)] = &[
+    ("HYDRA_LAUNCHER", "fork"),
+    ("I_MPI_HYDRA_BOOTSTRAP", "fork"),
+    ("OMPI_MCA_plm", "^slurm"),
+    ("PRTE_MCA_plm", "^slurm"),
 ];
 
 /// The environment of a job's script, apart from [`templates`].
@@ -36,17 +63,23 @@ pub(super) fn of(request: &Request, caller: &Caller) -> Result<Environment, Stri
     };
     // Those of a job in which this command runs would be taken for the new job's.
     variables.retain(|(name, _)| !is_of_a_job(name));
+    for (name, value) in LAUNCHERS {
+        if variables.iter().all(|(other, _)| other != name) {
+            variables.push(((*name).to_owned(), (*value).to_owned()));
+        }
+    }
     let mut add = |name: &str, value: &str| variables.push((name.to_owned(), value.to_owned()));
     add("SLURM_SUBMIT_DIR", &caller.cwd.to_string_lossy());
     add("SLURM_SUBMIT_HOST", &rustix::system::uname().nodename().to_string_lossy());
     add("SLURM_JOB_NAME", request.desc.name.as_deref().unwrap_or_default());
-    for (name, value) in [("SLURM_PROCID", "0"), ("SLURM_LOCALID", "0"), ("SLURM_NODEID", "0")] {
+    for (name, value) in FIXED {
         add(name, value);
     }
     if let Some(user) = caller.env.get("USER").or_else(|| caller.env.get("LOGNAME")) {
         add("SLURM_JOB_USER", user);
     }
     add("SLURM_JOB_UID", &rustix::process::getuid().as_raw().to_string());
+    add("SLURM_JOB_GID", &rustix::process::getgid().as_raw().to_string());
     for (name, value) in &request.told {
         add(name, value);
     }

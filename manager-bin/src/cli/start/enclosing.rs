@@ -1,6 +1,7 @@
 //! The enclosing job: the job as which a manager runs, if it runs as one. The manager uses the resources of
 //! that job until the job expires, and sets its own address as a memo of the job.
 
+use std::ffi::OsString;
 use std::fmt::Display;
 use std::future::pending;
 use std::path::PathBuf;
@@ -42,22 +43,34 @@ const UPDATE: &str = "resource-update";
 
 /// The variables that describe a job to its tasks. They are removed from the environment of this manager's
 /// jobs, which aren't tasks of the enclosing job.
-const TASK_VARIABLES: [&str; 8] = [
+const TASK_VARIABLES: [&str; 9] = [
     "JOB_ID",
     "JOB_ID_PATH",
     "JOB_SIZE",
     "JOB_NNODES",
     "JOB_TMPDIR",
     "KVS_NAMESPACE",
+    "RANK",
     "TASK_RANK",
     "TASK_LOCAL_ID",
 ];
 
-/// The names of [`TASK_VARIABLES`] in the environment.
-pub(super) fn variables() -> impl Iterator<Item = String> {
-    ["JOBTAP", "FLUX"]
+/// The variables by which MPI programs find each other, and those of other job managers as whose job this manager
+/// runs: its programs would take themselves for processes of that job. They are removed too, as in Flux.
+const LAUNCHERS: [&str; 4] = ["PMI_", "PMIX_", "PALS_", "SLURM_"];
+const LIBRARIES: [&str; 2] = ["FLUX_PMI_LIBRARY_PATH", "I_MPI_PMI_LIBRARY"];
+
+/// The names of the variables that the environment of this manager's programs hasn't.
+pub(super) fn variables() -> impl Iterator<Item = OsString> {
+    let own = ["JOBTAP", "FLUX"]
         .iter()
-        .flat_map(|prefix| TASK_VARIABLES.map(|name| format!("{prefix}_{name}")))
+        .flat_map(|prefix| TASK_VARIABLES.map(|name| format!("{prefix}_{name}").into()));
+    let of_launcher = |name: &OsString| {
+        let name = name.as_encoded_bytes();
+        LAUNCHERS.iter().any(|prefix| name.starts_with(prefix.as_bytes()))
+    };
+    let set = std::env::vars_os().map(|(name, _)| name).filter(of_launcher);
+    own.chain(LIBRARIES.map(OsString::from)).chain(set)
 }
 
 /// The job of which this process is a task.

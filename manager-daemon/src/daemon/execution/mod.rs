@@ -330,6 +330,7 @@ fn start_job(context: &ExecutionContext, id: JobId, job: Start) -> Result<StartJ
         tmpdir: None,
         taskmap: TaskMap::default(),
         name: jobspec.display_name().to_owned(),
+        queue: jobspec.attribute("system.queue").and_then(Value::as_str).map(str::to_owned),
         resources: resources.to_value(),
         reattach,
         seen,

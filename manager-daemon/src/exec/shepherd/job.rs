@@ -469,10 +469,9 @@ impl Job {
         true
     }
 
-    /// Ends the job because one of its tasks asked for it.
-    pub(super) fn aborted(&mut self, rank: u32, code: i64) {
-        let note = format!("task {rank} called MPI_Abort with exit code {code}");
-        self.fail_others(note, None);
+    /// Ends the job because one of its tasks asked for it, in the words of Flux's job shell.
+    pub(super) fn aborted(&mut self, why: &str) {
+        self.fail_others(format!("PMI_Abort: {why}"), None);
     }
 
     /// Records that the job's command can't be run: the job starts and fails at once, with the exit code

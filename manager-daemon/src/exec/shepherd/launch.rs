@@ -18,7 +18,7 @@ use super::job::{Executing, Job, Launch, Stage};
 use super::message::{Execution, Message};
 use super::option_shapes;
 use super::placement::task_map;
-use super::pmi::{self, Pmi};
+use super::pmi;
 use super::processes::reap::send;
 use super::rlimits::TaskLimits;
 use super::spawn::{Launcher, SpawnError, Spawned, program_of, settle_directory};
@@ -73,7 +73,7 @@ impl Shepherd {
         let begun = mapped.and_then(|actor| Ok((self.begin(&start, &mut job)?, actor)));
         match begun {
             Ok(((limits, pmi, devices), actor)) => {
-                let pmi = pmi.then(|| Pmi::new(&start, &self.inbox, &self.pmi_memory));
+                let pmi = pmi.then(|| self.pmi.job(&start, &self.inbox));
                 let launch = Launch {
                     start,
                     limits,
@@ -124,10 +124,9 @@ impl Shepherd {
         let limits = TaskLimits::parse(&start.shell_options, self.open_files)?;
         let requested = pmi::is_requested(&start.shell_options)?;
         // Most jobs have one task, for which the files need not be counted.
-        let pmi = start.ntasks > 1 && {
-            let files = files_per_task(&start.shell_options).unwrap_or_default();
-            pmi::is_wanted(requested, start.ntasks, files, self.open_files.own())
-        };
+        let counted = (start.ntasks > 1).then(|| files_per_task(&start.shell_options)).flatten();
+        let (files, most) = (counted.unwrap_or_default(), self.open_files.own());
+        let pmi = pmi::is_wanted(requested, start.ntasks, files, most);
         let devices = Devices::of(start)?;
         self.claims.claim(start.id);
         Ok((limits, pmi, devices))
@@ -225,7 +224,6 @@ impl Shepherd {
                     io.error(&format!("host {}: {why}", host_name()));
                 }
                 if pmi.is_none()
-                    && start.ntasks > 1
                     && let (Stage::Files(io, _) | Stage::Tasks(io, _), Ok(None)) =
                         (&stage, pmi::is_requested(&start.shell_options))
                 {

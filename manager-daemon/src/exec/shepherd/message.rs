@@ -28,8 +28,8 @@ pub(super) enum Message {
     KillRound { id: JobId },
     /// The time for which the other tasks may go on after the first has exited is over.
     ExitTimeout { id: JobId },
-    /// A task has asked to end its whole job, as MPI_Abort does.
-    Aborted { id: JobId, rank: u32, code: i64 },
+    /// A task has asked to end its whole job, as MPI_Abort does, and says why.
+    Aborted { id: JobId, why: String },
     /// The time limit for killing a job (`exec.max-kill-timeout`) is exceeded.
     GiveUp { id: JobId },
 }

@@ -211,9 +211,9 @@ impl Shepherd {
                     job.exit_timed_out();
                 }
             }
-            Message::Aborted { id, rank, code } => {
+            Message::Aborted { id, why } => {
                 if let Some(job) = self.jobs.get_mut(&id) {
-                    job.aborted(rank, code);
+                    job.aborted(&why);
                 }
             }
             Message::GiveUp { id } => self.give_up(id),

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{self, PipeWriter};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,14 +23,14 @@ use super::before_exec::{BeforeExec, Program};
 use super::devices::Devices;
 use super::gpus;
 use super::message::Execution;
-use super::placement::place;
+use super::placement::{Place, place};
 use super::pmi::{self, Pmi};
 use super::processes::token;
 use super::rlimits::TaskLimits;
 use super::streams::pty::Terminal;
 use super::streams::taskio::{Capture, JobIo, TaskFiles, TaskIo};
 use super::system_error::plain;
-use super::template::{f58_for, render};
+use super::template::{f58_for, render, variable};
 use crate::exec::StartJob;
 use crate::open_files::OpenFiles;
 
@@ -195,29 +195,30 @@ impl<'a> Launcher<'a> {
         let job = self.job;
         let own = own_environment(job).chain(self.env.iter().map(|(name, value)| (name, value)));
         let own = own.map(|(name, value)| (Cow::from(name), Cow::from(value)));
-        let expanded = expanded(job)
-            .map(move |(name, text)| (Cow::from(name), Cow::from(render(text, job, rank))));
-        let local = place(&job.taskmap, rank).local;
+        let expanded = expanded(job).filter_map(move |(name, text)| {
+            Some((Cow::from(name), Cow::from(variable(text, job, rank)?)))
+        });
+        let Place { node, local } = place(&job.taskmap, rank);
+        // By this, commands in the task know the rank that a broker of Flux would have there.
+        let own_rank = job.nodes.get(node).map(|node| ("JOBTAP_RANK", node.rank));
         let of_task = [
             ("FLUX_TASK_RANK", rank),
             ("JOBTAP_TASK_RANK", rank),
             ("FLUX_TASK_LOCAL_ID", local),
             ("JOBTAP_TASK_LOCAL_ID", local),
         ];
-        let of_pmi = pmi.map(|socket| {
-            let socket = socket.as_raw_fd().to_string();
-            let (rank, size) = (rank.to_string(), job.ntasks.to_string());
-            [("PMI_FD", socket), ("PMI_RANK", rank), ("PMI_SIZE", size)]
-        });
+        let of_pmi = self.pmi.zip(pmi).map(|(pmi, socket)| pmi.variables(rank, socket));
         let gpus = self.devices.gpus.as_ref();
-        // The first, so that the job's own counts.
-        let order =
-            gpus.map(|_| gpus::ORDER).map(|(name, value)| (Cow::from(name), Cow::from(value)));
+        // The first, so that the job's own count.
+        let order = gpus.map(|_| gpus::ORDER).map(|(name, value)| (name, value.to_owned()));
+        let defaults = order.into_iter().chain(pmi::defaults(job, node));
+        let defaults = defaults.map(|(name, value)| (Cow::from(name), Cow::from(value)));
         let visible = gpus.map(|gpus| gpus.variable(job, rank));
-        let of_task = of_task.map(|(name, number)| (name, number.to_string())).into_iter();
+        let of_task = of_task.into_iter().chain(own_rank);
+        let of_task = of_task.map(|(name, number)| (name, number.to_string()));
         let set = of_task.chain(of_pmi.into_iter().flatten()).chain(visible);
         let set = set.map(|(name, value)| (Cow::from(name), Cow::from(value)));
-        order.into_iter().chain(own).chain(expanded).chain(set)
+        defaults.chain(own).chain(expanded).chain(set)
     }
 }
 
@@ -246,7 +247,7 @@ pub(super) fn settle_directory(job: &mut StartJob, actor: &Actor) -> Result<(), 
 
 /// The environment as it was submitted, without the PMI of a job that encloses this manager or the submitter.
 fn own_environment(job: &StartJob) -> impl Iterator<Item = (&String, &String)> {
-    let variables = job.env.iter().filter(|(name, _)| !name.starts_with(pmi::PREFIX));
+    let variables = job.env.iter().filter(|(name, _)| !pmi::is_variable(name));
     variables.map(|(name, value)| (name, value))
 }
 

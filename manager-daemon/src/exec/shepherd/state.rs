@@ -16,7 +16,7 @@ use super::files::jobdir::JobDirs;
 use super::files::private_files::PrivateFiles;
 use super::job::Job;
 use super::message::Message;
-use super::pmi::Memory;
+use super::pmi;
 use crate::exec::protocol::ShepherdMessage;
 use crate::open_files::OpenFiles;
 
@@ -43,8 +43,7 @@ pub(super) struct Shepherd {
     /// Distinguishes processes of this shepherd from those of others, by their environment.
     pub(super) nonce: String,
     pub(super) open_files: &'static OpenFiles,
-    /// What the values of PMI take.
-    pub(super) pmi_memory: Memory,
+    pub(super) pmi: pmi::Service,
     pub(super) inbox: UnboundedSender<Message>,
     pub(super) manager: Option<Manager>,
     pub(super) claims: Claims,
@@ -90,11 +89,11 @@ impl Shepherd {
             job_dirs: JobDirs::open(&state_dir)?,
             output: Arc::new(PrivateFiles::of(&state_dir, "output")?),
             input: PrivateFiles::of(&state_dir, "input")?,
+            pmi: pmi::Service::new(&state_dir),
             state_dir,
             manager_process: None,
             nonce,
             open_files,
-            pmi_memory: Memory::default(),
             inbox,
             manager: None,
             jobs: BTreeMap::new(),

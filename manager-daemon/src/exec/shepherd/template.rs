@@ -1,5 +1,7 @@
 //! Templates with `{{tags}}`, in the names of output files, in commands and in the environment.
 
+mod slurm;
+
 use std::sync::LazyLock;
 
 use jobtap_core::job::Encoding;
@@ -41,6 +43,15 @@ const LONGEST: usize = 128 * 1024;
 /// system refuses it.
 pub(super) fn render(template: &str, job: &StartJob, rank: u32) -> String {
     expand(template, |tag| value(tag, job, Some(rank)))
+}
+
+/// The value of a variable of the environment; `None` if it consists of a tag that this job has no value for, and that
+/// Slurm has no variable for then.
+pub(super) fn variable(template: &str, job: &StartJob, rank: u32) -> Option<String> {
+    match slurm::only_tag(template) {
+        Some(tag) => value(tag, job, Some(rank)),
+        None => Some(render(template, job, rank)),
+    }
 }
 
 /// As [`render`], but the tags of tasks and nodes stay as they are: the name that stands for the files of all tasks.
@@ -92,17 +103,21 @@ fn value(tag: &str, job: &StartJob, rank: Option<u32>) -> Option<String> {
         }
         "taskid" | "task.id" | "task.rank" => rank?.to_string(),
         "task.index" => place(&job.taskmap, rank?).local.to_string(),
-        _ => {
-            let encoding = tag.strip_prefix("id.").or_else(|| tag.strip_prefix("jobid."))?;
-            job.id.encode(encoding.parse().ok()?)
-        }
+        _ => match tag.strip_prefix("id.").or_else(|| tag.strip_prefix("jobid.")) {
+            Some(encoding) => job.id.encode(encoding.parse().ok()?),
+            None => slurm::value(tag, job, rank)?,
+        },
     })
 }
 
 /// The cores or GPUs that the job has on the node on which a task runs. They are looked up in the JSON of R: a job can
 /// have thousands of these tags, and the shepherd, which serves all jobs, would read the whole R for each.
 fn ids(job: &StartJob, rank: u32, kind: &str) -> Option<Idset> {
-    let node = job.nodes.get(place(&job.taskmap, rank).node)?.rank;
+    ids_of_node(job, job.nodes.get(place(&job.taskmap, rank).node)?.rank, kind)
+}
+
+/// Those that it has on the node of this rank.
+fn ids_of_node(job: &StartJob, node: u32, kind: &str) -> Option<Idset> {
     let is_of_node = |entry: &&Value| {
         let ranks = entry.get("rank").and_then(Value::as_str).map(str::parse::<Idset>);
         ranks.is_some_and(|ranks| ranks.is_ok_and(|ranks| ranks.contains(node)))

@@ -70,9 +70,10 @@ fn tasks_have_the_environment_of_the_job_and_their_own() {
     // The shell adds PWD, and some shells add more.
     names.retain(|name| !["PWD", "OLDPWD", "SHLVL", "_"].contains(name));
     let expected = "FLUX_F58_FORCE_ASCII FLUX_JOB_ID FLUX_JOB_NNODES FLUX_JOB_SIZE FLUX_JOB_TMPDIR \
-                    FLUX_TASK_LOCAL_ID FLUX_TASK_RANK JOBTAP_JOB_ID JOBTAP_JOB_NNODES \
-                    JOBTAP_JOB_SIZE JOBTAP_JOB_TMPDIR JOBTAP_JOB_TOKEN JOBTAP_TASK_LOCAL_ID \
-                    JOBTAP_TASK_RANK MINE PATH";
+                    FLUX_PMI_LIBRARY_PATH FLUX_TASK_LOCAL_ID FLUX_TASK_RANK JOBTAP_JOB_ID \
+                    JOBTAP_JOB_NNODES JOBTAP_JOB_SIZE JOBTAP_JOB_TMPDIR JOBTAP_JOB_TOKEN \
+                    JOBTAP_RANK JOBTAP_TASK_LOCAL_ID JOBTAP_TASK_RANK MINE \
+                    OMPI_MCA_btl_vader_backing_directory PATH PMI_FD PMI_RANK PMI_SIZE";
     assert_eq!(names.join(" "), expected);
     for line in ["MINE=a b", "FLUX_JOB_ID=f3", "FLUX_TASK_RANK=0", "JOBTAP_JOB_SIZE=1"] {
         assert!(output.lines().any(|found| found == line), "{line} in {output}");

@@ -44,6 +44,9 @@ const SPARE: &str = "spare";
 /// How many directories are kept there.
 const MOST_SPARE: usize = 64;
 
+/// The most nodes of a job that have a directory each in the job's directory.
+const MOST_NODES: usize = 64;
+
 /// The mode of a job's directory as it is made.
 const MODE: u32 = 0o700;
 
@@ -106,6 +109,13 @@ impl JobDirs {
         let dir = JobDir { dirs: self.clone(), name, path };
         for (name, file) in job.files.as_object().into_iter().flatten() {
             put(&made, name, file, owner).map_err(|text| format!("file {name}: {text}"))?;
+        }
+        if has_node_dirs(job) {
+            let text = |error| format!("cannot make a directory for each node: {}", plain(&error));
+            (0..job.nodes.len()).try_for_each(|node| {
+                let made = made.make(name_of_node(node)).map_err(text)?;
+                give(&made, owner).map_err(text)
+            })?;
         }
         // Last: until then only the shepherd can change what is in it.
         let given = give(&made, owner).and_then(|()| within_reach(dir.path(), actor));
@@ -304,6 +314,24 @@ fn is_job(name: &OsString) -> bool {
     name.parse::<JobId>().is_ok_and(|id| id.encode(Encoding::DotHex) == name)
 }
 
+/// The directory of one of the job's nodes, for what the tasks there share: that of the job, if it has one node. Several
+/// nodes have one each, since all of them are this host. A job of very many nodes has none.
+pub(in crate::exec::shepherd) fn of_node(job: &StartJob, node: usize) -> Option<PathBuf> {
+    let dir = job.tmpdir.as_ref()?;
+    match job.nodes.len() {
+        0 | 1 => Some(dir.clone()),
+        _ => has_node_dirs(job).then(|| dir.join(name_of_node(node))),
+    }
+}
+
+fn has_node_dirs(job: &StartJob) -> bool {
+    (2..=MOST_NODES).contains(&job.nodes.len())
+}
+
+fn name_of_node(node: usize) -> String {
+    format!("node-{node}")
+}
+
 /// Whether the job has files, or refers to its directory.
 fn is_used(job: &StartJob) -> bool {
     job.files.as_object().is_some_and(|files| !files.is_empty())
@@ -331,6 +359,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::exec::NodeTasks;
     use crate::files::Purpose;
 
     fn job(files: Value) -> StartJob {
@@ -377,6 +406,24 @@ mod tests {
         dir.remove();
         assert!(!path.exists(), "at once, whatever is in it");
         wait_until("its content is removed", || is_empty(&state.path().join("tmp/removing")));
+    }
+
+    #[test]
+    fn each_of_several_nodes_has_a_directory_of_its_own() {
+        let (_state, dirs) = state();
+        let nodes = |count| (0..count).map(|rank| NodeTasks { rank, ntasks: 1 }).collect();
+        for (id, count, there) in [(1, 1, false), (2, 2, true), (3, MOST_NODES as u32 + 1, false)] {
+            let mut job = StartJob { nodes: nodes(count), ..numbered(id) };
+            let dir = dirs.make(&job, &Actor::default()).unwrap().unwrap();
+            assert_eq!(dir.path().join("node-1").is_dir(), there);
+            job.tmpdir = Some(dir.path().to_owned());
+            let expected = match count {
+                1 => Some(dir.path().to_owned()),
+                2 => Some(dir.path().join("node-1")),
+                _ => None,
+            };
+            assert_eq!(of_node(&job, 1), expected);
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub(super) const ENTRY: usize = 128;
 
 /// The bytes that the values of all jobs take, by user.
 #[derive(Clone, Debug, Default)]
-pub(in crate::exec::shepherd) struct Memory(Arc<Mutex<HashMap<u32, usize>>>);
+pub(super) struct Memory(Arc<Mutex<HashMap<u32, usize>>>);
 
 impl Memory {
     /// The share of one job of a user, empty at first.

@@ -1,15 +1,17 @@
 //! PMI: how the tasks of an MPI job find each other.
 //!
-//! Each task of a job of several tasks has a socket to the shepherd (`PMI_FD`), over which its MPI library puts
-//! values into a store that the job's tasks share, waits until all tasks have done so, and gets the others' values.
-//! Version 1 of the protocol is what MPICH speaks, and what Flux's job shell serves; of version 2 the commands to wire
-//! up are served. [`wireup`] is the protocol without the sockets.
+//! Each task has a socket to the shepherd (`PMI_FD`), over which its MPI library puts values into a store that the job's
+//! tasks share, waits until all tasks have done so, and gets the others' values. Version 1 of the protocol is what MPICH
+//! speaks, and what Flux's job shell serves; of version 2 the commands to wire up are served. [`wireup`] is the protocol
+//! without the sockets. An MPI library that doesn't speak it loads [`library`], whose path a variable names.
 
+mod library;
 mod memory;
 mod wireup;
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jobtap_core::job::JobId;
@@ -21,17 +23,27 @@ use tokio::net::unix::OwnedReadHalf;
 use tokio::sync::mpsc::{Sender, UnboundedSender, channel};
 use tokio::task::AbortHandle;
 
-pub(super) use self::memory::Memory;
+use self::memory::Memory;
 use self::wireup::{Outcome, WAITS, Wireup};
+use super::files::jobdir;
 use super::message::Message;
 use crate::exec::StartJob;
 use crate::open_files::OpenFiles;
+use crate::stderr;
 
-/// The variables that tell an MPI library of the socket. Those of an enclosing job mean nothing to its jobs.
-pub(super) const PREFIX: &str = "PMI_";
+/// The variables that tell an MPI library of the socket begin so.
+const PREFIX: &str = "PMI_";
 
-/// The implementations that the shell option `pmi` may name, with `off` for none.
-const KNOWN: [&str; 4] = ["off", "simple", "pmi1", "pmi2"];
+/// The variable that tells it of the library that speaks for it.
+const LIBRARY: &str = "FLUX_PMI_LIBRARY_PATH";
+
+/// The variable that tells Open MPI where the tasks of a node share memory. They name their files by the host, the user
+/// and the task, so that those of two jobs, or of two nodes that are one host, would be the same files.
+const SHARED_MEMORY: &str = "OMPI_MCA_btl_vader_backing_directory";
+
+/// The implementations that the shell option `pmi` may name, and the words for none.
+const KNOWN: [&str; 3] = ["simple", "pmi1", "pmi2"];
+const NONE: [&str; 2] = ["off", "none"];
 
 /// The longest unfinished request, in bytes. A value has at most 1,024.
 const LONGEST: usize = 16 * 1024;
@@ -42,12 +54,20 @@ const UNREAD: usize = 8;
 /// The most responses that tasks owe each other: to a barrier, and to those who wait for values of the host.
 const OWED: usize = 1 + WAITS;
 
+/// What all jobs share.
+pub(super) struct Service {
+    memory: Memory,
+    library: Option<Arc<Path>>,
+}
+
 /// What the tasks of one job share.
 #[derive(Clone)]
 pub(super) struct Pmi(Arc<Shared>);
 
 struct Shared {
     job: JobId,
+    size: u32,
+    library: Option<Arc<Path>>,
     state: Mutex<State>,
     inbox: UnboundedSender<Message>,
 }
@@ -65,30 +85,66 @@ struct State {
 pub(super) fn is_requested(options: &Value) -> Result<Option<bool>, String> {
     let Some(option) = options.get("pmi") else { return Ok(None) };
     let names = option.as_str().ok_or("pmi: must be a text: off or simple")?;
+    if NONE.contains(&names) {
+        return Ok(Some(false));
+    }
     match names.split(',').find(|name| !KNOWN.contains(name)) {
         Some(name) => Err(format!("pmi: unknown implementation '{name}': use off or simple")),
-        None => Ok(Some(names != "off")),
+        None => Ok(Some(true)),
     }
 }
 
-/// Whether a job has PMI. Without a request it is for several tasks, as a single one finds itself, and only if their
-/// sockets leave at least half of the open files to other jobs.
+/// Whether a job has PMI. Without a request the tasks of a large job have it only if their sockets leave at least half
+/// of the open files to other jobs.
 pub(super) fn is_wanted(requested: Option<bool>, ntasks: u32, files: u64, most: u64) -> bool {
-    match requested {
-        Some(requested) => requested && ntasks > 1,
-        None => ntasks > 1 && (files + 1).saturating_mul(ntasks.into()) <= most / 2,
+    let fits = || ntasks == 1 || (files + 1).saturating_mul(ntasks.into()) <= most / 2;
+    requested.unwrap_or_else(fits)
+}
+
+/// Whether this variable is one of those that [`Pmi::variables`] sets. Those of an enclosing job mean nothing to others.
+pub(super) fn is_variable(name: &str) -> bool {
+    name.starts_with(PREFIX) || name == LIBRARY
+}
+
+/// What Open MPI is told, unless the job's own environment says so or the shell option `mpi` is `none`, as in Flux.
+pub(super) fn defaults(job: &StartJob, node: usize) -> Option<(&'static str, String)> {
+    if job.shell_options.get("mpi").is_some_and(|mpi| mpi == "none") {
+        return None;
+    }
+    let directory = jobdir::of_node(job, node)?.into_os_string().into_string().ok()?;
+    Some((SHARED_MEMORY, directory))
+}
+
+impl Service {
+    /// Prepares PMI for the jobs of a shepherd. Without the library, for which a line of the log says why there is none,
+    /// jobs have the socket alone.
+    pub(super) fn new(state_dir: &Path) -> Self {
+        let library = match library::unpack(state_dir) {
+            Ok(path) => Some(Arc::from(path)),
+            Err(error) => {
+                let dir = state_dir.display();
+                stderr::line(&format!("shepherd: no libpmi.so in {dir} for MPI programs: {error}"));
+                None
+            }
+        };
+        Self { memory: Memory::default(), library }
+    }
+
+    /// What the tasks of this job share. All of them run on this host.
+    pub(super) fn job(&self, job: &StartJob, inbox: &UnboundedSender<Message>) -> Pmi {
+        let tasks = (0..job.ntasks).map(|_| None).collect();
+        let wireup = Wireup::new(job.id, &job.taskmap, self.memory.share(job.userid));
+        Pmi(Arc::new(Shared {
+            job: job.id,
+            size: job.ntasks,
+            library: self.library.clone(),
+            state: Mutex::new(State { wireup, tasks }),
+            inbox: inbox.clone(),
+        }))
     }
 }
 
 impl Pmi {
-    /// What the tasks of this job share. All of them run on this host.
-    pub(super) fn new(job: &StartJob, inbox: &UnboundedSender<Message>, memory: &Memory) -> Self {
-        let tasks = (0..job.ntasks).map(|_| None).collect();
-        let wireup = Wireup::new(job.id, job.ntasks, memory.share(job.userid));
-        let state = Mutex::new(State { wireup, tasks });
-        Self(Arc::new(Shared { job: job.id, state, inbox: inbox.clone() }))
-    }
-
     /// Makes the socket of a task: its end, and the work to serve the other end.
     pub(super) fn connect(&self, rank: u32) -> io::Result<(OwnedFd, AbortHandle)> {
         let (own, theirs) =
@@ -113,6 +169,18 @@ impl Pmi {
             tokio::join!(shared.read(rank, read, sender), writing);
         });
         Ok((theirs, serving.abort_handle()))
+    }
+
+    /// The variables of a task that has this socket.
+    pub(super) fn variables(&self, rank: u32, socket: &OwnedFd) -> Vec<(&'static str, String)> {
+        let mut variables = vec![
+            ("PMI_FD", socket.as_raw_fd().to_string()),
+            ("PMI_RANK", rank.to_string()),
+            ("PMI_SIZE", self.0.size.to_string()),
+        ];
+        let path = self.0.library.as_ref().and_then(|path| path.to_str());
+        variables.extend(path.map(|path| (LIBRARY, path.to_owned())));
+        variables
     }
 }
 
@@ -161,8 +229,8 @@ impl Shared {
                 let _ = task.try_send(response);
             }
         }
-        if let Some(code) = abort {
-            let _ = self.inbox.send(Message::Aborted { id: self.job, rank, code });
+        if let Some(why) = abort {
+            let _ = self.inbox.send(Message::Aborted { id: self.job, why });
         }
         Ok(true)
     }
@@ -170,17 +238,21 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
+    use jobtap_core::job::TaskMap;
     use serde_json::json;
 
     use super::*;
 
     #[test]
-    fn jobs_of_several_tasks_have_pmi_unless_it_is_off() {
+    fn jobs_have_pmi_unless_it_is_off() {
         let wanted =
             |options: Value, ntasks, most| Ok(is_wanted(is_requested(&options)?, ntasks, 2, most));
         assert_eq!(wanted(json!({}), 2, 1000), Ok(true));
-        assert_eq!(wanted(json!({}), 1, 1000), Ok(false));
-        assert_eq!(wanted(json!({"pmi": "off"}), 2, 1000), Ok(false));
+        assert_eq!(wanted(json!({}), 1, 0), Ok(true));
+        for none in ["off", "none"] {
+            assert_eq!(wanted(json!({ "pmi": none }), 1, 1000), Ok(false));
+            assert_eq!(wanted(json!({ "pmi": none }), 2, 1000), Ok(false));
+        }
         let text = "pmi: unknown implementation 'x': use off or simple";
         assert_eq!(wanted(json!({"pmi": "simple,x"}), 2, 1000), Err(text.to_owned()));
         assert!(wanted(json!({"pmi": 1}), 2, 1000).is_err());
@@ -196,8 +268,9 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let (inbox, _messages) = tokio::sync::mpsc::unbounded_channel();
-            let job = StartJob { ntasks: 2, ..StartJob::new(JobId::new(1)) };
-            let pmi = Pmi::new(&job, &inbox, &Memory::default());
+            let taskmap = TaskMap::block(&[2]);
+            let job = StartJob { ntasks: 2, taskmap, ..StartJob::new(JobId::new(1)) };
+            let pmi = Service { memory: Memory::default(), library: None }.job(&job, &inbox);
             let (task, _serving) = pmi.connect(0).unwrap();
             let mut task = std::os::unix::net::UnixStream::from(task);
             task.set_nonblocking(true).unwrap();

@@ -6,7 +6,9 @@
 
 use std::collections::HashMap;
 
-use jobtap_core::job::JobId;
+use jobtap_core::job::{JobId, TaskMap};
+
+use serde_json::json;
 
 use super::memory::{ENTRY, Share};
 
@@ -20,8 +22,15 @@ const THREAD: usize = 64;
 /// How many values of the host a task can wait for at once, each in a thread of its own.
 pub(super) const WAITS: usize = 8;
 
-/// The key under which a library looks for the places of all tasks.
+/// The keys under which a library looks for the places of all tasks: in PMI's form, and in Flux's.
 const MAPPING: &str = "PMI_process_mapping";
+const TASKMAP: &str = "flux.taskmap";
+
+/// Why a job ends, if the task that ends it says nothing.
+const NO_REASON: &str = "aborted";
+
+/// The node of a task that isn't in the map of its job.
+const NO_NODE: u64 = 0;
 
 /// A text that is no request.
 #[derive(Debug, PartialEq, Eq)]
@@ -34,8 +43,8 @@ pub(super) struct Outcome {
     pub(super) used: usize,
     /// Responses, with the ranks of the tasks that get them.
     pub(super) responses: Vec<(u32, Vec<u8>)>,
-    /// The exit code with which the task ends the whole job.
-    pub(super) abort: Option<i64>,
+    /// Why the task ends the whole job, if it does.
+    pub(super) abort: Option<String>,
 }
 
 /// The state of a job.
@@ -44,15 +53,17 @@ pub(super) struct Wireup {
     name: String,
     size: u32,
     values: HashMap<String, String>,
-    /// Values of the host, which tasks may wait for.
-    of_host: HashMap<String, String>,
+    /// By rank, the node of a task.
+    nodes: Vec<u64>,
+    /// Values of a node, which its tasks may wait for.
+    of_node: HashMap<(u64, String), String>,
     /// What the values take.
     share: Share,
     /// By rank, whether the task speaks version 2.
     second: Vec<bool>,
     /// The tasks that wait until all do, each with the number of its thread.
     fence: Vec<(u32, Option<String>)>,
-    /// The tasks that wait for a value of the host.
+    /// The tasks that wait for a value of their node.
     waiting: Vec<(u32, Option<String>, String)>,
 }
 
@@ -66,20 +77,29 @@ impl Fields {
 }
 
 impl Wireup {
-    /// A job of `size` tasks, all on one host.
-    pub(super) fn new(job: JobId, size: u32, share: Share) -> Self {
-        let second = vec![false; size as usize];
-        let values = HashMap::from([(MAPPING.to_owned(), format!("(vector,(0,1,{size}))"))]);
+    /// A job whose tasks are on the nodes of this map.
+    pub(super) fn new(job: JobId, taskmap: &TaskMap, share: Share) -> Self {
+        let size = u32::try_from(taskmap.ntasks()).unwrap_or(u32::MAX);
+        let node_of = |rank| taskmap.node_of(u64::from(rank)).unwrap_or(NO_NODE);
+        let flux = json!({"version": 1, "map": taskmap.to_value()});
+        let places = [(MAPPING, taskmap.to_pmi()), (TASKMAP, flux.to_string())];
+        // A map that is too long for a value is left out, as in Flux: a library takes each task to be alone on its node.
+        let places = places.into_iter().filter(|(_, text)| text.len() <= VALUE);
         Self {
             name: job.as_u64().to_string(),
             size,
-            values,
-            of_host: HashMap::new(),
+            values: places.map(|(key, text)| (key.to_owned(), text)).collect(),
+            nodes: (0..size).map(node_of).collect(),
+            of_node: HashMap::new(),
             share,
-            second,
+            second: vec![false; size as usize],
             fence: Vec::new(),
             waiting: Vec::new(),
         }
+    }
+
+    fn node_of(&self, rank: u32) -> u64 {
+        self.nodes.get(rank as usize).copied().unwrap_or(NO_NODE)
     }
 
     /// Handles the first request in `bytes`; `None` if it isn't complete.
@@ -146,7 +166,10 @@ impl Wireup {
             }),
             "barrier_in" => outcome.responses = self.enter(rank, None)?,
             "finalize" => say("cmd=finalize_ack rc=0".to_owned()),
-            "abort" => outcome.abort = Some(field("exitcode").map_or(1, code)),
+            "abort" => {
+                let why = line.split_once(" error_msg=").map(|(_, text)| text);
+                outcome.abort = Some(reason(why));
+            }
             "publish_name" => say("cmd=publish_result rc=-1 info=unsupported".to_owned()),
             "unpublish_name" => say("cmd=unpublish_result rc=-1 info=unsupported".to_owned()),
             "lookup_name" => say("cmd=lookup_result rc=-1 info=unsupported".to_owned()),
@@ -212,22 +235,26 @@ impl Wireup {
             "info-putnodeattr" => {
                 let key = fields.get("key").ok_or(Malformed)?.to_owned();
                 let value = fields.get("value").unwrap_or_default().to_owned();
+                let node = self.node_of(rank);
                 if let Err(why) = self.charge(&key, &value) {
                     say(&[("rc", "-1"), ("errmsg", why)]);
                 } else {
                     say(&[("rc", "0")]);
-                    let here = |waiting: &mut (u32, Option<String>, String)| waiting.2 == key;
+                    let nodes = &self.nodes;
+                    let here = |(task, _, name): &mut (u32, Option<String>, String)| {
+                        *name == key && nodes.get(*task as usize).is_none_or(|other| *other == node)
+                    };
                     for (rank, thread, _) in self.waiting.extract_if(.., here) {
                         let text = found(Some(&value));
                         let response = answer("info-getnodeattr", thread.as_deref(), &text);
                         outcome.responses.push((rank, response));
                     }
-                    self.of_host.insert(key, value);
+                    self.of_node.insert((node, key), value);
                 }
             }
             "info-getnodeattr" => {
                 let key = fields.get("key").ok_or(Malformed)?;
-                let value = self.of_host.get(key);
+                let value = self.of_node.get(&(self.node_of(rank), key.to_owned()));
                 let waits = self.waiting.iter().filter(|(waiting, ..)| *waiting == rank).count();
                 if value.is_some() || fields.get("wait") != Some("TRUE") {
                     say(&found(value));
@@ -238,8 +265,14 @@ impl Wireup {
                     self.waiting.push((rank, thread, key.to_owned()));
                 }
             }
-            "finalize" => say(&[("rc", "0")]),
-            "abort" => outcome.abort = Some(fields.get("exitcode").map_or(1, code)),
+            "finalize" => {
+                say(&[("rc", "0")]);
+                // A program that the task executes next begins again.
+                if let Some(task) = self.second.get_mut(rank as usize) {
+                    *task = false;
+                }
+            }
+            "abort" => outcome.abort = Some(reason(fields.get("msg"))),
             // What starts other jobs or finds them is not served.
             _ => say(&[("rc", "-1"), ("errmsg", "unsupported")]),
         }
@@ -296,9 +329,10 @@ fn found(value: Option<&String>) -> Vec<(&str, &str)> {
     }
 }
 
-/// The exit code in a request.
-fn code(text: &str) -> i64 {
-    text.parse().unwrap_or(1)
+/// Why a job ends, as the task that ends it says.
+fn reason(text: Option<&str>) -> String {
+    let text = text.map(str::trim).filter(|text| !text.is_empty());
+    text.unwrap_or(NO_REASON).chars().take(VALUE).collect()
 }
 
 /// The fields of a request of version 2. A semicolon in a value is written twice.
@@ -335,8 +369,9 @@ mod tests {
     use super::super::memory::{Memory, OF_USER};
     use super::*;
 
+    /// A job of `size` tasks on one node.
     fn wireup(size: u32) -> Wireup {
-        Wireup::new(JobId::new(7), size, Memory::default().share(1))
+        Wireup::new(JobId::new(7), &TaskMap::block(&[size]), Memory::default().share(1))
     }
 
     /// Sends a request of a task, and returns the responses with the ranks that get them.
@@ -456,13 +491,61 @@ mod tests {
     }
 
     #[test]
-    fn an_abort_has_an_exit_code() {
+    fn tasks_learn_which_of_them_share_a_node() {
+        let value = |map: &TaskMap, key: &str| {
+            let mut job = Wireup::new(JobId::new(7), map, Memory::default().share(1));
+            send(&mut job, 0, &format!("cmd=get kvsname=7 key={key}\n")).remove(0).1
+        };
+        let found = |text: &str| format!("cmd=get_result rc=0 msg=success value={text}\n");
+        let cyclic = TaskMap::cyclic(&[2, 2], 1);
+        assert_eq!(value(&cyclic, MAPPING), found("(vector,(0,2,1),(0,2,1))"));
+        assert_eq!(value(&cyclic, TASKMAP), found(r#"{"version":1,"map":[[0,2,1,2]]}"#));
+        // One that is too long for a value.
+        let scattered = TaskMap::of_nodes((0..1000).map(|task| task * task % 7));
+        assert!(value(&scattered, MAPPING).contains("key_not_found"));
+    }
+
+    #[test]
+    fn values_of_a_node_are_for_its_tasks_alone() {
+        let map = TaskMap::block(&[1, 2]);
+        let job = &mut Wireup::new(JobId::new(7), &map, Memory::default().share(1));
+        for rank in 0..3 {
+            send(job, rank, "cmd=init pmi_version=2 pmi_subversion=0\n");
+        }
+        let get = second("cmd=info-getnodeattr;key=k;wait=TRUE;");
+        assert_eq!((send(job, 0, &get), send(job, 2, &get)), (vec![], vec![]), "both wait");
+        let found = second("cmd=info-getnodeattr-response;found=TRUE;value=v;rc=0;");
+        let put = second("cmd=info-putnodeattr;key=k;value=v;");
+        let done = second("cmd=info-putnodeattr-response;rc=0;");
+        assert_eq!(send(job, 1, &put), [(1, done.clone()), (2, found.clone())]);
+        assert_eq!(send(job, 0, &put), [(0, done), (0, found)]);
+    }
+
+    #[test]
+    fn an_abort_has_the_text_of_the_task() {
         let job = &mut wireup(2);
-        let outcome = job.next(1, b"cmd=abort exitcode=42\n").unwrap().unwrap();
-        assert_eq!((outcome.abort, outcome.responses.len()), (Some(42), 0));
+        let mut why = |request: &str| {
+            let outcome = job.next(1, request.as_bytes()).unwrap().unwrap();
+            assert_eq!(outcome.responses.len(), 0);
+            outcome.abort.unwrap()
+        };
+        assert_eq!(why("cmd=abort exitcode=42\n"), "aborted");
+        assert_eq!(why("cmd=abort exitcode=42 error_msg=no x=1 left \n"), "no x=1 left");
+        assert_eq!(why(&format!("cmd=abort error_msg={}\n", "x".repeat(5000))).len(), VALUE);
         send(job, 1, "cmd=init pmi_version=2 pmi_subversion=0\n");
-        let outcome = job.next(1, second("cmd=abort;exitcode=3;").as_bytes()).unwrap().unwrap();
-        assert_eq!(outcome.abort, Some(3));
+        let outcome = job.next(1, second("cmd=abort;isworld=TRUE;msg=a;;b;").as_bytes());
+        assert_eq!(outcome.unwrap().unwrap().abort.as_deref(), Some("a;b"));
+    }
+
+    #[test]
+    fn a_task_that_runs_a_second_program_begins_again() {
+        let job = &mut wireup(1);
+        for version in ["2", "1"] {
+            send(job, 0, &format!("cmd=init pmi_version={version} pmi_subversion=0\n"));
+            let finalize =
+                if version == "2" { second("cmd=finalize;") } else { "cmd=finalize\n".to_owned() };
+            send(job, 0, &finalize);
+        }
     }
 
     #[test]
