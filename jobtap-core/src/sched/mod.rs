@@ -15,6 +15,7 @@ pub(crate) use estimate::{Ends, estimate};
 pub use policies::{Easy, Fifo, Reservation};
 pub use pool::{Answer, Maintenance, Pool};
 pub use queue::AllocQueue;
+pub(crate) use queue::Place;
 pub(crate) use registry::OWN;
 pub use registry::SchedulerDescriptor;
 pub use turn::{Decision, Running, Scheduler, Turn};

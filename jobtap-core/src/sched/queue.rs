@@ -6,6 +6,9 @@ use std::collections::BTreeSet;
 
 use crate::job::JobId;
 
+/// The place of a job in the order, by which those of several queues are compared.
+pub(crate) type Place = (Reverse<u32>, JobId);
+
 /// The jobs in SCHED in the order in which they get resources: by descending priority, then by id.
 ///
 /// A job is found by its id and the priority with which it was inserted, which the engine knows of each job. Inserting
@@ -28,8 +31,8 @@ use crate::job::JobId;
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct AllocQueue {
-    order: BTreeSet<(Reverse<u32>, JobId)>,
-    aside: BTreeSet<(Reverse<u32>, JobId)>,
+    order: BTreeSet<Place>,
+    aside: BTreeSet<Place>,
 }
 
 impl AllocQueue {
@@ -74,9 +77,15 @@ impl AllocQueue {
         self.order.first().map(|(_, id)| *id)
     }
 
-    /// The key of the first job in order, by which the first jobs of several queues are compared.
-    pub(crate) fn head(&self) -> Option<(Reverse<u32>, JobId)> {
+    /// The place of the first job in order.
+    pub(crate) fn head(&self) -> Option<Place> {
         self.order.first().copied()
+    }
+
+    /// The jobs in order that go before a job of another queue; without one, all.
+    pub(crate) fn before(&self, until: Option<Place>) -> impl Iterator<Item = JobId> + use<'_> {
+        let jobs = self.order.iter().take_while(move |job| until.is_none_or(|until| **job < until));
+        jobs.map(|(_, id)| *id)
     }
 
     /// The jobs in order, without those that were set aside.

@@ -2,7 +2,7 @@
 //! running jobs and free resources, and allocates.
 
 use super::pool::{Answer, Pool};
-use super::queue::AllocQueue;
+use super::queue::{AllocQueue, Place};
 use crate::job::JobId;
 use crate::jobspec::Jobspec;
 use crate::resource::ResourceSet;
@@ -43,6 +43,8 @@ pub struct Turn<'a> {
     pub(crate) now: f64,
     pub(crate) pool: &'a mut Pool,
     pub(crate) queue: &'a AllocQueue,
+    /// The place of a job in another queue, which goes before the jobs behind it.
+    pub(crate) until: Option<Place>,
     /// The jobspec of a pending job.
     pub(crate) jobspec: &'a dyn Fn(JobId) -> Option<&'a Jobspec>,
     /// The running jobs.
@@ -70,8 +72,11 @@ impl<'a> Turn<'a> {
 
     /// The pending jobs of the queue by descending priority, then by submission. Jobs that were decided
     /// or [passed over](Self::pass_over) in this turn are still among them, those that were passed over before are not.
+    ///
+    /// Where queues share nodes, jobs behind the first one of another queue are missing in some turns: that one goes
+    /// first. In the last turn they are all there.
     pub fn waiting(&self) -> impl Iterator<Item = JobId> + use<'a> {
-        self.queue.iter()
+        self.queue.before(self.until)
     }
 
     /// The jobspec of a pending job.

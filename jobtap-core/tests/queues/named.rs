@@ -2,6 +2,7 @@
 //! left of an administrator's word after a reload and a restart.
 
 use jobtap_core::prelude::*;
+use jobtap_core::resource::Children;
 use jobtap_core::sched::{Scheduler, Turn};
 use jobtap_core::testing::{TestJob, TestManager};
 use serde_json::{Value, json};
@@ -185,6 +186,51 @@ mod scheduling {
         m.assert_state(runs, State::Inactive);
         m.assert_state(low, State::Sched);
         m.assert_state(high, State::Run);
+    }
+
+    /// Jobs of one core, as queue and urgency; returns the queues and urgencies of those that run.
+    fn started(mut m: TestManager, jobs: &[(&'static str, i64)]) -> Vec<(&'static str, i64)> {
+        let submit = |(queue, urgency): &(&str, i64)| m.submit(to(queue).urgency(*urgency)).unwrap();
+        let ids: Vec<JobId> = jobs.iter().map(submit).collect();
+        m.start_queues().unwrap();
+        let jobs = ids.iter().zip(jobs).filter(|(id, _)| m.job(**id).state() == State::Run);
+        jobs.map(|(_, job)| *job).collect()
+    }
+
+    #[test]
+    fn jobs_of_queues_that_share_nodes_start_in_one_order() {
+        let jobs = [("batch", 16), ("batch", 18), ("debug", 16), ("debug", 17), ("debug", 18)];
+        for policy in ["easy", "conservative", "strict"] {
+            let config = json!({
+                "policy": {"scheduler": {"queue-policy": policy}},
+                "queues": {"batch": {}, "debug": {}},
+            });
+            let of = |cores| {
+                let builder = TestManager::new().plugin::<ByUrgency>().config(config.clone());
+                builder.cores(cores).start()
+            };
+            assert_eq!(started(of(2), &jobs), [("batch", 18), ("debug", 18)], "{policy}");
+            let three = [("batch", 18), ("debug", 17), ("debug", 18)];
+            assert_eq!(started(of(3), &jobs), three, "{policy}");
+            let by_id = [("batch", 16), ("debug", 16), ("batch", 16), ("debug", 16)];
+            assert_eq!(started(of(2), &by_id), by_id[..2], "{policy}");
+        }
+    }
+
+    #[test]
+    fn a_queue_that_shares_no_nodes_goes_its_own_way() {
+        let config = json!({"queues": {
+            "batch": {"requires": ["batch"]}, "debug": {"requires": ["debug"]}, "all": {},
+        }});
+        let cores = Children::new(Idset::from(0..=1), Idset::new());
+        let mut nodes = ResourceSet::uniform(0, &"n[0-1]".parse().unwrap(), cores);
+        nodes.set_property("batch", &Idset::from(0)).unwrap();
+        nodes.set_property("debug", &Idset::from(1)).unwrap();
+        let builder = TestManager::new().plugin::<ByUrgency>().config(config);
+        let jobs = [("batch", 16), ("debug", 17), ("all", 18), ("batch", 20), ("debug", 16)];
+        // The job of queue `all` gets a core of the second node, which has more of them left.
+        let runs = [("batch", 16), ("debug", 17), ("all", 18), ("batch", 20)];
+        assert_eq!(started(builder.resources(nodes).start(), &jobs), runs);
     }
 }
 

@@ -7,7 +7,6 @@
 //! Schedulers come from any crate. One that panics is offline until the configuration is loaded again:
 //! its state may be half changed, and a queue that stands still is better than wrong decisions.
 
-use std::cmp::Reverse;
 use std::num::NonZeroU32;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -17,7 +16,8 @@ use crate::engine::jobs::Record;
 use crate::host::{Registry, panic_text};
 use crate::job::JobId;
 use crate::queue::{Queue, Queues, is_same_queue};
-use crate::sched::{AllocQueue, Scheduler};
+use crate::resource::{Constraint, Idset};
+use crate::sched::{AllocQueue, Place, Pool, Scheduler};
 use crate::suggest;
 
 /// The scheduler of a queue whose configuration names none.
@@ -27,14 +27,16 @@ const DEFAULT: &str = "easy";
 #[derive(Default)]
 pub(crate) struct AllocQueues {
     queues: Vec<Scheduled>,
-    /// The [state of the nodes](crate::sched::Pool::node_changes) in which jobs were set aside.
-    nodes: u64,
+    /// The [state of the nodes](Pool::node_changes) in which jobs were set aside; `None` before the first turn.
+    nodes: Option<u64>,
 }
 
 /// One alloc queue with its scheduler.
 pub(crate) struct Scheduled {
     /// The queue's name; empty for the anonymous queue.
     name: String,
+    /// The nodes that its jobs can get.
+    ranks: Idset,
     pending: AllocQueue,
     scheduler: Box<dyn Scheduler>,
     health: Health,
@@ -59,7 +61,7 @@ impl AllocQueues {
         let real = queues.iter().filter(|queue| queue.parent().is_none());
         let queues =
             real.map(|queue| Scheduled::new(&queue, registry)).collect::<Result<_, _>>()?;
-        Ok(Self { queues, nodes: 0 })
+        Ok(Self { queues, nodes: None })
     }
 
     /// Replaces all alloc queues by those of a new configuration. In a queue that stays, the jobs stay
@@ -117,14 +119,55 @@ impl AllocQueues {
         }
     }
 
-    /// Puts the jobs that were passed over back into their places when the nodes have changed since.
-    pub(crate) fn follow_nodes(&mut self, node_changes: u64) {
-        if self.nodes != node_changes {
-            self.nodes = node_changes;
-            for queue in &mut self.queues {
-                queue.pending.call_back();
-            }
+    /// Puts the jobs that were passed over back into their places when the nodes have changed since, and finds out anew
+    /// which queues share nodes.
+    pub(crate) fn follow_nodes(&mut self, queues: &Queues, pool: &Pool) {
+        let changes = Some(pool.node_changes());
+        if self.nodes == changes {
+            return;
         }
+        self.nodes = changes;
+        for scheduled in &mut self.queues {
+            scheduled.pending.call_back();
+            scheduled.ranks = match queues.get(&scheduled.name).and_then(|queue| queue.constraint()) {
+                None => pool.all().ranks(),
+                // It was checked when the configuration was read.
+                Some(value) => Constraint::from_value(&value)
+                    .map(|constraint| pool.all().matching(&constraint).ranks())
+                    .unwrap_or_default(),
+            };
+        }
+    }
+
+    /// The queue whose first job is before those of the others, and the place of the first job of another one that
+    /// shares nodes with it. Queues in `blocked` don't count; `None` if no two others share nodes.
+    pub(crate) fn first_of_sharing(&self, blocked: &[usize]) -> Option<(usize, Place)> {
+        if self.queues.len() < 2 {
+            return None;
+        }
+        let left = self.heads().filter(|(_, index)| !blocked.contains(index));
+        let mut left: Vec<(Place, usize)> = left.collect();
+        left.sort_unstable();
+        let ranks = |index: usize| self.queues.get(index).map(|queue| &queue.ranks);
+        left.iter().enumerate().find_map(|(number, (_, queue))| {
+            let shares = |(_, other): &&(Place, usize)| {
+                ranks(*queue).zip(ranks(*other)).is_some_and(|(own, other)| own.intersects(other))
+            };
+            left.iter().skip(number + 1).find(shares).map(|(place, _)| (*queue, *place))
+        })
+    }
+
+    /// Whether a queue still has a job before this place.
+    pub(crate) fn starts_before(&self, queue: usize, place: Place) -> bool {
+        let head = self.queues.get(queue).and_then(|queue| queue.pending.head());
+        head.is_some_and(|head| head < place)
+    }
+
+    /// The first job of each queue that has jobs and whose scheduler is online.
+    fn heads(&self) -> impl Iterator<Item = (Place, usize)> {
+        let online = |queue: &Scheduled| matches!(queue.health, Health::Online);
+        let queues = self.queues.iter().enumerate().filter(move |(_, queue)| online(queue));
+        queues.filter_map(|(index, queue)| Some((queue.pending.head()?, index)))
     }
 
     /// Whether a job was passed over for want of nodes.
@@ -162,15 +205,7 @@ impl AllocQueues {
     /// The indices of the alloc queues that have jobs, in the order of their first jobs: where queues
     /// share nodes, the higher priority goes first.
     pub(crate) fn in_turn(&self) -> Vec<usize> {
-        let online = |queue: &Scheduled| matches!(queue.health, Health::Online);
-        let head = |(index, queue): (usize, &Scheduled)| Some((queue.pending.head()?, index));
-        let mut heads: Vec<((Reverse<u32>, JobId), usize)> = self
-            .queues
-            .iter()
-            .enumerate()
-            .filter(|(_, queue)| online(queue))
-            .filter_map(head)
-            .collect();
+        let mut heads: Vec<(Place, usize)> = self.heads().collect();
         heads.sort_unstable();
         heads.into_iter().map(|(_, index)| index).collect()
     }
@@ -212,7 +247,7 @@ impl Scheduled {
         let path = format!("{path}policy.scheduler");
         let scheduler = make_scheduler(&path, &table, registry)?;
         let (pending, health) = (AllocQueue::default(), Health::Online);
-        Ok(Self { name, pending, scheduler, health, table })
+        Ok(Self { name, ranks: Idset::new(), pending, scheduler, health, table })
     }
 
     /// Calls the scheduler with the jobs of the queue. A panic takes it offline.

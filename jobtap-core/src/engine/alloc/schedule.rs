@@ -14,15 +14,15 @@ use crate::host::JobFlag;
 use crate::job::{JobId, State};
 use crate::queue::Queues;
 use crate::resource::ResourceSet;
-use crate::sched::{Answer, Decision, Turn};
+use crate::sched::{Answer, Decision, Place, Turn};
 
 /// Lets the schedulers decide which jobs start; returns whether anything was decided.
 pub(crate) fn run(core: &mut Core) -> bool {
-    let mut decided = false;
     let alloc = &mut core.alloc;
-    alloc.alloc_queues.follow_nodes(alloc.pool.node_changes());
+    alloc.alloc_queues.follow_nodes(&alloc.queues, &alloc.pool);
+    let mut decided = run_in_order(core);
     for queue in core.alloc.alloc_queues.in_turn() {
-        decided |= run_queue(core, queue);
+        decided |= run_queue(core, queue, None);
     }
     for text in core.alloc.alloc_queues.take_panics() {
         core.log(Level::Error, text);
@@ -30,7 +30,21 @@ pub(crate) fn run(core: &mut Core) -> bool {
     decided
 }
 
-fn run_queue(core: &mut Core, queue: usize) -> bool {
+/// Lets queues that share nodes take turns, so that their jobs start in one order of priority, until a job of each
+/// queue can't start: from there on, the queue's scheduler decides which of its jobs pass others.
+fn run_in_order(core: &mut Core) -> bool {
+    let (mut decided, mut blocked) = (false, Vec::new());
+    while let Some((queue, until)) = core.alloc.alloc_queues.first_of_sharing(&blocked) {
+        decided |= run_queue(core, queue, Some(until));
+        if core.alloc.alloc_queues.starts_before(queue, until) {
+            blocked.push(queue);
+        }
+    }
+    decided
+}
+
+/// Lets a scheduler decide, with `until` only about the jobs before that one of another queue.
+fn run_queue(core: &mut Core, queue: usize, until: Option<Place>) -> bool {
     let (jobs, now) = (&core.jobs, core.clock.now.as_secs());
     let jobspec = |id: JobId| {
         let record = jobs.get(id).filter(|record| record.job.state == State::Sched)?;
@@ -49,7 +63,8 @@ fn run_queue(core: &mut Core, queue: usize) -> bool {
     queue.with_scheduler(|scheduler, queue| {
         let (jobspec, running, decided) = (&jobspec, &running, &mut decided);
         let passed_over = &mut passed_over;
-        scheduler.turn(&mut Turn { now, pool, queue, jobspec, running, decided, passed_over });
+        let turn = Turn { now, pool, queue, until, jobspec, running, decided, passed_over };
+        scheduler.turn(&mut { turn });
     });
     for id in passed_over {
         if let Some(record) = jobs.get(id) {
