@@ -137,13 +137,13 @@ impl Queues {
         }
     }
 
-    /// The queue of an accepted job. If the queues have no names, for instance since the configuration
-    /// changed, this is the anonymous queue, even if the jobspec names another one.
+    /// The queue of an accepted job.
     ///
     /// # Errors
-    /// Those of [`lookup`](Self::lookup).
+    /// Those of [`lookup`](Self::lookup), if the configuration has changed since the submission. The job waits until its
+    /// queue is configured again, also where there are no named queues any more.
     pub fn of_job(&self, jobspec: &Jobspec) -> Result<Queue<'_>, QueueError> {
-        self.lookup(jobspec.queue().filter(|_| self.are_named()))
+        self.lookup(jobspec.queue())
     }
 
     fn view<'a>(&'a self, name: &'a str, entry: &'a Entry) -> Queue<'a> {

@@ -188,9 +188,29 @@ mod scheduling {
         m.assert_state(high, State::Run);
     }
 
+    #[test]
+    fn a_job_waits_for_a_queue_that_a_reload_took_away() {
+        let mut m = with(day_night_debug());
+        let waits = m.submit(to("debug")).unwrap();
+        for left in [json!({"queues": {"day": {}}}), json!({})] {
+            m.configure(left).unwrap();
+            m.urgency(waits, 20).unwrap();
+            m.crash_and_restart();
+            m.assert_state(waits, State::Sched);
+            let why = "'debug' is not a valid queue: it waits until its queue is configured, or it is moved";
+            assert_eq!(m.why(waits), [why]);
+        }
+        let other = m.submit(TestJob::new()).unwrap();
+        m.assert_state(other, State::Run);
+        m.configure(day_night_debug()).unwrap();
+        m.start_queues().unwrap();
+        m.assert_state(waits, State::Run);
+    }
+
     /// Jobs of one core, as queue and urgency; returns the queues and urgencies of those that run.
     fn started(mut m: TestManager, jobs: &[(&'static str, i64)]) -> Vec<(&'static str, i64)> {
-        let submit = |(queue, urgency): &(&str, i64)| m.submit(to(queue).urgency(*urgency)).unwrap();
+        let submit =
+            |(queue, urgency): &(&str, i64)| m.submit(to(queue).urgency(*urgency)).unwrap();
         let ids: Vec<JobId> = jobs.iter().map(submit).collect();
         m.start_queues().unwrap();
         let jobs = ids.iter().zip(jobs).filter(|(id, _)| m.job(**id).state() == State::Run);

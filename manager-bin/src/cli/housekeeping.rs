@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use jobtap_core::job::JobId;
 use jobtap_core::resource::{Hostlist, Idset, ResourceSet};
 
+use super::common::format::named::NamedFormats;
 use super::common::format::{FieldValue, Row};
 use super::common::ids::show_id;
 use super::common::message::CliError;
@@ -112,7 +113,8 @@ async fn nodes(client: &Client) -> Result<ResourceSet, CliError> {
 }
 
 async fn list(client: &Client, args: &ListArgs) -> Result<u8, CliError> {
-    let Some(listing) = args.listing.listing::<Housekeeping>(COMMAND, None, FORMATS)? else {
+    let formats = NamedFormats::builtin(COMMAND, FORMATS);
+    let Some(listing) = args.listing.listing::<Housekeeping>(formats)? else {
         return Ok(0);
     };
     let response = if_configured(client.call(HousekeepingList {}).await)?;

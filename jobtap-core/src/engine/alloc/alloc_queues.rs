@@ -129,7 +129,8 @@ impl AllocQueues {
         self.nodes = changes;
         for scheduled in &mut self.queues {
             scheduled.pending.call_back();
-            scheduled.ranks = match queues.get(&scheduled.name).and_then(|queue| queue.constraint()) {
+            scheduled.ranks = match queues.get(&scheduled.name).and_then(|queue| queue.constraint())
+            {
                 None => pool.all().ranks(),
                 // It was checked when the configuration was read.
                 Some(value) => Constraint::from_value(&value)

@@ -6,10 +6,11 @@
 //! | `schedule` | the schedulers' decisions, carried out |
 //! | `estimates` | when pending jobs will probably start |
 //! | `retained` | resources that plugins retain after the end of their jobs |
-//! | `nodes`, `node_events`, `maintenance` | which nodes are drained, offline, excluded or under maintenance |
+//! | `nodes`, `node_events`, `journal`, `maintenance` | which nodes are drained, offline, excluded or under maintenance, and their events |
 
 pub(super) mod alloc_queues;
 pub(super) mod estimates;
+pub(super) mod journal;
 pub(super) mod maintenance;
 pub(super) mod node_events;
 pub(super) mod nodes;

@@ -42,7 +42,7 @@ fn tell(core: &mut Core, entry: EventEntry) {
         let payload = json!({ "events": [entry] });
         core.effects.after.push(Effect::Respond { to: *to, payload });
     }
-    nodes.log.push(entry);
+    nodes.journal.push(entry);
 }
 
 /// Tells the pool which nodes it may allocate.
@@ -131,10 +131,10 @@ pub(crate) fn restore(nodes: &mut Nodes, log: &str) -> Result<(), String> {
     // Counted before decoding: also after a damaged line the next one must not overwrite a line.
     nodes.lines = log.lines().count() as u64;
     let entries = decode_log(log).map_err(|error| format!("{RESOURCE_LOG} is damaged: {error}"))?;
-    for entry in &entries {
-        nodes.apply(entry);
+    for entry in entries {
+        nodes.apply(&entry);
+        nodes.journal.push(entry);
     }
-    nodes.log = entries;
     Ok(())
 }
 
@@ -170,7 +170,7 @@ pub(crate) fn define<const N: usize>(core: &mut Core, context: [(&'static str, V
     core.effects.writes.push(Write::PutInstance { key: RESOURCES.to_owned(), value });
 }
 
-/// Takes over `resource.exclude` and `resource.maintenance` from the configuration.
+/// Takes over `resource.exclude`, `resource.maintenance` and `resource.journal-max` from the configuration.
 pub(crate) fn read_config(core: &mut Core) -> Result<(), String> {
     let nodes = &mut core.alloc.nodes;
     let excluded = match core.config.pointer("/resource/exclude") {
@@ -182,6 +182,7 @@ pub(crate) fn read_config(core: &mut Core) -> Result<(), String> {
         Some(_) => return Err("resource.exclude must be a string".to_owned()),
     };
     nodes.configured = maintenance::configured(nodes, &core.config)?;
+    nodes.journal.configure(&core.config);
     let before = std::mem::replace(&mut nodes.excluded, excluded.clone());
     if before != excluded {
         core.alloc.pool.set_excluded(&excluded);

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
+use super::journal::Journal;
 use crate::engine::api::{ReplyTo, TimerId};
 use crate::engine::events::field;
 use crate::eventlog::EventEntry;
@@ -52,8 +53,8 @@ pub(crate) struct Nodes {
     pub(crate) next_maintenance: u64,
     /// The number of events in the log.
     pub(crate) lines: u64,
-    /// All events, for clients that begin to watch.
-    pub(crate) log: Vec<EventEntry>,
+    /// The last events, for clients that begin to watch.
+    pub(crate) journal: Journal,
     /// When the next maintenance ends, with the timer for it.
     pub(crate) next_end: Option<(Timestamp, TimerId)>,
     /// The requests that watch the log.

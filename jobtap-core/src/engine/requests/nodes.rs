@@ -38,7 +38,7 @@ pub(super) fn handle(core: &mut Core, reply: ReplyTo, cred: Cred, request: NodeR
         NodeRequest::Reload { resources, force } => reload(core, &resources, force),
         NodeRequest::End(end) => move_end(core, end),
         NodeRequest::Journal => {
-            let payload = json!({ "events": core.alloc.nodes.log });
+            let payload = json!({ "events": core.alloc.nodes.journal.events() });
             core.effects.after.push(Effect::Respond { to: reply, payload });
             return core.alloc.nodes.watchers.push(reply);
         }

@@ -104,7 +104,8 @@ async fn fetch_list<'a>(
     let wanted = usize::try_from(count).unwrap_or(usize::MAX);
     if count > 0 && jobs.len() > wanted {
         jobs.truncate(wanted);
-        if !args.no_header {
+        // JSON goes to programs, which know what they asked for.
+        if !args.no_header && !args.json {
             writeln!(streams.err, "warning: output truncated at {count} jobs.")?;
             let advice =
                 "Use --count to increase returned results or use filters to alter results.";

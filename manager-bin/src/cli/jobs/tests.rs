@@ -201,7 +201,7 @@ fn an_empty_list_prints_the_header() {
 }
 
 #[test]
-fn truncation_warns_unless_the_header_is_suppressed() {
+fn truncation_warns_unless_there_is_no_header() {
     let jobs = service(numbered(&[1, 2, 3]));
     let cut = run(&jobs, &["-c2", "-o", "{id.dec}"]);
     assert_eq!(cut.out, "JOBID\n1\n2\n");
@@ -213,6 +213,8 @@ fn truncation_warns_unless_the_header_is_suppressed() {
     assert_eq!(run(&jobs, &["-c3"]).err, "");
     let quiet = run(&jobs, &["-c2", "-no", "{id.dec}"]);
     assert_eq!((quiet.out.as_str(), quiet.err.as_str()), ("1\n2\n", ""));
+    let json = run(&jobs, &["-c2", "--json"]);
+    assert_eq!((json.out.matches("\"id\"").count(), json.err.as_str()), (2, ""));
 }
 
 #[test]

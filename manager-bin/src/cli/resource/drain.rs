@@ -4,6 +4,7 @@ use super::listing::ListingArgs;
 use super::selection::NodeArgs;
 use super::status::{Nodes, StatusRow};
 use super::{COMMAND, refused};
+use crate::cli::common::format::named::NamedFormats;
 use crate::cli::common::message::{CliError, Prog};
 use crate::cli::common::session;
 use crate::client::Client;
@@ -90,8 +91,8 @@ pub(super) fn joined(words: &[String]) -> Option<String> {
 /// Runs `resource drain`.
 pub(super) async fn run(client: &Client, args: &DrainArgs) -> Result<u8, CliError> {
     let Some((targets, reason)) = split(&args.words) else {
-        let Some(listing) = args.listing.listing::<StatusRow>(COMMAND, Some("drain"), FORMATS)?
-        else {
+        let formats = NamedFormats::builtin(COMMAND, FORMATS).of_subcommand("drain");
+        let Some(listing) = args.listing.listing::<StatusRow>(formats)? else {
             return Ok(0);
         };
         let nodes = Nodes::fetch(client, &args.nodes).await?;

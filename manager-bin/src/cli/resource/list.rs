@@ -6,10 +6,12 @@ use jiff::tz::TimeZone;
 use jobtap_core::resource::{Idset, ResourceSet};
 use serde_json::Value;
 
+use super::hidden;
 use super::listing::{EmptyArgs, Listing, ListingArgs};
 use super::selection::{NodeArgs, Queues};
 use super::unavailable::Maintenance;
 use super::{COMMAND, refused};
+use crate::cli::common::format::named::NamedFormats;
 use crate::cli::common::format::{FieldValue, Row};
 use crate::cli::common::json::resource_line;
 use crate::cli::common::message::CliError;
@@ -56,7 +58,7 @@ const DEFAULT_STATES: &str = "free,maintenance,allocated,down";
 #[derive(Debug, clap::Args)]
 pub(super) struct ListArgs {
     /// States to print: free, maintenance, allocated, down, up, all
-    #[arg(short = 's', long, value_name = "STATE,..")]
+    #[arg(short = 's', long, alias = "state", value_name = "STATE,..")]
     states: Option<String>,
     #[command(flatten)]
     empty: EmptyArgs,
@@ -70,7 +72,7 @@ pub(super) struct ListArgs {
 #[derive(Debug, clap::Args)]
 pub(super) struct InfoArgs {
     /// States to print: free, maintenance, allocated, down, up, all
-    #[arg(short = 's', long, value_name = "STATE,..", default_value = "all")]
+    #[arg(short = 's', long, alias = "state", value_name = "STATE,..", default_value = "all")]
     states: String,
     #[command(flatten)]
     nodes: NodeArgs,
@@ -80,7 +82,7 @@ pub(super) struct InfoArgs {
 #[derive(Debug, clap::Args)]
 pub(super) struct RArgs {
     /// States to print: free, maintenance, allocated, down, up, all
-    #[arg(short = 's', long, value_name = "STATE,..", default_value = "all")]
+    #[arg(short = 's', long, alias = "state", value_name = "STATE,..", default_value = "all")]
     states: String,
     #[command(flatten)]
     nodes: NodeArgs,
@@ -141,19 +143,23 @@ fn states(text: &str) -> Result<Vec<&str>, CliError> {
 /// Runs `resource list`.
 pub(super) async fn run(client: &Client, args: &ListArgs) -> Result<u8, CliError> {
     let states = states(args.states.as_deref().unwrap_or(DEFAULT_STATES))?;
-    let Some(listing) = args.listing.listing::<ListRow>(COMMAND, Some("list"), FORMATS)? else {
+    let formats =
+        NamedFormats::builtin(COMMAND, FORMATS).of_subcommand("list").beside(&[hidden::KEY]);
+    let Some(listing) = args.listing.listing::<ListRow>(formats)? else {
         return Ok(0);
     };
     let resources = Resources::fetch(client, &args.nodes).await?;
     let skip = args.empty.skip_empty || (args.nodes.includes() && !args.empty.no_skip_empty);
+    let hidden = hidden::hidden_queues(|name| std::env::var_os(name))?;
+    let shown = resources.queues.shown(&args.nodes, &hidden);
     let mut rows = Vec::new();
     for state in states {
         let set = resources.in_state(state);
         if !set.is_empty() {
-            rows.extend(split(state, &set, &resources.queues, &args.nodes, &listing));
+            rows.extend(split(state, &set, &resources.queues, &shown, &listing));
         // Flux doesn't know the state maintenance: an empty line for it is printed only on request.
         } else if !skip && (state != "maintenance" || args.states.is_some()) {
-            rows.extend(empty(state, &resources.queues, &args.nodes, &listing));
+            rows.extend(empty(state, &shown, &listing));
         }
     }
     if !listing.shows("state") {
@@ -232,28 +238,22 @@ impl ListRow {
     }
 }
 
-/// The lines of a state without nodes: one for each queue where these are displayed.
-fn empty(state: &str, queues: &Queues, nodes: &NodeArgs, listing: &Listing) -> Vec<ListRow> {
-    let names = match listing.shows("queue") {
-        true => nodes.queues().unwrap_or_else(|| queues.with_own_nodes()),
-        false => Vec::new(),
-    };
-    match names.is_empty() {
-        true => vec![ListRow::empty(state)],
-        false => names
-            .into_iter()
-            .map(|queue| ListRow { queue: queue.to_owned(), ..ListRow::empty(state) })
-            .collect(),
+/// The lines of a state without nodes: one for each of the queues where these are displayed.
+fn empty(state: &str, queues: &[&str], listing: &Listing) -> Vec<ListRow> {
+    if queues.is_empty() || !listing.shows("queue") {
+        return vec![ListRow::empty(state)];
     }
+    let row = |queue: &&str| ListRow { queue: (*queue).to_owned(), ..ListRow::empty(state) };
+    queues.iter().map(row).collect()
 }
 
 /// Splits the nodes in a state into lines. Nodes are on the same line if the displayed fields of their queues
-/// and properties are equal. Queues that `nodes` doesn't select aren't displayed.
+/// and properties are equal. Of the queues, only those in `selected` are displayed.
 fn split(
     state: &str,
     set: &ResourceSet,
     queues: &Queues,
-    nodes: &NodeArgs,
+    selected: &[&str],
     listing: &Listing,
 ) -> Vec<ListRow> {
     let properties = set.properties();
@@ -274,9 +274,9 @@ fn split(
     let mut rows: Vec<(ListRow, Idset)> = Vec::new();
     for (names, ranks) in groups {
         let plain: Vec<&str> = names.iter().copied().filter(|p| !queues.has(p)).collect();
-        let mut selected = queues.of(&names);
-        selected.retain(|queue| nodes.has_queue(queue));
-        let texts = [selected, names, plain].map(|texts| texts.join(","));
+        let mut named = queues.of(&names);
+        named.retain(|queue| selected.contains(queue));
+        let texts = [named, names, plain].map(|texts| texts.join(","));
         let [queue, properties, propertiesx] =
             [0, 1, 2].map(|at| texts.get(at).filter(|_| shown.get(at) == Some(&true)));
         let text = |text: Option<&String>| text.cloned().unwrap_or_default();
@@ -326,16 +326,9 @@ impl Row for ListRow {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
     use serde_json::json;
 
     use super::*;
-
-    #[derive(Parser)]
-    struct Command {
-        #[command(flatten)]
-        nodes: NodeArgs,
-    }
 
     #[test]
     fn properties_that_are_names_of_queues_are_left_out_of_propertiesx() {
@@ -346,9 +339,8 @@ mod tests {
         });
         let set = resources("all", &json!({"version": 1, "execution": execution})).unwrap();
         let queues = Queues::from_config(&json!({"q1": {"requires": ["big"]}}));
-        let nodes = Command::parse_from(["list"]).nodes;
         let listing = Listing::of::<ListRow>("{queue} {properties} {propertiesx}");
-        let rows = split("free", &set, &queues, &nodes, &listing);
+        let rows = split("free", &set, &queues, &["q1"], &listing);
         let shown =
             |row: &ListRow| [&row.queue, &row.properties, &row.propertiesx].map(String::clone);
         assert_eq!(rows.iter().map(shown).collect::<Vec<_>>(), [["q1", "big,q1", "big"]]);

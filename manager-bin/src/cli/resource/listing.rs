@@ -43,18 +43,12 @@ pub(in crate::cli) struct Listing {
 }
 
 impl ListingArgs {
-    /// The listing for the options. Returns `None` after it has printed help about formats.
+    /// The listing for the options, with these formats and those of the user. Returns `None` after it has printed help about formats.
     pub(in crate::cli) fn listing<R: Row>(
         &self,
-        command: &'static str,
-        subcommand: Option<&'static str>,
-        formats: &[(&str, &str, &str)],
+        formats: NamedFormats,
     ) -> Result<Option<Listing>, CliError> {
-        let formats = NamedFormats::builtin(command, formats);
-        let formats = match subcommand {
-            Some(subcommand) => formats.of_subcommand(subcommand),
-            None => formats,
-        };
+        let command = formats.command();
         let formats = formats.with_environment(|name| std::env::var_os(name))?;
         let chosen = self.format.as_deref().unwrap_or("default");
         let prog = Prog::current();

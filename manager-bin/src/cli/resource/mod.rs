@@ -2,6 +2,7 @@
 
 mod drain;
 mod eventlog;
+mod hidden;
 mod list;
 mod listing;
 mod maintenance;

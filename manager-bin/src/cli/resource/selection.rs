@@ -19,11 +19,6 @@ pub(super) struct NodeArgs {
 }
 
 impl NodeArgs {
-    /// Returns true if the options select the queue, or no queue in particular.
-    pub(super) fn has_queue(&self, name: &str) -> bool {
-        self.queue.as_ref().is_none_or(|names| names.split(',').any(|wanted| wanted == name))
-    }
-
     /// Returns true if the options name nodes.
     pub(super) fn includes(&self) -> bool {
         self.include.as_ref().is_some_and(|text| !text.is_empty())
@@ -74,8 +69,8 @@ pub(super) struct Queues(Vec<(String, Requirement)>);
 struct Requirement {
     /// The properties that the nodes must have.
     properties: Vec<String>,
-    /// Whether these are the nodes of another queue, its parent.
-    inherited: bool,
+    /// The queue whose nodes these are, for a virtual queue.
+    parent: Option<String>,
 }
 
 impl Queues {
@@ -87,22 +82,24 @@ impl Queues {
 
     pub(super) fn from_config(tables: &Value) -> Self {
         // A virtual queue has the nodes of its parent.
-        let parent =
-            |queue: &Value| queue.get("parent").and_then(|name| tables.get(name.as_str()?));
+        let parent = |queue: &Value| queue.get("parent").and_then(Value::as_str).map(str::to_owned);
         let requires = |queue: &Value| {
-            let requires = parent(queue).unwrap_or(queue).get("requires").and_then(Value::as_array);
+            let own_nodes = parent(queue).and_then(|name| tables.get(name)).unwrap_or(queue);
+            let requires = own_nodes.get("requires").and_then(Value::as_array);
             requires.into_iter().flatten().filter_map(|p| p.as_str().map(str::to_owned)).collect()
         };
-        let requirement = |queue: &Value| Requirement {
-            properties: requires(queue),
-            inherited: queue.get("parent").is_some(),
-        };
+        let requirement =
+            |queue: &Value| Requirement { properties: requires(queue), parent: parent(queue) };
         let queues = tables.as_object().into_iter().flatten();
         Self(queues.map(|(name, queue)| (name.clone(), requirement(queue))).collect())
     }
 
+    fn find(&self, name: &str) -> Option<&Requirement> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, queue)| queue)
+    }
+
     fn ranks(&self, name: &str, all: &ResourceSet) -> Option<Idset> {
-        let required = &self.0.iter().find(|(known, _)| known == name)?.1.properties;
+        let required = &self.find(name)?.properties;
         let constraint = Constraint::from_value(&json!({ "properties": required })).ok()?;
         Some(all.matching(&constraint).ranks())
     }
@@ -120,13 +117,27 @@ impl Queues {
 
     /// Returns true if there is a queue of this name.
     pub(super) fn has(&self, name: &str) -> bool {
-        self.0.iter().any(|(known, _)| known == name)
+        self.find(name).is_some()
     }
 
-    /// The queues other than virtual ones, which share the nodes of their parents.
-    pub(super) fn with_own_nodes(&self) -> Vec<&str> {
-        let own = self.0.iter().filter(|(_, queue)| !queue.inherited);
-        own.map(|(name, _)| name.as_str()).collect()
+    /// The queues that a listing names: those of the options, otherwise all but the hidden ones. A virtual queue has no
+    /// nodes of its own, so that its parent is named for it.
+    pub(super) fn shown<'a>(&'a self, nodes: &'a NodeArgs, hidden: &[String]) -> Vec<&'a str> {
+        let Some(asked) = nodes.queues() else {
+            let own = self.0.iter().filter(|(_, queue)| queue.parent.is_none());
+            return own
+                .map(|(name, _)| name.as_str())
+                .filter(|n| !hidden.iter().any(|h| h == n))
+                .collect();
+        };
+        let mut shown = Vec::new();
+        for name in asked {
+            let name = self.find(name).and_then(|queue| queue.parent.as_deref()).unwrap_or(name);
+            if !shown.contains(&name) {
+                shown.push(name);
+            }
+        }
+        shown
     }
 }
 
@@ -134,13 +145,12 @@ impl Queues {
 mod tests {
     use super::*;
 
+    fn nodes(queue: Option<&str>) -> NodeArgs {
+        NodeArgs { include: None, queue: queue.map(str::to_owned) }
+    }
+
     #[test]
-    fn without_the_option_all_queues_are_selected() {
-        let nodes =
-            |queue: Option<&str>| NodeArgs { include: None, queue: queue.map(str::to_owned) };
-        assert!(nodes(None).has_queue("a"));
-        assert!(nodes(Some("b,a")).has_queue("a"));
-        assert!(!nodes(Some("b,aa")).has_queue("a"));
+    fn an_empty_option_selects_all_nodes() {
         let included = |text: &str| NodeArgs { include: Some(text.to_owned()), queue: None };
         assert!(included("0").includes() && !included("").includes());
     }
@@ -154,6 +164,15 @@ mod tests {
         }));
         assert_eq!(queues.of(&["big", "gpu"]), ["batch", "night"]);
         assert_eq!(queues.of(&["gpu"]), ["rest"]);
-        assert_eq!(queues.with_own_nodes(), ["batch", "rest"]);
+        assert_eq!(queues.shown(&nodes(None), &[]), ["batch", "rest"]);
+        assert_eq!(queues.shown(&nodes(Some("rest,night,batch")), &[]), ["rest", "batch"]);
+    }
+
+    #[test]
+    fn a_hidden_queue_is_shown_to_those_who_ask_for_it() {
+        let queues = Queues::from_config(&json!({"all": {}, "batch": {}}));
+        let hidden = ["all".to_owned(), "none".to_owned()];
+        assert_eq!(queues.shown(&nodes(None), &hidden), ["batch"]);
+        assert_eq!(queues.shown(&nodes(Some("batch,all")), &hidden), ["batch", "all"]);
     }
 }

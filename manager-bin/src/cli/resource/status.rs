@@ -10,6 +10,7 @@ use super::listing::{EmptyArgs, Listing, ListingArgs, is_utf8};
 use super::selection::{NodeArgs, Queues};
 use super::unavailable::{Maintenance, Unavailable, all_ranks, drained};
 use super::{COMMAND, refused};
+use crate::cli::common::format::named::NamedFormats;
 use crate::cli::common::format::{FieldValue, Row};
 use crate::cli::common::message::{CliError, Prog};
 use crate::cli::common::when::now;
@@ -86,7 +87,7 @@ const STATE_FIELDS: [&str; 7] =
 pub(super) struct StatusArgs {
     /// States to list: online, avail, offline, exclude, drain, draining, drained, maintenance, reserved,
     /// torpid, allocated, housekeeping, all
-    #[arg(short = 's', long, value_name = "STATE,..")]
+    #[arg(short = 's', long, alias = "state", value_name = "STATE,..")]
     states: Option<String>,
     #[command(flatten)]
     empty: EmptyArgs,
@@ -313,7 +314,8 @@ impl Chosen {
 /// Runs `resource status`.
 pub(super) async fn run(client: &Client, args: &StatusArgs) -> Result<u8, CliError> {
     let chosen = Chosen::new(args.states.as_deref(), args.empty)?;
-    let Some(listing) = args.listing.listing::<StatusRow>(COMMAND, Some("status"), FORMATS)? else {
+    let formats = NamedFormats::builtin(COMMAND, FORMATS).of_subcommand("status");
+    let Some(listing) = args.listing.listing::<StatusRow>(formats)? else {
         return Ok(0);
     };
     let listing = listing.without_colors(&["color_up", "color_off"]);

@@ -7,6 +7,7 @@
 
 pub(in crate::cli) mod columns;
 mod convert;
+pub(in crate::cli) mod files;
 pub(in crate::cli) mod named;
 mod number;
 mod parse;

@@ -2,10 +2,10 @@
 //! as in Flux.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use super::files::ConfigFile;
 use crate::cli::common::message::CliError;
 
 /// An output format with a name and a description.
@@ -22,6 +22,8 @@ pub(crate) struct NamedFormats {
     command: &'static str,
     /// The subcommand to which the formats belong, if the command has several that list something.
     subcommand: Option<&'static str>,
+    /// The keys beside the formats, which are read elsewhere.
+    other_keys: &'static [&'static str],
     formats: Vec<NamedFormat>,
     /// The number of builtin formats, which come first.
     builtin: usize,
@@ -38,13 +40,24 @@ impl NamedFormats {
                 format: format.to_owned(),
             })
             .collect();
-        NamedFormats { command, subcommand: None, builtin: formats.len(), formats }
+        NamedFormats { command, subcommand: None, other_keys: &[], builtin: formats.len(), formats }
+    }
+
+    /// The command whose formats these are.
+    pub(crate) fn command(&self) -> &'static str {
+        self.command
     }
 
     /// Makes these the formats of a subcommand, which `[SUBCOMMAND.formats.NAME]` and
     /// `JOBTAP_COMMAND_SUBCOMMAND_FORMAT_DEFAULT` configure.
     pub(crate) fn of_subcommand(mut self, subcommand: &'static str) -> Self {
         self.subcommand = Some(subcommand);
+        self
+    }
+
+    /// Accepts other keys beside the formats in configuration files.
+    pub(crate) fn beside(mut self, keys: &'static [&'static str]) -> Self {
+        self.other_keys = keys;
         self
     }
 
@@ -57,8 +70,12 @@ impl NamedFormats {
         mut self,
         variable: impl Fn(&str) -> Option<OsString>,
     ) -> Result<Self, CliError> {
-        for directory in config_directories(&variable) {
-            self.add_directory(&directory)?;
+        for file in ConfigFile::all(self.command, &variable)? {
+            let config = match self.subcommand {
+                None => Some(&file.config),
+                Some(subcommand) => file.config.get(subcommand),
+            };
+            config.map_or(Ok(()), |c| self.add_config(c)).map_err(|error| file.refuse(&error))?;
         }
         let words = [Some(self.command), self.subcommand].into_iter().flatten();
         let words: Vec<String> = words.map(str::to_uppercase).collect();
@@ -74,34 +91,14 @@ impl NamedFormats {
         Ok(self)
     }
 
-    fn add_directory(&mut self, directory: &Path) -> Result<(), CliError> {
-        for extension in ["toml", "yaml", "json"] {
-            let path = directory.join(format!("flux-{}.{extension}", self.command));
-            // Files are optional, and those of other users may be unreadable.
-            let Ok(text) = std::fs::read_to_string(&path) else {
-                continue;
-            };
-            let refuse = |error: &dyn std::fmt::Display| {
-                CliError::failure(format!("{}: {error}", path.display()))
-            };
-            let config: Value = match extension {
-                "toml" => toml::from_str(&text).map_err(|error| refuse(&error))?,
-                "yaml" => serde_norway::from_str(&text).map_err(|error| refuse(&error))?,
-                _ => serde_json::from_str(&text).map_err(|error| refuse(&error))?,
-            };
-            let config = match self.subcommand {
-                None => Some(&config),
-                Some(subcommand) => config.get(subcommand),
-            };
-            config.map_or(Ok(()), |c| self.add_config(c)).map_err(|error| refuse(&error))?;
-        }
-        Ok(())
-    }
-
     fn add_config(&mut self, config: &Value) -> Result<(), String> {
         for (key, value) in config.as_object().into_iter().flatten() {
+            if self.other_keys.contains(&key.as_str()) {
+                continue;
+            }
             if key != "formats" {
-                return Err(format!("invalid key {key}"));
+                let table = self.subcommand.map(|table| format!("{table}.")).unwrap_or_default();
+                return Err(format!("invalid key {table}{key}"));
             }
             let formats = value.as_object().ok_or("the 'formats' key must be a mapping")?;
             for (name, entry) in formats {
@@ -202,17 +199,6 @@ fn with_braces(text: &str) -> String {
         fields.push('}');
     }
     fields
-}
-
-/// The directories of configuration files in the order in which they are read: later ones override.
-fn config_directories(variable: &impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
-    let get = |name: &str| variable(name).filter(|value| !value.is_empty());
-    let system = get("XDG_CONFIG_DIRS").unwrap_or_else(|| "/etc/xdg".into());
-    let mut directories: Vec<PathBuf> = std::env::split_paths(&system).collect();
-    directories.reverse();
-    let home = || get("HOME").map(|home| Path::new(&home).join(".config"));
-    directories.extend(get("XDG_CONFIG_HOME").map(PathBuf::from).or_else(home));
-    directories.iter().map(|directory| directory.join("flux")).collect()
 }
 
 #[cfg(test)]
