@@ -299,7 +299,7 @@ fn finish_dispatch(core: &mut Core, mut frame: Frame) {
         Purpose::Introduce => frames::log_refusal(core, &frame),
         Purpose::Gate(next) => submit::finish_gate(core, frame, next),
         Purpose::Recheck => dependencies::finish_recheck(core, &frame),
-        Purpose::PriorityGet => priorities::take_answer(core, &frame),
+        Purpose::PriorityGet => priorities::take_answer(core, frame),
         Purpose::Update => update::finish_dispatch(core, frame),
     }
 }

@@ -131,6 +131,12 @@ impl Outcome {
         self.priority == Priority::Unchanged && self.more.is_none()
     }
 
+    /// Whether there is more than a priority, or none on purpose.
+    #[inline]
+    pub(crate) fn says_why(&self) -> bool {
+        self.priority == Priority::Unavailable || self.more.is_some()
+    }
+
     /// Whether an asynchronous handler decides later.
     #[inline]
     pub fn is_deferred(&self) -> bool {

@@ -8,7 +8,7 @@ use super::job::TestJob;
 use super::manager::TestManager;
 use crate::engine::{Cred, ENVIRONMENT, Engine, JobLog, Level};
 use crate::eventlog::EventEntry;
-use crate::job::{Job, JobId, State};
+use crate::job::{Job, JobId, State, Uid};
 use crate::resource::ResourceSet;
 
 impl TestManager {
@@ -130,7 +130,15 @@ impl TestManager {
 
     /// The reasons why a job is pending, in one sentence each, as `jobtap job why` prints them.
     pub fn why(&self, id: JobId) -> Vec<String> {
-        let cred = Cred { userid: TestJob::OWNER, owner: true };
+        self.reasons(id, Cred { userid: TestJob::OWNER, owner: true })
+    }
+
+    /// What a guest is told in place of [`why`](Self::why).
+    pub fn why_as(&self, user: u32, id: JobId) -> Vec<String> {
+        self.reasons(id, Cred { userid: Uid(user), owner: false })
+    }
+
+    fn reasons(&self, id: JobId, cred: Cred) -> Vec<String> {
         let answer = self.engine().and_then(|engine| engine.why(id, cred).ok()).unwrap_or_default();
         let reasons = answer.get("reasons").and_then(Value::as_array);
         let text = |reason: &Value| reason.get("text").and_then(Value::as_str).map(str::to_owned);

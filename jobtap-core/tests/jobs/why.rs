@@ -3,6 +3,7 @@
 use jobtap_core::plugin::Plugin;
 use jobtap_core::prelude::*;
 use jobtap_core::testing::{TestJob, TestManager};
+use serde_json::json;
 
 use crate::common::ByUrgency;
 
@@ -143,4 +144,133 @@ fn without_a_priority_it_says_who_could_give_one() {
     m.remove_plugin("by-urgency").unwrap();
     let id = m.submit(TestJob::new()).unwrap();
     assert!(m.why(id)[0].starts_with("no loaded plugin sets priorities"), "{:?}", m.why(id));
+}
+
+/// Leaves the priority of jobs named `held` open, and says why.
+#[derive(Default)]
+struct Licences;
+
+#[jobtap_plugin(name = "licences")]
+impl Licences {
+    #[on("job.state.priority")]
+    fn priority(&self, job: &Job, cx: Cx<'_, JobStatePriority>) -> Result<Priority, HandlerError> {
+        if job.jobspec().name() != Some("held") {
+            return Ok(Priority::UNCHANGED);
+        }
+        cx.annotate(
+            job,
+            Annotations::new().with("licences", json!({"missing": 2, "of": "solver"})),
+        )?;
+        Ok(Priority::UNAVAILABLE)
+    }
+
+    #[on("job.priority.get")]
+    fn again(&self) -> Priority {
+        Priority::UNCHANGED
+    }
+}
+
+#[test]
+fn a_priority_that_stays_open_is_held_by_the_plugin_that_left_it_open() {
+    let builder = TestManager::new().plugin::<ByUrgency>().plugin::<Licences>();
+    let mut m = builder.plugin::<LooksOn>().start();
+    let held = m.submit(TestJob::new().name("held")).unwrap();
+    m.assert_state(held, State::Priority);
+    let why = [
+        "plugin licences holds it: it has not given it a priority yet",
+        "plugin licences says: licences.missing=2, licences.of=solver",
+    ];
+    assert_eq!(m.why(held), why);
+    m.crash_and_restart();
+    assert_eq!(m.why(held), why);
+    m.remove_plugin("licences").unwrap();
+    assert_eq!(m.why(held), ["its tasks run, without a time limit"]);
+}
+
+/// Writes beside each job what it waits for.
+#[derive(Default)]
+struct Notes;
+
+#[jobtap_plugin(name = "notes")]
+impl Notes {
+    #[on("job.state.sched")]
+    fn sched(&self) -> Annotations {
+        Annotations::new().with("notes", "after lunch").with("user", json!({"seat": 4}))
+    }
+}
+
+#[test]
+fn a_waiting_job_shows_what_plugins_have_noted() {
+    let mut m = with::<Notes>();
+    let runs = m.submit(TestJob::new().ntasks(4)).unwrap();
+    let waits = m.submit(TestJob::new().ntasks(4)).unwrap();
+    let why = m.why(waits);
+    assert_eq!(why[0], format!("its resources are held by {runs}"));
+    assert_eq!(
+        why[1..],
+        ["plugin notes says: notes=after lunch", "plugin notes says: user.seat=4"]
+    );
+    assert_eq!(m.why(runs), ["its tasks run, without a time limit"]);
+}
+
+/// Lets a job wait for another one, for ever.
+#[derive(Default)]
+struct After;
+
+#[jobtap_plugin(name = "after")]
+impl After {
+    #[on("job.dependency.after")]
+    fn after(&self, dependency: &Dependency, cx: Cx<'_, JobDependency>) -> Result<(), Reject> {
+        cx.dependency_add(format!("after={}", dependency.value))?;
+        Ok(())
+    }
+}
+
+#[test]
+fn a_chain_of_dependencies_is_followed_to_its_cause() {
+    let mut m = with::<After>();
+    let first = m.submit(TestJob::new().urgency(0)).unwrap();
+    let second = m.submit(TestJob::new().dependency(&format!("after:{first}"))).unwrap();
+    let third = m.submit(TestJob::new().dependency(&format!("after:{second}"))).unwrap();
+    let held = "it is held: its urgency is 0 (jobtap job urgency)";
+    let after = |id: JobId| format!("dependency after={id} holds it, by plugin after");
+    let expected = [
+        after(second),
+        format!("{second} is in DEPEND: {}", after(first)),
+        format!("{first} is in SCHED: {held}"),
+    ];
+    assert_eq!(m.why(third), expected);
+    m.raise(first, "cancel", 0, "no money").unwrap();
+    let never = |id: JobId| format!("dependency after={id} job never started");
+    m.raise(second, "dependency", 0, &never(first)).unwrap();
+    m.raise(third, "dependency", 0, &never(second)).unwrap();
+    m.crash_and_restart();
+    let ended = |id: JobId| format!("it was ended by exception dependency: {}", never(id));
+    let expected = [
+        ended(second),
+        format!("{second} is in INACTIVE: {}", ended(first)),
+        format!("{first} is in INACTIVE: it was ended by exception cancel: no money"),
+    ];
+    assert_eq!(m.why(third), expected);
+}
+
+#[test]
+fn a_guest_is_not_told_of_the_jobs_of_others() {
+    let mut m = with::<After>();
+    let first = m.submit(TestJob::new().urgency(0)).unwrap();
+    let second = m.submit(TestJob::new().user(7).dependency(&format!("after:{first}"))).unwrap();
+    assert_eq!(m.why(second).len(), 2);
+    assert_eq!(m.why_as(7, second).len(), 1);
+}
+
+#[test]
+fn a_job_whose_epilog_is_open_says_what_has_ended_it() {
+    let mut m = with::<Holder>();
+    let id = m.submit(TestJob::new()).unwrap();
+    m.raise(id, "timeout", 0, "too long").unwrap();
+    let why = [
+        "it was ended by exception timeout: too long",
+        "epilog unmount of plugin holder is not finished",
+    ];
+    assert_eq!(m.why(id), why);
 }

@@ -429,7 +429,7 @@ mod updates {
     impl Rewriter {
         #[on("job.validate")]
         fn validate(&self, job: &Job, cx: Cx<'_, JobValidate>) -> Result<(), Reject> {
-            cx.jobspec_update(path!("attributes.system.queue"), "batch")?;
+            cx.jobspec_update(path!("attributes.system.project"), "batch")?;
             cx.jobspec_update(path!("attributes.system.duration"), 60.0)?;
             if job.jobspec().attribute("reject").is_some() {
                 return Err(Reject::new("no"));
@@ -447,9 +447,11 @@ mod updates {
         let id = m.submit(TestJob::new()).unwrap();
         m.assert_events(id, "submit jobspec-update validate depend priority alloc start");
         let context = m.eventlog(id)[1].context.clone().unwrap();
-        let want = json!({"attributes.system.queue": "batch", "attributes.system.duration": 60.0});
+        let want =
+            json!({"attributes.system.project": "batch", "attributes.system.duration": 60.0});
         assert_eq!(serde_json::Value::from(context), want);
-        assert_eq!(m.job(id).jobspec().queue(), Some("batch"));
+        let project = m.job(id).jobspec().attribute("project").cloned();
+        assert_eq!(project, Some(json!("batch")));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{JobspecUpdate, SubmissionStep};
+use super::{JobspecUpdate, Said, SubmissionStep};
 use crate::engine::shadow::Watch;
 use crate::eventlog::EventEntry;
 use crate::host::prep::Node;
@@ -55,6 +55,8 @@ pub(crate) struct Progress {
     /// How many handlers were called that can decide something. Handlers of `job.*` only watch.
     pub(crate) deciders: usize,
     pub(crate) outcome: Outcome,
+    /// Which of the plugins has said what; nothing as a rule.
+    pub(crate) said: Option<Box<Said>>,
 }
 
 /// What a topic has beside its job.

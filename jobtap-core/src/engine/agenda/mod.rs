@@ -10,12 +10,14 @@
 
 mod chain;
 mod frame;
+mod said;
 mod update;
 
 use std::collections::VecDeque;
 
 pub(super) use chain::{Chain, ChainPurpose};
 pub(super) use frame::{Cause, Frame, PendingDispatch, Progress, Purpose, Subject};
+pub(super) use said::Said;
 pub(super) use update::{JobspecUpdate, UpdateStage};
 
 use crate::eventlog::EventEntry;

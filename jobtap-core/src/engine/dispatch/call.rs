@@ -65,6 +65,9 @@ pub(crate) fn call_handlers<'e>(
             match result {
                 Ok(outcome) => {
                     let deferred = outcome.is_deferred();
+                    if outcome.says_why() {
+                        reached.said.get_or_insert_default().note(bound.plugin(), &outcome);
+                    }
                     reached.outcome.merge(outcome);
                     // Before the budget: the caller must learn that a verdict is awaited, and `Interrupt` has
                     // room for one reason. A handler that defers has only started its work.

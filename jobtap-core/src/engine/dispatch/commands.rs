@@ -17,7 +17,7 @@ use crate::engine::timers::Due;
 use crate::engine::{events, exec};
 use crate::eventlog::EventEntry;
 use crate::host::{Command, Perilog, PluginKey};
-use crate::job::JobId;
+use crate::job::{JobId, State};
 use crate::topic::TopicId;
 
 /// The instance keys under which the data of plugins on the instance is stored; the plugin's name
@@ -148,6 +148,9 @@ fn execute(core: &mut Core, plugin: PluginKey, command: Command) {
             core.put(job, format!("guest.{key}"), value.to_string());
         }
         Command::Annotate { job, annotations } => {
+            if core.jobs.state(job) != Some(State::Inactive) {
+                core.jobs.said.annotated(job, plugin, &annotations);
+            }
             core.annotate(job, annotations.clone());
             outcome::store_annotations(core, job, annotations);
         }

@@ -85,7 +85,7 @@ pub(crate) fn notify(core: &mut Core, pending: PendingDispatch) {
         return continue_as_frame(core, pending, handlers, progress, interrupt, buffer);
     }
     if !progress.outcome.is_empty() {
-        outcome::take(core, topic, id, progress.outcome);
+        outcome::take(core, topic, id, progress);
     }
 }
 
@@ -309,14 +309,16 @@ fn decide_without(core: &mut Core, bound: &BoundHandler, frame: &mut Frame) {
         let note = format!("plugin {} has failed repeatedly", bound.instance().name());
         fail_prep(core, frame, bound, (note, true));
     } else if frame.topic == TopicId::JobStatePriority && !bound.only_observes() {
-        frame.progress.outcome.merge(Outcome::priority(Priority::Unavailable));
+        let outcome = Outcome::priority(Priority::Unavailable);
+        frame.progress.said.get_or_insert_default().note(bound.plugin(), &outcome);
+        frame.progress.outcome.merge(outcome);
     }
 }
 
 /// Takes over what a dispatch that tells of something has come to.
 pub(crate) fn finish_notify(core: &mut Core, frame: Frame) {
     log_refusal(core, &frame);
-    outcome::take(core, frame.topic, frame.job, frame.progress.outcome);
+    outcome::take(core, frame.topic, frame.job, frame.progress);
 }
 
 /// Logs the refusal of a gate that has nothing to decide any more, such as `job.create` for a job that

@@ -2,18 +2,20 @@
 
 use serde_json::{Map, Value};
 
+use crate::engine::agenda::{Progress, Said};
 use crate::engine::alloc::schedule;
 use crate::engine::core::Core;
 use crate::engine::events;
 use crate::engine::jobs::merge_annotations;
-use crate::host::{Outcome, Priority};
+use crate::host::Priority;
 use crate::job::{JobId, State};
 use crate::topic::TopicId;
 
 /// Takes over what all handlers of a topic have decided.
-pub(crate) fn take(core: &mut Core, topic: TopicId, id: JobId, outcome: Outcome) {
-    let priority = outcome.priority;
-    let decisions = outcome.decisions();
+pub(crate) fn take(core: &mut Core, topic: TopicId, id: JobId, progress: Progress) {
+    note_said(core, topic, id, progress.said);
+    let priority = progress.outcome.priority;
+    let decisions = progress.outcome.decisions();
     if let Some(notes) = decisions.annotations {
         match topic {
             // They are part of what is first published of the job.
@@ -29,6 +31,16 @@ pub(crate) fn take(core: &mut Core, topic: TopicId, id: JobId, outcome: Outcome)
         schedule::force_resources(core, id, resources);
     }
     set_priority(core, id, priority);
+}
+
+/// Notes what plugins have said of a job, for `job why`.
+pub(super) fn note_said(core: &mut Core, topic: TopicId, id: JobId, said: Option<Box<Said>>) {
+    if matches!(topic, TopicId::JobStatePriority | TopicId::JobPriorityGet) {
+        core.jobs.said.ask_priority(id);
+    }
+    if let Some(said) = said.filter(|_| core.jobs.state(id) != Some(State::Inactive)) {
+        core.jobs.said.add(id, *said);
+    }
 }
 
 /// Makes annotations durable, which the job has already.

@@ -26,7 +26,8 @@ pub(crate) fn ask_next(core: &mut Core, mut jobs: VecDeque<JobId>) {
 }
 
 /// Takes over the answer to `job.priority.get`.
-pub(crate) fn take_answer(core: &mut Core, frame: &Frame) {
+pub(crate) fn take_answer(core: &mut Core, frame: Frame) {
+    outcome::note_said(core, frame.topic, frame.job, frame.progress.said);
     let state = core.job(frame.job).map(Job::state);
     match frame.progress.outcome.priority {
         Priority::Set(_) => outcome::set_priority(core, frame.job, frame.progress.outcome.priority),

@@ -24,6 +24,7 @@ mod pending_events;
 mod perilogs;
 mod record;
 mod records;
+mod said;
 pub(super) mod summary;
 mod transitions;
 pub(super) mod waiters;
@@ -40,6 +41,7 @@ pub(super) use inactive::PurgeLimits;
 pub(super) use merge::merge_annotations;
 pub(super) use perilogs::PerilogEvents;
 pub(super) use record::{Admission, HeldBack, Record};
+pub(super) use said::AllSaid;
 pub(super) use transitions::{Applied, ApplyError};
 
 use super::agenda::{Agenda, Work};
@@ -70,6 +72,8 @@ pub(super) struct Jobs {
     read: RefCell<Vec<JobId>>,
     /// Those of the inactive jobs read since then that may have been changed.
     changed: Vec<JobId>,
+    /// What plugins have said of active jobs.
+    pub(super) said: AllSaid,
     /// For the events that will be posted next.
     spare_queues: SpareQueues,
 }
@@ -119,6 +123,7 @@ impl Default for Jobs {
             touched: Vec::new(),
             read: RefCell::default(),
             changed: Vec::new(),
+            said: AllSaid::default(),
             spare_queues: SpareQueues::default(),
         }
     }
@@ -242,6 +247,7 @@ impl Jobs {
     /// Removes a job.
     pub(super) fn remove(&mut self, id: JobId) {
         self.records.remove(id);
+        self.said.remove(id);
         self.summarized.remove(&id);
     }
 
@@ -406,6 +412,7 @@ impl Jobs {
             return None;
         }
         let record = self.records.remove(id)?;
+        self.said.remove(id);
         let summary = summary::write(&record);
         self.summarized.insert(id, Summarized::new(&record, summary.as_str().into()));
         Some(summary)

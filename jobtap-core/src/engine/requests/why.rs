@@ -27,16 +27,27 @@ pub(crate) fn why(core: &Core, id: JobId, cred: Cred) -> Result<Value, RequestEr
     if !cred.owner && record.job.userid != cred.userid {
         return Err(RequestError::new(EPERM, "guests can only access their own jobs"));
     }
-    let reasons = match record.job.state {
+    let mut reasons = why_state(core, record);
+    reasons.extend(why_jobs_before(core, record, cred));
+    Ok(json!({ "id": id, "state": record.job.state.long_name(), "reasons": reasons }))
+}
+
+/// What holds a job in its state.
+fn why_state(core: &Core, record: &Record) -> Vec<Value> {
+    let mut reasons = match record.job.state {
         State::New => vec![reason("submission", "it is being accepted")],
         State::Depend => why_depend(core, record),
         State::Priority => why_priority(core, record),
         State::Sched => why_sched(core, record),
         State::Run => why_run(core, record),
         State::Cleanup => why_cleanup(core, record),
-        State::Inactive => vec![why_inactive(record)],
+        State::Inactive => return vec![why_inactive(record)],
     };
-    Ok(json!({ "id": id, "state": record.job.state.long_name(), "reasons": reasons }))
+    let waits = record.job.state != State::Run || record.perilogs.is_open(Perilog::Prolog);
+    if waits {
+        reasons.extend(why_annotations(core, record));
+    }
+    reasons
 }
 
 fn reason(kind: &str, text: impl Into<String>) -> Value {
@@ -65,6 +76,70 @@ fn dependency_owner(core: &Core, record: &Record, description: &str) -> Option<S
     Some(core.plugins.stack.get(*plugin)?.name().to_string())
 }
 
+/// The jobs that a job has to wait for, or that it has waited for in vain, one by one up to the one that waits for none.
+/// Jobs of other users are not shown to guests.
+fn why_jobs_before(core: &Core, record: &Record, cred: Cred) -> Vec<Value> {
+    let mut reasons = Vec::new();
+    let mut next = job_before(record);
+    while let Some(id) = next.filter(|_| reasons.len() < MAX_NAMED) {
+        let Some(before) = core.jobs.get(id) else { break };
+        if !cred.owner && before.job.userid != cred.userid {
+            break;
+        }
+        let why = why_state(core, before);
+        let texts: Vec<&str> = why.iter().filter_map(|why| why.get("text")?.as_str()).collect();
+        let state = before.job.state.long_name();
+        let text = format!("{id} is in {state}: {}", texts.join("; "));
+        reasons.push(json!({ "kind": "chain", "text": text, "job": id }));
+        next = job_before(before);
+    }
+    reasons
+}
+
+/// The job that a dependency of a job names, of those that are open, or of the one that has ended the job.
+fn job_before(record: &Record) -> Option<JobId> {
+    let named = |text: &str| text.split_once('=')?.1.split_whitespace().next()?.parse().ok();
+    match (record.job.state, record.job.end_event()) {
+        (State::Depend, _) => record.job.dependencies().find_map(named),
+        (State::Inactive | State::Cleanup, Some(end)) => {
+            named(text_field(end, "note")).filter(|_| text_field(end, "type") == "dependency")
+        }
+        _ => None,
+    }
+}
+
+/// What plugins have written beside a job that waits. What a user has noted is no reason, nor what the scheduler says.
+fn why_annotations(core: &Core, record: &Record) -> Vec<Value> {
+    let told = record.job.annotations().iter().filter_map(|(key, note)| {
+        let plugin = core.jobs.said.annotator(record.job.id, key);
+        if key == "sched" || (key == "user" && plugin.is_none()) {
+            return None;
+        }
+        let plugin = plugin.map(|plugin| core.plugins.name(plugin).to_string());
+        let mut notes = Vec::new();
+        write_note(key, note, &mut notes);
+        let more = notes.len().saturating_sub(MAX_NAMED);
+        notes.truncate(MAX_NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let who =
+            plugin.as_ref().map_or("it is noted".to_owned(), |name| format!("plugin {name} says"));
+        let text = format!("{who}: {}{more}", notes.join(", "));
+        Some(json!({ "kind": "annotation", "text": text, "annotation": key, "plugin": plugin }))
+    });
+    told.collect()
+}
+
+/// Writes an annotation as `KEY.KEY=VALUE`, one for each value.
+fn write_note(path: &str, note: &Value, notes: &mut Vec<String>) {
+    match note {
+        Value::Object(inner) => {
+            inner.iter().for_each(|(key, note)| write_note(&format!("{path}.{key}"), note, notes));
+        }
+        Value::String(text) => notes.push(format!("{path}={text}")),
+        other => notes.push(format!("{path}={other}")),
+    }
+}
+
 fn why_priority(core: &Core, record: &Record) -> Vec<Value> {
     let mut reasons = Vec::new();
     for work in record.async_work.running.iter().filter(|work| work.kind == WorkKind::Priority) {
@@ -81,6 +156,14 @@ fn why_priority(core: &Core, record: &Record) -> Vec<Value> {
              reload it"
         );
         reasons.push(json!({ "kind": "plugin", "text": text, "plugin": &**name }));
+    }
+    let withheld_by = core.jobs.said.withheld_by(record.job.id);
+    if let Some(plugin) = withheld_by.and_then(|plugin| core.plugins.stack.get(plugin))
+        && reasons.is_empty()
+    {
+        let name = plugin.name();
+        let text = format!("plugin {name} holds it: it has not given it a priority yet");
+        reasons.push(json!({ "kind": "priority", "text": text, "plugin": &**name }));
     }
     if reasons.is_empty() {
         // Other handlers decide nothing.
@@ -169,12 +252,15 @@ fn why_run(core: &Core, record: &Record) -> Vec<Value> {
 }
 
 fn why_cleanup(core: &Core, record: &Record) -> Vec<Value> {
-    let mut reasons = why_perilogs(core, record, Perilog::Prolog);
+    let mut reasons: Vec<Value> =
+        why_ended(record).map(|text| reason("exception", text)).into_iter().collect();
+    let ended = reasons.len();
+    reasons.extend(why_perilogs(core, record, Perilog::Prolog));
     reasons.extend(why_perilogs(core, record, Perilog::Epilog));
     if record.execution.phase.is_open() {
         reasons.push(reason("tasks", "its tasks are being ended"));
     }
-    if reasons.is_empty() {
+    if reasons.len() == ended {
         reasons.push(reason("release", "its resources are being freed"));
     }
     reasons
@@ -194,16 +280,20 @@ fn why_perilogs(core: &Core, record: &Record, kind: Perilog) -> Vec<Value> {
 
 /// An inactive job waits for nothing; what is left to say is how it came out.
 fn why_inactive(record: &Record) -> Value {
-    let text = match record.job.end_event() {
-        Some(end) if end.name == "exception" => {
-            let note = text_field(end, "note");
-            let note = if note.is_empty() { String::new() } else { format!(": {note}") };
-            format!("it was ended by exception {}{note}", text_field(end, "type"))
-        }
-        Some(_) if record.wait_status == Some(0) => "it has completed".to_owned(),
-        _ => "its tasks failed".to_owned(),
+    let text = match why_ended(record) {
+        Some(text) => text,
+        None if record.wait_status == Some(0) => "it has completed".to_owned(),
+        None => "its tasks failed".to_owned(),
     };
     reason("over", text)
+}
+
+/// The exception that has ended a job, if one did.
+fn why_ended(record: &Record) -> Option<String> {
+    let end = record.job.end_event().filter(|end| end.name == "exception")?;
+    let note = text_field(end, "note");
+    let note = if note.is_empty() { String::new() } else { format!(": {note}") };
+    Some(format!("it was ended by exception {}{note}", text_field(end, "type")))
 }
 
 /// Resources that a job could use and cannot have yet.
