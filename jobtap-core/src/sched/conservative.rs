@@ -18,8 +18,8 @@ const DEPTH: usize = 64;
 /// The scheduler `conservative`: every pending job has a reservation at the earliest time at which it can
 /// run, and a job starts out of order only if it delays none of the jobs before it.
 ///
-/// If a job needs the resources of a job without a time limit, its start isn't known: what it will get is reserved from
-/// the time on at which the other job starts. Jobs whose nodes are drained or offline are passed over: nothing is
+/// If a job needs the resources of a job without a time limit, its start isn't known: all nodes that it can use are
+/// reserved from the time on at which the other job starts. Jobs whose nodes are drained or offline are passed over: nothing is
 /// reserved for them.
 #[derive(Debug, Default)]
 pub struct Conservative {
@@ -75,7 +75,7 @@ impl Scheduler for Conservative {
 struct Plan {
     /// In order of time. A span lasts until the next one begins.
     spans: Vec<Span>,
-    /// The resources of jobs whose end isn't known, with the time from which on they have them, in order of time.
+    /// The resources of jobs whose end isn't known, with the time from which on they have them.
     open: Vec<(f64, ResourceSet)>,
 }
 
@@ -145,24 +145,16 @@ impl Plan {
             if let Some(resources) = turn.pool().choose_from(&common, jobspec) {
                 self.take(from, end, &resources);
                 if end.is_infinite() {
-                    self.leave_open(from, resources.clone());
+                    self.open.push((from, resources.clone()));
                 }
                 return Some(Start { now: index == 0, resources });
             }
         }
-        let free = self.spans.last()?.free.clone();
-        let ending: Vec<&ResourceSet> = self.open.iter().map(|(_, resources)| resources).collect();
-        let (last, resources) = turn.pool().choose_after(free, &ending, jobspec)?;
-        let from = self.open.get(last)?.0;
+        let resources = turn.pool().some_day(jobspec)?;
+        let open = self.open.iter().filter(|(_, open)| open.intersects(&resources));
+        let from = open.map(|(from, _)| *from).min_by(f64::total_cmp)?;
         self.take(from, f64::INFINITY, &resources);
-        self.leave_open(from, resources.clone());
         Some(Start { now: false, resources })
-    }
-
-    /// Notes that resources are in use from a time on, and nobody knows until when.
-    fn leave_open(&mut self, from: f64, resources: ResourceSet) {
-        let at = self.open.partition_point(|(begins, _)| *begins <= from);
-        self.open.insert(at, (from, resources));
     }
 
     fn take(&mut self, from: f64, end: f64, resources: &ResourceSet) {

@@ -63,7 +63,7 @@ impl Scheduler for Fifo {
 /// start before it if its time limit is before that time, or if it needs none of the reserved resources.
 ///
 /// If the first job needs the resources of a running job without a time limit, its start isn't known, and a later job
-/// may pass it only on other resources. Jobs whose nodes are drained or offline are passed over: nothing is reserved for
+/// may pass it only on nodes that it can't use. Jobs whose nodes are drained or offline are passed over: nothing is reserved for
 /// them. Of the others, only the 256 jobs after the first one are considered.
 #[derive(Debug, Default)]
 pub struct Easy {
@@ -90,7 +90,7 @@ struct Reserved {
 pub struct Reservation {
     /// The time, in UNIX seconds; infinite if it isn't known.
     pub at: f64,
-    /// The resources that it will get.
+    /// The resources that it will get, or may get if the time isn't known.
     pub resources: ResourceSet,
 }
 
@@ -182,19 +182,13 @@ impl Easy {
 }
 
 /// The earliest time at which there are enough free resources for a job, if running jobs end at their time
-/// limits and no other job is started. Those without a time limit end after all others.
+/// limits and no other job is started.
 fn earliest(jobspec: &Jobspec, turn: &Turn<'_>) -> Option<Reservation> {
-    let (mut times, mut open) = (Vec::new(), Vec::new());
-    let eligible = turn.pool().eligible_ranks(jobspec);
-    let running = turn.running();
-    for Running { resources, until } in &running {
-        if resources.ranks().intersects(&eligible) {
-            match until {
-                // A job past its time limit may finish at any moment.
-                Some(until) => times.push((until.max(turn.now()), Some(*resources))),
-                None => open.push(*resources),
-            }
-        }
+    let mut times: Vec<(f64, Option<Running<'_>>)> = Vec::new();
+    for running in turn.running() {
+        let Some(until) = running.until else { continue };
+        // A job past its time limit may finish at any moment.
+        times.push((until.max(turn.now()), Some(running)));
     }
     // The end of a maintenance frees nodes too.
     times.extend(turn.pool().maintenance().iter().map(|m| (m.to, None)));
@@ -202,9 +196,9 @@ fn earliest(jobspec: &Jobspec, turn: &Turn<'_>) -> Option<Reservation> {
     times.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut free = turn.pool().free().clone();
     let cores = jobspec.counts().ncores();
-    for (at, resources) in times {
-        if let Some(resources) = resources {
-            free.union_with(resources);
+    for (at, running) in times {
+        if let Some(running) = running {
+            free.union_with(running.resources);
         }
         // Counting is cheaper than choosing.
         if (free.ncores() as u64) < cores {
@@ -214,6 +208,7 @@ fn earliest(jobspec: &Jobspec, turn: &Turn<'_>) -> Option<Reservation> {
             return Some(Reservation { at, resources });
         }
     }
-    let (_, resources) = turn.pool().choose_after(free, &open, jobspec)?;
+    // A job without a time limit has what it needs.
+    let resources = turn.pool().some_day(jobspec)?;
     Some(Reservation { at: f64::INFINITY, resources })
 }

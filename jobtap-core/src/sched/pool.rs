@@ -343,26 +343,11 @@ impl Pool {
         self.choose_from(&free, jobspec)
     }
 
-    /// The resources that a job gets when jobs have ended of which nobody knows when they end: they end one after the
-    /// other, as few of them as have to. Returns the place of the last one too.
-    pub(super) fn choose_after<S: std::borrow::Borrow<ResourceSet>>(
-        &self,
-        mut free: ResourceSet,
-        ending: &[S],
-        jobspec: &Jobspec,
-    ) -> Option<(usize, ResourceSet)> {
-        for (last, resources) in ending.iter().enumerate() {
-            free.union_with(resources.borrow());
-            // There may be thousands. Doubling their number each time costs few searches.
-            let number = last + 1;
-            if number.is_power_of_two() || number == ending.len() {
-                let chosen = self.choose_at(&free, jobspec, f64::INFINITY);
-                if let Some(chosen) = chosen {
-                    return Some((last, chosen));
-                }
-            }
-        }
-        None
+    /// What a job may get whose start isn't known: all of the nodes that it can use, since any of them may become free
+    /// first. `None` if it can't run on those that are there.
+    pub(super) fn some_day(&self, jobspec: &Jobspec) -> Option<ResourceSet> {
+        self.choose_at(&self.all, jobspec, f64::INFINITY)?;
+        Some(self.all.with_ranks(&self.eligible_ranks(jobspec)))
     }
 
     /// The part of `set` on nodes that are neither down nor excluded.

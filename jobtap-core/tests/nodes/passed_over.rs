@@ -150,6 +150,28 @@ fn a_reservation_ends_when_its_node_comes_down() {
 }
 
 #[test]
+fn a_job_without_an_end_holds_up_none_but_those_that_need_its_node() {
+    for policy in BACKFILL {
+        let mut m = cluster(policy).start();
+        let runs = m.submit(node(json!({"ranks": ["3"]})).ntasks(2)).unwrap();
+        for constraint in [json!({"ranks": ["3"]}), json!({"properties": ["tape"]})] {
+            let head = m.submit(node(constraint)).unwrap();
+            let other = m.submit(TestJob::new().nodes(2).ntasks(2)).unwrap();
+            assert_eq!(m.job(other).state(), State::Run, "{policy}");
+            m.assert_state(head, State::Sched);
+            m.finish(other, 0);
+        }
+        // This one may get any node, so that no job passes it.
+        let any = m.submit(TestJob::new().nodes(4).ntasks(4)).unwrap();
+        let small = m.submit(TestJob::new().duration(1.0)).unwrap();
+        m.assert_state(any, State::Sched);
+        let passes = m.job(small).state() == State::Run;
+        assert_eq!(passes, policy == "easy", "{policy}: only the first job has a reservation");
+        m.finish(runs, 0);
+    }
+}
+
+#[test]
 fn a_lost_node_holds_up_none_but_those_that_need_it() {
     for policy in BACKFILL {
         let mut m = cluster(policy).start();

@@ -88,23 +88,6 @@ fn no_job_passes_when_no_end_is_known() {
 }
 
 #[test]
-fn a_job_passes_on_what_is_not_needed_when_no_end_is_known() {
-    for policy in ["easy", "conservative"] {
-        let mut m = manager(policy);
-        let runs = m.submit(TestJob::new().ntasks(3)).unwrap();
-        let head = m.submit(job(3, 100.0)).unwrap();
-        let short = m.submit(job(1, 1.0)).unwrap();
-        let next = m.submit(job(1, 1000.0)).unwrap();
-        m.assert_state(head, State::Sched);
-        m.assert_state(short, State::Run);
-        m.advance(1.0);
-        m.assert_state(next, State::Run);
-        m.finish(runs, 0);
-        assert_eq!(m.job(head).state(), State::Run, "{policy}");
-    }
-}
-
-#[test]
 fn what_is_planned_after_jobs_without_an_end_delays_none_of_them() {
     let mut m = manager("conservative");
     m.submit(job(4, 100.0)).unwrap();

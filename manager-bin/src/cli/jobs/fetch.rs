@@ -9,7 +9,7 @@ use super::query::Query;
 use super::row::{DisplayContext, JobRow};
 use crate::cli::common::message::{CliError, Streams};
 use crate::client::{Client, RpcError};
-use crate::rpc::errno::ENOENT;
+use crate::rpc::errno::{ENOENT, EPERM};
 use crate::rpc::service::Service;
 use crate::rpc::services::job_list::{ALL, GetStats, Job, ListId, Tally};
 use crate::rpc::services::queue::GetStatus;
@@ -79,7 +79,8 @@ async fn fetch_ids<'a>(
         match source.call(ListId { id: job.id, attrs: ALL }).await {
             Ok(Job { job }) => rows.push(read_row(job, &setting.display)?),
             // As in Flux, the command fails only if none of the jobs exists.
-            Err(error) if error.errno == ENOENT => {
+            // A job that is hidden from the user is told apart from none as little as the manager does it.
+            Err(error) if matches!(error.errno, ENOENT | EPERM) => {
                 writeln!(streams.err, "JobID {} unknown", job.typed)?;
             }
             Err(error) => return Err(error.into()),
@@ -144,10 +145,7 @@ pub(in crate::cli) async fn print_stats(
     queues: Option<&[&str]>,
     streams: &mut Streams<'_>,
 ) -> Result<bool, CliError> {
-    let stats = source
-        .call(GetStats {})
-        .await
-        .map_err(|error| CliError::failure(format!("error retrieving job stats: {error}")))?;
+    let stats = source.call(GetStats {}).await?;
     let mut total = Totals::default();
     match queues {
         None => total.add(&stats.all),

@@ -27,6 +27,7 @@ use crate::daemon::server::shares::{Charge, Share};
 use crate::daemon::server::source;
 use crate::daemon::services::job_info::watch::{self, Sink};
 use crate::daemon::services::job_list::Listing;
+use crate::daemon::services::privacy::Claim;
 use crate::daemon::services::{self, Admitted, Context, PendingResponse};
 use crate::rpc::errno::{EMSGSIZE, EPERM, ETIMEDOUT};
 use crate::rpc::received::Received;
@@ -81,7 +82,7 @@ pub(super) async fn call(
     }
     let streaming = wants_stream(request.headers());
     let (payload, charge) = content(topic, request, share).await?;
-    let mut admitted = services::admit(&http.parts, cred, topic, &payload)?;
+    let mut admitted = services::admit(&http.parts, (cred, Claim::Nothing), topic, &payload)?;
     drop(payload);
     let streaming = streaming || admitted.responses == Responses::Stream;
     let place = match admitted.responses {
@@ -95,7 +96,8 @@ pub(super) async fn call(
     let engine = http.parts.engine.of_client(source(cred.userid));
     let held = Held { _leaving: Leaving(engine.clone()), _place: place, _connection: connection };
     let change = admitted.change.take();
-    let context = Context { parts: &http.parts, engine: &engine, cred, streaming };
+    let claim = Claim::Nothing;
+    let context = Context { parts: &http.parts, engine: &engine, cred, claim, streaming };
     let result = match handle(admitted, &context) {
         Ok(Handled::One(response)) => {
             Arc::clone(&http.parts.audit).recorded(cred, change, response).await

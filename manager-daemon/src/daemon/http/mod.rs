@@ -43,6 +43,7 @@ use self::slow::Patient;
 use super::Parts;
 use super::engine::answered;
 use super::server::shares::{Seat, Share, Shares};
+use super::services::privacy::Claim;
 use crate::rpc::errno::{EINVAL, ENOENT, ETIMEDOUT};
 use crate::rpc::{RpcError, openapi};
 
@@ -237,7 +238,7 @@ impl Http {
             "/metrics" => {
                 only(&[Method::GET, Method::HEAD], request.method())?;
                 let (cred, _) = self.who(client);
-                let hidden = self.parts.privacy.is_hidden_from(cred);
+                let hidden = self.parts.privacy.is_hidden_from(cred, Claim::Nothing);
                 let text = metrics::text(&self.parts, hidden).await?;
                 Ok(response(StatusCode::OK, metrics::TYPE, whole(text)))
             }

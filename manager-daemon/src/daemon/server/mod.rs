@@ -32,6 +32,7 @@ use super::Parts;
 use super::engine::EngineHandle;
 use super::engine::intake::Source;
 use super::services::job_info::watch::{self, Sink};
+use super::services::privacy::Claim;
 use super::services::{self, Context, PendingResponse};
 use crate::open_files::OpenFiles;
 use crate::rpc::errno::{EINVAL, EPERM};
@@ -47,7 +48,9 @@ const SERVICES: usize = 64;
 /// How long a client that is refused has to read the reason.
 const LAST_WORD: Duration = Duration::from_secs(5);
 
-/// The owner's role in a rolemask, as Flux numbers it.
+/// The administrator's role in a rolemask, as Flux numbers it.
+const ROLE_ADMIN: u32 = 8;
+/// The owner's role.
 const ROLE_OWNER: u32 = 1;
 
 /// What is left to do for a request after its handler has taken it in.
@@ -96,6 +99,7 @@ struct Connection {
     shares: Arc<Shares>,
     seat: Seat,
     cred: Cred,
+    claim: Claim,
     engine: EngineHandle,
     window: Arc<Semaphore>,
     /// One permit: requests whose responses may be long are served one after the other.
@@ -135,6 +139,7 @@ impl Connection {
             shares: Arc::clone(shares),
             seat,
             cred,
+            claim: Claim::Nothing,
             engine: parts.engine.of_client(source(userid)),
             window: semaphore(WINDOW),
             long_responses: semaphore(1),
@@ -192,7 +197,7 @@ impl Connection {
                 return End::Left;
             }
             let mut admitted =
-                services::admit(&self.parts, self.cred, &request.topic, &request.payload);
+                services::admit(&self.parts, self.who(), &request.topic, &request.payload);
             // The rest of a line with a large payload is read by a quick scan. If the payload turns out not to be
             // JSON, the whole line is read again, so that the refusal says what is wrong with it.
             if admitted.is_err()
@@ -203,7 +208,7 @@ impl Connection {
                     Err(refused) => return End::Refused(refused),
                 };
                 admitted =
-                    services::admit(&self.parts, self.cred, &request.topic, &request.payload);
+                    services::admit(&self.parts, self.who(), &request.topic, &request.payload);
             }
             let Request { id, stream, .. } = request;
             let request = match admitted {
@@ -279,8 +284,8 @@ impl Connection {
         responder: Responder,
         charge: Charge,
     ) -> Option<Work> {
-        let cred = self.cred;
-        let context = Context { parts: &self.parts, engine: &self.engine, cred, streaming };
+        let (cred, claim) = self.who();
+        let context = Context { parts: &self.parts, engine: &self.engine, cred, claim, streaming };
         let (change, responses) = (request.change.take(), request.responses);
         let handled = request.handle(&context);
         // Only a single response is recorded: a row that is audited has no stream.
@@ -329,20 +334,24 @@ impl Connection {
         })
     }
 
+    fn who(&self) -> (Cred, Claim) {
+        (self.cred, self.claim)
+    }
+
     /// Answers `hello`, in which the owner may ask to be treated as another user.
     fn hello(&mut self, payload: &str) -> RpcResult {
-        let mut cred = self.cred;
+        let (mut cred, mut claim) = self.who();
         let payload = serde_json::from_str(payload);
         let payload = payload.map_err(|error| RpcError::proto(format!("hello: {error}")))?;
-        let answer = hello(&payload, &mut cred)?;
-        if cred != self.cred {
+        let answer = hello(&payload, &mut cred, &mut claim)?;
+        if (cred, claim) != self.who() {
             if self.asked {
                 let text = "hello: another user is named before anything is asked for";
                 return Err(RpcError::new(EINVAL, text));
             }
             self.seat = self.shares.seat(cred)?;
             self.engine = self.parts.engine.of_client(source(cred.userid));
-            self.cred = cred;
+            (self.cred, self.claim) = (cred, claim);
         }
         Ok(answer)
     }
@@ -416,7 +425,7 @@ async fn feed_on(mut feed: Receiver<RpcResult>, responder: Responder) {
 
 /// Compares the versions of the protocol. The owner may ask to be treated as another user, which tests of
 /// guests need.
-fn hello(payload: &Value, cred: &mut Cred) -> RpcResult {
+fn hello(payload: &Value, cred: &mut Cred, claim: &mut Claim) -> RpcResult {
     let number = |key: &str| payload.get(key).and_then(Value::as_u64).map(u32::try_from);
     match payload.get("protocol").and_then(Value::as_u64) {
         Some(PROTOCOL) => {}
@@ -430,10 +439,12 @@ fn hello(payload: &Value, cred: &mut Cred) -> RpcResult {
             return Err(RpcError::new(EINVAL, "hello: userid and rolemask are 32 bit numbers"));
         };
         let wanted = Cred { userid: Uid::new(userid), owner: mask & ROLE_OWNER != 0 };
-        if !cred.owner && wanted != *cred {
+        let claimed = if mask & ROLE_ADMIN != 0 { Claim::Admin } else { Claim::Nothing };
+        // The roles of guests are those that the configuration gives them.
+        if !cred.owner && (wanted, claimed) != (*cred, *claim) {
             return Err(RpcError::new(EPERM, "only the owner may act as another user"));
         }
-        *cred = wanted;
+        (*cred, *claim) = (wanted, claimed);
     }
     Ok(json!({ "protocol": PROTOCOL, "version": env!("CARGO_PKG_VERSION") }))
 }
@@ -447,17 +458,28 @@ mod tests {
     #[test]
     fn only_the_owner_may_act_as_another_user() {
         let as_guest = json!({"protocol": PROTOCOL, "userid": 7, "rolemask": 2});
-        let mut cred = OWNER;
-        hello(&as_guest, &mut cred).unwrap();
-        assert_eq!(cred, Cred { userid: Uid::new(7), owner: false });
-        let back = json!({"protocol": PROTOCOL, "userid": 1000, "rolemask": 1});
-        assert_eq!(hello(&back, &mut cred).unwrap_err().errno, EPERM);
+        let (mut cred, mut claim) = (OWNER, Claim::Nothing);
+        hello(&as_guest, &mut cred, &mut claim).unwrap();
+        assert_eq!((cred, claim), (Cred { userid: Uid::new(7), owner: false }, Claim::Nothing));
+        for (userid, rolemask) in [(1000, 1), (7, 10)] {
+            let back = json!({"protocol": PROTOCOL, "userid": userid, "rolemask": rolemask});
+            assert_eq!(hello(&back, &mut cred, &mut claim).unwrap_err().errno, EPERM);
+        }
+    }
+
+    #[test]
+    fn the_owner_may_act_as_an_administrator_too() {
+        let as_admin = json!({"protocol": PROTOCOL, "userid": 7, "rolemask": 10});
+        let (mut cred, mut claim) = (OWNER, Claim::Nothing);
+        hello(&as_admin, &mut cred, &mut claim).unwrap();
+        assert_eq!((cred, claim), (Cred { userid: Uid::new(7), owner: false }, Claim::Admin));
     }
 
     #[test]
     fn a_client_of_another_version_gets_our_version_and_no_role() {
-        let mut cred = OWNER;
-        let answer = hello(&json!({"protocol": PROTOCOL + 1, "userid": 7}), &mut cred).unwrap();
+        let (mut cred, mut claim) = (OWNER, Claim::Nothing);
+        let newer = json!({"protocol": PROTOCOL + 1, "userid": 7});
+        let answer = hello(&newer, &mut cred, &mut claim).unwrap();
         assert_eq!(answer["protocol"], PROTOCOL);
         assert_eq!(cred, OWNER);
     }

@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep_until};
 use super::Context;
 use super::job_list::BYTES;
 use super::journal::{self, Posted};
-use super::privacy::Privacy;
+use super::privacy::{Claim, Privacy};
 use crate::daemon::engine::{EngineHandle, answered};
 use crate::rpc::errno::EPERM;
 use crate::rpc::{RpcError, RpcResult};
@@ -38,6 +38,7 @@ pub(super) fn stream(context: &Context<'_>) -> Receiver<RpcResult> {
         engine: context.engine.clone(),
         privacy: Arc::clone(&context.parts.privacy),
         cred: context.cred,
+        claim: context.claim,
         events,
         lost,
     };
@@ -48,6 +49,7 @@ struct Changes {
     engine: EngineHandle,
     privacy: Arc<Privacy>,
     cred: Cred,
+    claim: Claim,
     events: Receiver<Posted>,
     lost: Arc<AtomicBool>,
 }
@@ -104,7 +106,7 @@ impl Changes {
         mut changed: BTreeSet<JobId>,
     ) -> Result<(Vec<Value>, BTreeSet<JobId>), RpcError> {
         // The configuration may have changed since the stream began.
-        if self.privacy.is_hidden_from(self.cred) {
+        if self.privacy.is_hidden_from(self.cred, self.claim) {
             return Err(RpcError::new(EPERM, ""));
         }
         let read = self.engine.read(move |engine| {
@@ -152,6 +154,7 @@ mod tests {
             engine: EngineHandle::new(Arc::default()),
             privacy: Arc::default(),
             cred: Cred { userid: Uid::new(1), owner: false },
+            claim: Claim::Nothing,
             events,
             lost,
         };

@@ -19,7 +19,7 @@ use crate::rpc::services::job_list::{Changes, GetStats, GetUsers, List, ListId};
 
 impl Handle for List {
     fn handle(mut self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
-        if context.parts.privacy.is_hidden_from(context.cred) {
+        if context.parts.privacy.is_hidden_from(context.cred, context.claim) {
             self.constraint = Some(own_jobs(context.cred, self.constraint));
         }
         Ok(PendingResponse::Jobs(Box::pin(begin(context.engine.clone(), json!(self)))))

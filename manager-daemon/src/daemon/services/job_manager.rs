@@ -78,7 +78,7 @@ impl Handle for Memo {
 
 impl Handle for Why {
     fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
-        let hidden = context.parts.privacy.is_hidden_from(context.cred);
+        let hidden = context.parts.privacy.is_hidden_from(context.cred, context.claim);
         context.read(move |engine, cred| {
             let reasons = engine.why(self.id, cred)?;
             Ok(if hidden { without_jobs(reasons) } else { reasons })

@@ -38,6 +38,7 @@ use serde_json::Value;
 use tokio::sync::mpsc::Receiver;
 
 use self::audit::Change;
+use self::privacy::Claim;
 use super::Parts;
 use super::engine::replies;
 use super::engine::{EngineHandle, answered, refusal};
@@ -75,6 +76,8 @@ pub(super) struct Context<'a> {
     pub engine: &'a EngineHandle,
     /// The user, and whether as the owner.
     pub cred: Cred,
+    /// What the client is allowed beside that.
+    pub claim: Claim,
     /// Whether the request asks for a stream.
     pub streaming: bool,
 }
@@ -167,16 +170,16 @@ impl Admitted {
 /// that cannot be read.
 pub(super) fn admit(
     parts: &Parts,
-    cred: Cred,
+    (cred, claim): (Cred, Claim),
     topic: &str,
     payload: &Received,
 ) -> Result<Admitted, RpcError> {
     let row = Row::of_topic(topic)?;
     row.received.fetch_add(1, Ordering::Relaxed);
-    row.check(cred, parts.privacy.is_hidden_from(cred))?;
+    row.check(cred, parts.privacy.is_hidden_from(cred, claim))?;
     let decoded = (row.decode)(topic, payload)?;
     if let Some(id) = decoded.job() {
-        parts.privacy.check_job(cred, id, &parts.records)?;
+        parts.privacy.check_job((cred, claim), id, &parts.records)?;
     }
     let change = if cred.owner { decoded.change() } else { None };
     Ok(Admitted { responses: row.responses, change, decoded })

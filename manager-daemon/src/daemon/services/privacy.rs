@@ -21,6 +21,14 @@ use crate::users::{self, Users};
 const USERS: &str = "access.roles.admin.users";
 const GROUPS: &str = "access.roles.admin.groups";
 
+/// What a client is allowed beside what its user is: a program of the owner may act as an administrator, as with Flux.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(in crate::daemon) enum Claim {
+    #[default]
+    Nothing,
+    Admin,
+}
+
 /// How long it is remembered whether a user is in a group of administrators.
 const KEPT: Duration = Duration::from_secs(60);
 
@@ -109,7 +117,10 @@ impl Privacy {
     }
 
     /// Whether jobs of other users are hidden from this client.
-    pub(in crate::daemon) fn is_hidden_from(&self, cred: Cred) -> bool {
+    pub(in crate::daemon) fn is_hidden_from(&self, cred: Cred, claim: Claim) -> bool {
+        if claim == Claim::Admin {
+            return false;
+        }
         let mode = self.mode.read().unwrap_or_else(PoisonError::into_inner);
         let Some(admins) = mode.0.as_ref().filter(|_| !cred.owner) else { return false };
         let in_group = || {
@@ -125,11 +136,11 @@ impl Privacy {
     /// EPERM without a text, for unknown jobs and those of others alike.
     pub(super) fn check_job(
         &self,
-        cred: Cred,
+        (cred, claim): (Cred, Claim),
         id: JobId,
         records: &Records,
     ) -> Result<(), RpcError> {
-        if !self.is_hidden_from(cred) {
+        if !self.is_hidden_from(cred, claim) {
             return Ok(());
         }
         records.main_log_for(id, cred).map(drop).map_err(|_| RpcError::new(EPERM, ""))
@@ -199,10 +210,14 @@ mod tests {
     #[test]
     fn jobs_are_hidden_from_guests_only() {
         let privacy = Privacy::default();
-        assert!(!privacy.is_hidden_from(guest(8)));
+        assert!(!privacy.is_hidden_from(guest(8), Claim::Nothing));
         privacy.set(of_users(&[7]));
-        assert!(privacy.is_hidden_from(guest(8)) && !privacy.is_hidden_from(guest(7)));
-        assert!(!privacy.is_hidden_from(Cred { owner: true, ..guest(8) }));
+        assert!(
+            privacy.is_hidden_from(guest(8), Claim::Nothing)
+                && !privacy.is_hidden_from(guest(7), Claim::Nothing)
+        );
+        assert!(!privacy.is_hidden_from(guest(8), Claim::Admin));
+        assert!(!privacy.is_hidden_from(Cred { owner: true, ..guest(8) }, Claim::Nothing));
     }
 
     #[test]
@@ -217,13 +232,19 @@ mod tests {
         privacy.set(groups(json!(["root"])).unwrap());
         // Root is in its group on every system, and this number is no user.
         let (member, other) = (guest(0), guest(4_000_000_123));
-        assert!(privacy.is_hidden_from(member), "not before it is looked up");
+        assert!(privacy.is_hidden_from(member, Claim::Nothing), "not before it is looked up");
         runtime.block_on(privacy.learn(member));
         runtime.block_on(privacy.learn(other));
-        assert!(!privacy.is_hidden_from(member) && privacy.is_hidden_from(other));
+        assert!(
+            !privacy.is_hidden_from(member, Claim::Nothing)
+                && privacy.is_hidden_from(other, Claim::Nothing)
+        );
         assert_eq!(privacy.unknown(member), None, "it is known now");
         privacy.set(groups(json!([4_000_000_124u32])).unwrap());
-        assert!(privacy.is_hidden_from(member), "another setting is looked up again");
+        assert!(
+            privacy.is_hidden_from(member, Claim::Nothing),
+            "another setting is looked up again"
+        );
     }
 
     #[test]
