@@ -79,7 +79,7 @@ async fn fetch_ids<'a>(
         match source.call(ListId { id: job.id, attrs: ALL }).await {
             Ok(Job { job }) => rows.push(read_row(job, &setting.display)?),
             // As in Flux, the command fails only if none of the jobs exists.
-            // A job that is hidden from the user is told apart from none as little as the manager does it.
+            // A job that is hidden from the user looks like one that doesn't exist.
             Err(error) if matches!(error.errno, ENOENT | EPERM) => {
                 writeln!(streams.err, "JobID {} unknown", job.typed)?;
             }
