@@ -375,7 +375,7 @@ pub(super) const TABLES: &[Table] = &[
                 ),
                 at_start("noverify", ""),
                 at_start("rediscover", ""),
-                no_effect("journal-max", "watchers get all events that are stored"),
+                served("journal-max", ""),
                 no_effect_unless(
                     "history",
                     &["\"inf\"", "\"infinity\""],
