@@ -80,6 +80,48 @@ impl Environment {
     }
 }
 
+/// A variable that no environment can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    Empty,
+    EqualsSign,
+    ZeroByte,
+}
+
+/// A variable that no environment can have: its name is empty or has a `=`, or there is a zero byte.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VariableError {
+    name: String,
+    fault: Fault,
+}
+
+impl fmt::Display for VariableError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.name.escape_debug();
+        match self.fault {
+            Fault::Empty => f.write_str("a variable has no name"),
+            Fault::EqualsSign => write!(f, "variable {name}: its name has a ="),
+            Fault::ZeroByte => write!(f, "variable {name} has a zero byte"),
+        }
+    }
+}
+
+impl std::error::Error for VariableError {}
+
+/// Whether an environment can have this variable.
+///
+/// # Errors
+/// [`VariableError`] if it can't.
+pub fn check_variable(name: &str, value: &str) -> Result<(), VariableError> {
+    let fault = match name {
+        "" => Fault::Empty,
+        name if name.contains('\0') || value.contains('\0') => Fault::ZeroByte,
+        name if name.contains('=') => Fault::EqualsSign,
+        _ => return Ok(()),
+    };
+    Err(VariableError { name: name.chars().take(40).collect(), fault })
+}
+
 impl fmt::Debug for Environment {
     /// Omits the values, since they may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -23,9 +23,9 @@ mod value;
 
 pub use constants::*;
 pub use descriptor::{FIELDS, JobDescriptor};
-pub use environment::Environment;
+pub use environment::{Environment, VariableError, check_variable};
 pub use errno::SlurmError;
-pub use mapping::{Place, apply_changes, updates_between};
+pub use mapping::{Place, TresError, apply_changes, check_tres, updates_between};
 pub use record::{JobRecord, Partition, Reservation};
 pub use table::{Field, SetField, Versions};
 pub use time::{minutes_of, minutes_text};

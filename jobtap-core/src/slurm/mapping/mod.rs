@@ -18,10 +18,13 @@ mod process;
 mod resources;
 #[cfg(test)]
 mod tests;
+mod tres;
 
 pub use place::Place;
+pub use tres::{TresError, check_tres};
 
 use super::descriptor::{FIELDS, JobDescriptor};
+use super::environment::check_variable;
 use super::table::Field;
 use crate::job::Urgency;
 use crate::jobspec::path::remove;
@@ -156,7 +159,8 @@ impl JobDescriptor {
 /// ```
 ///
 /// # Errors
-/// [`JobspecError::Update`] if a part of the jobspec that has to be written is not an object.
+/// [`JobspecError::Update`] if a part of the jobspec that has to be written is not an object, a text has a zero
+/// byte, a variable has a name that no environment can have, or a count of generic resources is no number.
 pub fn apply_changes(
     before: &JobDescriptor,
     after: &JobDescriptor,
@@ -166,6 +170,7 @@ pub fn apply_changes(
     if before == after {
         return Ok(new);
     }
+    check(before, after)?;
     let changed = |field: &str| stored(before, field) != stored(after, field);
     for (field, place) in TEXTS.iter().filter(|(field, _)| changed(field)) {
         match stored(after, field) {
@@ -213,6 +218,38 @@ pub fn apply_changes(
     }
     Ok(new)
 }
+
+/// Refuses changes that no program could be started with, and that a submission may not have either.
+fn check(before: &JobDescriptor, after: &JobDescriptor) -> Result<(), JobspecError> {
+    let refuse =
+        |path: &str, text: String| Err(JobspecError::Update { path: path.to_owned(), text });
+    for field in FIELDS.iter().filter(|field| field.is_changed(before, after)) {
+        let has_zero = match (field.get)(after) {
+            super::Value::Text(text) => text.contains('\0'),
+            super::Value::List(texts) => texts.iter().any(|text| text.contains('\0')),
+            _ => false,
+        };
+        if has_zero {
+            return refuse(field.name, "it has a zero byte".to_owned());
+        }
+        if TRES.contains(&field.name)
+            && let super::Value::Text(list) = (field.get)(after)
+            && let Err(error) = check_tres(&list)
+        {
+            return refuse(field.name, error.to_string());
+        }
+    }
+    // What the job has already stays as it is.
+    let (old, new) = (&before.environment, &after.environment);
+    let mut changed =
+        new.iter().filter(|(name, value)| old != new && old.get(name) != Some(*value));
+    changed
+        .try_for_each(|(name, value)| check_variable(name, value))
+        .or_else(|error| refuse("environment", error.to_string()))
+}
+
+/// The fields that are lists of generic resources with counts.
+const TRES: [&str; 4] = ["tres_per_job", "tres_per_node", "tres_per_socket", "tres_per_task"];
 
 /// The entries of a `jobspec-update` event (RFC 21) that turn one jobspec into another: paths with their
 /// new values, at the level of single system attributes. Empty if the two are the same.

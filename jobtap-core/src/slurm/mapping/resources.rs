@@ -6,6 +6,7 @@
 
 use super::place::Group;
 use super::remove;
+use super::tres;
 use crate::jobspec::{Counts, JobspecError, path};
 use crate::slurm::constants::JOB_SHARED_NONE;
 use crate::slurm::descriptor::JobDescriptor;
@@ -146,7 +147,7 @@ impl Layout {
 /// The GPUs of a description. Where it doesn't fix the number of nodes, and GPUs are of a node, they are
 /// on one node.
 fn gpus(desc: &JobDescriptor, tasks: u64, nodes: &mut Option<u64>) -> Gpus {
-    let count = |text: &Option<String>| text.as_deref().and_then(gpu_count);
+    let count = |text: &Option<String>| text.as_deref().and_then(tres::gpus);
     if let Some(each) = count(&desc.tres_per_task) {
         return Gpus::Task(each);
     }
@@ -160,29 +161,6 @@ fn gpus(desc: &JobDescriptor, tasks: u64, nodes: &mut Option<u64>) -> Gpus {
             Gpus::Task(all / tasks.max(nodes.unwrap_or(1)))
         }
         (Some(all), _) => Gpus::Node(all.div_ceil(*nodes.get_or_insert(1))),
-    }
-}
-
-/// The number of GPUs in a list of generic resources: `gres:gpu:a100:2,gres:nic:1` has 2.
-fn gpu_count(list: &str) -> Option<u64> {
-    let counts: Vec<u64> = list.split(',').filter_map(gpus_of).collect();
-    if counts.is_empty() {
-        None
-    } else {
-        Some(counts.iter().fold(0, |sum, n| sum.saturating_add(*n)))
-    }
-}
-
-fn gpus_of(entry: &str) -> Option<u64> {
-    let entry = entry.trim().split('(').next().unwrap_or_default();
-    let name = entry.strip_prefix("gres:").or_else(|| entry.strip_prefix("gres/")).unwrap_or(entry);
-    let rest = name.strip_prefix("gpu")?;
-    let last = rest.rsplit([':', '=']).next().unwrap_or_default();
-    match rest.chars().next() {
-        None => Some(1),
-        // A name without a number is the type of one GPU.
-        Some(':' | '=') => Some(last.parse().unwrap_or(1)),
-        Some(_) => None,
     }
 }
 
@@ -234,30 +212,5 @@ fn members(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(members) => members,
         _ => Map::new(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counts_the_gpus_of_a_list() {
-        for (list, count) in [
-            ("gres:gpu:2", Some(2)),
-            ("gres/gpu:2", Some(2)),
-            ("gpu", Some(1)),
-            ("gres:gpu:a100", Some(1)),
-            ("gres:gpu:a100:4", Some(4)),
-            ("gpu=3", Some(3)),
-            ("gres/gpu:a100=3", Some(3)),
-            ("gpu:a100:1,gpu:h100:2,nic:7", Some(3)),
-            ("gres:gpu:2(S:0-1)", Some(2)),
-            ("gres:nic:1", None),
-            ("gpumem:80", None),
-            ("", None),
-        ] {
-            assert_eq!(gpu_count(list), count, "{list}");
-        }
     }
 }

@@ -533,12 +533,16 @@ fn arbitrary_value(field: &'static Field<JobDescriptor>) -> BoxedStrategy<Value>
         1 => any::<u64>(),
     ];
     match field.kind {
+        Kind::Text if TRES.contains(&field.name) => {
+            let list = "(gres[:/])?(gpu|nic)(:[a-c])?(:[0-9]{1,2})?(,gpu:[0-9])?";
+            prop::option::of(list).prop_map(|list| json!(list)).boxed()
+        }
         Kind::Text => arbitrary_text().prop_map(|text| json!(text)).boxed(),
         Kind::List { .. } => {
             prop::collection::vec("[a-z%{}]{0,5}", 0..3).prop_map(|all| json!(all)).boxed()
         }
         Kind::Environment => {
-            let variables = prop::collection::vec(("[A-C]{0,2}", "\\PC{0,3}"), 0..4);
+            let variables = prop::collection::vec(("[A-C]{1,2}", "\\PC{0,3}"), 0..4);
             variables.prop_map(|all| json!(all.into_iter().collect::<Environment>())).boxed()
         }
         _ => prop::option::of(number).prop_map(|number| json!(number)).boxed(),
@@ -588,4 +592,26 @@ proptest! {
         let desc = JobDescriptor { argc: read.argc, priority: read.priority, ..desc };
         prop_assert_eq!(desc, read, "{}", jobspec);
     }
+}
+
+/// What policies write into a request is checked as a submission is.
+#[test]
+fn changes_that_no_job_can_have_are_refused() {
+    let jobspec = JobspecBuilder::new(["app"]).to_value();
+    let before = JobDescriptor::from_jobspec(&jobspec);
+    let refused = |change: &dyn Fn(&mut JobDescriptor)| {
+        let mut after = before.clone();
+        change(&mut after);
+        apply_changes(&before, &after, &jobspec).unwrap_err().to_string()
+    };
+    let error = refused(&|desc| desc.name = Some("a\0b".to_owned()));
+    assert_eq!(error, "name: it has a zero byte");
+    let error = refused(&|desc| desc.argv = vec!["app".to_owned(), "\0".to_owned()]);
+    assert_eq!(error, "argv: it has a zero byte");
+    let error = refused(&|desc| desc.environment.set("A=B", "c"));
+    assert_eq!(error, "environment: variable A=B: its name has a =");
+    let error = refused(&|desc| desc.environment.set("", "c"));
+    assert_eq!(error, "environment: a variable has no name");
+    let error = refused(&|desc| desc.tres_per_node = Some("gres:gpu:-1".to_owned()));
+    assert!(error.starts_with("tres_per_node: invalid resource 'gres:gpu:-1'"), "{error}");
 }

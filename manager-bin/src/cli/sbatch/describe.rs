@@ -5,13 +5,14 @@ use jobtap_core::resource::Hostlist;
 use jobtap_core::slurm::{
     self, GRES_DISABLE_BIND, GRES_ENFORCE_BIND, JobDescriptor, KILL_INV_DEP, NO_KILL_INV_DEP,
     SPREAD_JOB, USE_DEFAULT_ACCT, USE_DEFAULT_PART, USE_DEFAULT_QOS, USE_DEFAULT_WCKEY,
-    USE_MIN_NODES, Value, minutes_of,
+    USE_MIN_NODES, Value, check_tres, minutes_of,
 };
 
 use super::array::Indexes;
 use super::begin;
 use super::options::Setting;
 use crate::cli::submit::caller::Caller;
+use crate::files::input;
 
 /// A request, and what the command does with it.
 #[derive(Debug, Clone, Default)]
@@ -141,7 +142,11 @@ impl Request {
             "gpus-per-task" => {
                 self.tell("SLURM_GPUS_PER_TASK", value).tres_per_task = Some(gpus(value)?)
             }
-            "gres" => write(desc, "gres", if value == "none" { "" } else { value }.into())?,
+            "gres" => {
+                let list = if value == "none" { "" } else { value };
+                check_tres(list).map_err(|error| error.to_string())?;
+                write(desc, "gres", list.into())?;
+            }
             "gres-flags" => desc.bitflags |= gres_flags(value)?,
             "hold" => desc.priority = Some(0),
             "input" => desc.std_in = file(value),
@@ -263,7 +268,7 @@ impl Request {
             self.warnings.push(format!("warning: {names} {have} no effect here"));
         }
         if let Some(file) = self.host_file.take() {
-            let text = std::fs::read_to_string(&file).map_err(|error| {
+            let text = input::text(&file).map_err(|error| {
                 format!("{file}: {}", crate::cli::common::message::system_text(&error))
             })?;
             let words: Vec<&str> =
@@ -374,7 +379,9 @@ fn mebibytes(text: &str) -> Result<u64, String> {
 fn gpus(text: &str) -> Result<String, String> {
     let one = |entry: &str| {
         let count = entry.rsplit_once(':').map_or(entry, |(_, count)| count);
-        number::<u32>(count).map(|_| format!("gres:gpu:{entry}"))
+        number::<u32>(count)?;
+        check_tres(&format!("gpu:{entry}")).map_err(|error| error.to_string())?;
+        Ok(format!("gres:gpu:{entry}"))
     };
     let all: Result<Vec<String>, String> = text.split(',').map(one).collect();
     all.map(|all| all.join(","))
@@ -647,6 +654,19 @@ mod tests {
         assert!(refused("--begin=soon").starts_with("--begin: invalid time 'soon'"));
         assert!(refused("--exclusive=me").contains("'me'"));
         assert!(refused("--gpus=many").contains("'many'"));
+        for option in [
+            "--gres=gpu:-1",
+            "--gres=gpu:99999999999999999999",
+            "--gres=nic:1,gpu:2x",
+            "--gres=gpu:",
+            "--gpus=-1",
+            "--gpus=+1",
+            "--gpus-per-node=a100:-2",
+            "--gpus-per-task=99999999999999999999",
+            "-G a100:1:1",
+        ] {
+            assert!(refused(option).contains("invalid"), "{option}: {}", refused(option));
+        }
         assert!(refused("--signal=NONE").contains("'NONE'"));
         assert!(refused("-w n[").contains("invalid hosts"));
         assert!(refused("-a 5-1").starts_with("-a: '5-1'"));
