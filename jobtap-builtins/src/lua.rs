@@ -24,6 +24,7 @@
 
 mod dialect;
 mod document;
+mod files;
 mod limits;
 mod native;
 mod pattern;
@@ -33,8 +34,11 @@ pub mod token;
 mod worker;
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::path::PathBuf;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use futures_channel::oneshot;
@@ -148,7 +152,7 @@ const LEAST_MEMORY: u32 = 2;
 const MIN_JOB_AGE: f64 = 300.0;
 
 /// How often a waiting request looks whether the script is stuck, in seconds.
-const CHECK: f64 = 5.0;
+const CHECK: f64 = 2.0;
 
 #[jobtap_plugin(name = "lua", load = "by-name")]
 impl Lua {
@@ -247,16 +251,16 @@ async fn ask(
         };
         let surroundings = Surroundings { partitions, jobs, reservations: Vec::new() };
         let request = Request { description, job, surroundings, uid };
-        let ticket = worker.put(request, Box::new(Waiting(sender)));
-        (worker, ticket)
+        let ticket = worker.put(request, Box::new(Waiting(sender)))?;
+        Ok((worker, ticket))
     });
-    let (worker, ticket) = put.await.map_err(|_| Refused::Gone)?;
+    let (worker, ticket) = put.await.map_err(|_| Refused::Gone)??;
     loop {
-        run(Arc::clone(&worker), remote);
+        ask_for_thread(&worker, remote);
         match remote.timeout(CHECK, &mut receiver).await {
             Ok(answer) => return answer.map_err(|_| Refused::Gone)?,
             Err(_) if worker.give_up(ticket) => {
-                run(worker, remote);
+                ask_for_thread(&worker, remote);
                 return Err(Refused::Stuck);
             }
             Err(_) => {}
@@ -264,12 +268,23 @@ async fn ask(
     }
 }
 
-/// Has a thread of the host run the queue. The thread isn't waited for: it may still answer other requests long
-/// after the one that has called it. If no thread is free, one is asked for again at the next check.
-fn run(worker: Arc<Worker>, remote: &Remote<Lua>) {
-    let thread = remote.clone();
-    remote.spawn(async move {
-        let _ = thread.blocking(move || worker.run()).await;
+/// Has a thread of the host run the queue, if none does. No request waits for that thread: it may still answer
+/// others long after the one that has asked for it.
+fn ask_for_thread(worker: &Arc<Worker>, remote: &Remote<Lua>) {
+    let Some(errand) = worker.ask_for_thread() else { return };
+    let (worker, remote) = (Arc::clone(worker), remote.clone());
+    remote.clone().spawn(async move {
+        let (running, generation) = (Arc::clone(&worker), errand.generation());
+        let mut work = pin!(remote.blocking(move || running.run(generation)));
+        let mut given_up = errand.given_up;
+        let end = poll_fn(|cx| match work.as_mut().poll(cx) {
+            Poll::Ready(end) => Poll::Ready(end),
+            // Dropping the work tells the host that the thread is given up.
+            Poll::Pending => Pin::new(&mut given_up).poll(cx).map(|_| Ok(())),
+        });
+        if let Err(error) = end.await {
+            worker.refuse(generation, &error.to_string());
+        }
     });
 }
 

@@ -78,7 +78,7 @@ impl Runtime {
 
 impl Workers for Runtime {
     fn spawn(&self, task: Task) {
-        self.handle.spawn(task.0);
+        self.handle.spawn(task);
     }
 
     fn process(&self, plugin: PluginKey, command: ProcessCommand) {
@@ -98,7 +98,7 @@ impl Workers for Runtime {
                     let set = dropped.lock().unwrap_or_else(PoisonError::into_inner);
                     let is_dropped = set.contains(&plugin);
                     drop(set);
-                    if work.is_awaited() && !is_dropped {
+                    if work.awaited().holds() && !is_dropped {
                         work.run();
                     }
                 });

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use jobtap_tests::{Manager, Output, Process, probe_manager, run, spawn, temporary, until};
 use serde_json::{Value, json};
@@ -135,7 +135,7 @@ fn owner_and_guest_can_use_services_and_streams() {
 fn a_disconnecting_client_does_not_disturb_a_stream() {
     let m = manager("");
     let mut endless = m.command(["plugin", "call", "--stream", "probe.count", "100000"]);
-    endless.stdout(std::process::Stdio::piped());
+    endless.stdout(Stdio::piped());
     let mut endless = spawn(&mut endless);
     let mut first = [0; 2];
     std::io::Read::read_exact(endless.stdout.as_mut().unwrap(), &mut first).unwrap();
@@ -150,7 +150,7 @@ fn a_disconnecting_client_does_not_disturb_a_stream() {
 fn removing_a_plugin_answers_its_waiting_clients() {
     let m = manager("");
     let mut endless = m.command(["plugin", "call", "--stream", "probe.count", "100000"]);
-    endless.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    endless.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut endless = spawn(&mut endless);
     let mut first = [0; 2];
     std::io::Read::read_exact(endless.stdout.as_mut().unwrap(), &mut first).unwrap();
@@ -271,7 +271,7 @@ fn a_configuration_is_loaded_from_stdin() {
     let m = manager("");
     let load = |text: &str| {
         let mut command = m.command(["config", "load"]);
-        command.stdin(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+        command.stdin(Stdio::piped()).stderr(Stdio::piped());
         let mut child = spawn(&mut command);
         std::io::Write::write_all(child.stdin.as_mut().unwrap(), text.as_bytes()).unwrap();
         let output = child.wait_with_output().unwrap();
@@ -386,4 +386,71 @@ fn instance_data_of_a_plugin_survives_a_crash() {
     m.jobtap("plugin remove probe").ok();
     m.jobtap("plugin load probe").ok();
     assert_eq!(call(&m, "probe.add", &json!(0)).ok(), "3");
+}
+
+#[test]
+fn a_handler_that_waits_for_its_own_thread_is_refused_by_name() {
+    let m = manager("");
+    let refused = m.jobtap("submit --setattr=probe.wait=1 true");
+    assert_ne!(refused.code, 0, "{refused:?}");
+    m.jobtap("run true").ok();
+    let log = m.jobtap("dmesg").ok();
+    let line = log.lines().find(|line| line.contains("the handler waits for the manager's thread"));
+    assert!(line.unwrap().contains("probe: job.validate: job "), "{log}");
+}
+
+#[test]
+fn a_handler_that_does_not_return_is_named_while_it_runs() {
+    let m = manager("");
+    let mut submit = m.command(["submit", "--setattr=probe.slow=13000", "true"]);
+    let mut stuck = spawn(submit.stdout(Stdio::null()));
+    let log = || m.jobtap("dmesg").ok();
+    until("the handler is named", || log().contains("the handler has not returned for 10 s"));
+    let log = log();
+    let line = log.lines().find(|line| line.contains("has not returned")).unwrap();
+    assert!(line.contains("probe: job.validate: job "), "{line}");
+    assert!(stuck.wait().unwrap().success());
+    m.jobtap("run true").ok();
+}
+
+#[test]
+fn a_future_that_blocks_holds_up_no_other_plugin() {
+    let m = manager("");
+    let slow = m.jobtap("submit --setattr=probe.block=5000 true").ok();
+    until("the prolog has begun", || {
+        m.jobtap(&format!("job eventlog {slow}")).ok().contains("prolog-start")
+    });
+    // Its processes don't run on the thread that is blocked, nor do services of the manager.
+    m.jobtap("plugin call probe.seen {}").ok();
+    let log = || m.jobtap("dmesg").ok();
+    until("the poll is named", || log().contains("a poll of its future: took 5"));
+    assert!(
+        log().contains(&format!("probe: job.state.run: job {slow}: a poll of its future: took 5")),
+        "{}",
+        log()
+    );
+    m.jobtap(&format!("job status {slow}")).ok();
+}
+
+#[test]
+fn threads_that_are_given_up_do_not_keep_jobs_from_running() {
+    let m = manager("");
+    for _ in 0..4 {
+        m.jobtap("run --setattr=probe.hang=1 true").ok();
+    }
+    m.jobtap("run --setattr=probe.prolog=true true").ok();
+    until("they are shown", || {
+        m.jobtap("plugin list -l").ok().contains("loaded, 4 threads given up")
+    });
+    until("they are told", || m.jobtap("dmesg").ok().contains("probe: a thread is given up: "));
+    assert!(
+        m.jobtap("plugin stats probe")
+            .ok()
+            .contains("GIVEN-UP\nprobe         0        0         4")
+    );
+    m.jobtap("plugin reload probe").ok();
+    m.jobtap("run --setattr=probe.hang=1 true").ok();
+    until("those of before still count", || {
+        m.jobtap("plugin list -l").ok().contains("5 threads given up")
+    });
 }

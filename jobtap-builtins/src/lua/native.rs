@@ -4,6 +4,9 @@
 //! can read as text. A message is returned instead, and the prelude raises it.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,12 +14,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use jobtap_core::plugin::Level;
 use jobtap_core::slurm::{
     Field, INFINITE, JobDescriptor, JobRecord, Kind, Partition, Reservation, SetError, Value,
-    minutes_of,
+    check_variable, minutes_of,
 };
 use mlua::{Function, IntoLuaMulti, Lua, LuaString, MultiValue, Table, Value as LuaValue};
 
+use rustix::io::Errno;
+
 use super::dialect;
 use super::document::Form;
+use super::files;
 use super::limits::Meter;
 use super::pattern::{self, Capture, PatternError};
 use super::process::{self, Bounds};
@@ -96,6 +102,8 @@ pub(super) struct Shared {
     pub(super) meter: Mutex<Meter>,
     /// The files that the script consists of.
     pub(super) files: Mutex<Vec<PathBuf>>,
+    /// The file that Lua opens at this moment.
+    pub(super) opened: Mutex<Option<OwnedFd>>,
     /// Whether one of them contains the word `jobs`.
     pub(super) mentions_jobs: AtomicBool,
     pub(super) directory: PathBuf,
@@ -138,13 +146,7 @@ impl Shared {
 
 /// Reads a file of a script.
 pub(super) fn read_file(path: &Path) -> Result<Vec<u8>, String> {
-    let failed = |error: std::io::Error| format!("cannot open {}: {error}", path.display());
-    // A pipe or a device may never end.
-    let is_file = path.metadata().map_err(failed)?.is_file();
-    if !is_file {
-        return Err(format!("cannot open {}: not a file", path.display()));
-    }
-    std::fs::read(path).map_err(failed)
+    files::read(path).map_err(|error| format!("cannot open {}: {error}", path.display()))
 }
 
 /// Registers the functions in a table.
@@ -183,6 +185,11 @@ fn fields(lua: &Lua, shared: &Arc<Shared>, table: &Table) -> mlua::Result<()> {
                 let mut call = lock(&here.call);
                 if call.number != number {
                     return Ok(None);
+                }
+                if matches!(&value, LuaValue::String(text) if text.as_bytes().contains(&0)) {
+                    return Ok(Some(format!(
+                        "bad argument #3 to '?' (the text for {name} has a zero byte)"
+                    )));
                 }
                 call.description.set(&name, from_lua(&value))
             };
@@ -227,11 +234,17 @@ fn fields(lua: &Lua, shared: &Arc<Shared>, table: &Table) -> mlua::Result<()> {
         "set_variable",
         lua.create_function(move |_, (number, name, value): (u64, LuaString, LuaString)| {
             let mut call = lock(&here.call);
-            if call.number == number {
-                let (name, value) = (name.to_string_lossy(), value.to_string_lossy());
-                call.description.environment.set(name, value);
+            if call.number != number {
+                return Ok(None);
             }
-            Ok(())
+            let (name, value) = (name.to_string_lossy(), value.to_string_lossy());
+            Ok(match check_variable(&name, &value) {
+                Ok(()) => {
+                    call.description.environment.set(name, value);
+                    None
+                }
+                Err(error) => Some(error.to_string()),
+            })
         })?,
     )?;
     let here = Arc::clone(shared);
@@ -436,6 +449,43 @@ fn system(lua: &Lua, shared: &Arc<Shared>, table: &Table) -> mlua::Result<()> {
                 Ok(source) => lua.create_string(source)?.into_lua_multi(lua),
                 Err(error) => (LuaValue::Nil, error).into_lua_multi(lua),
             }
+        })?,
+    )?;
+    let here = Arc::clone(shared);
+    table.set(
+        "open",
+        lua.create_function(move |lua, (path, mode): (LuaString, LuaString)| {
+            let path = PathBuf::from(OsStr::from_bytes(&path.as_bytes()).to_owned());
+            match files::open(&path, &mode.to_string_lossy()) {
+                Ok(file) => {
+                    // By its descriptor, so that it is this file that Lua opens.
+                    let name = format!("/proc/self/fd/{}", file.as_raw_fd());
+                    *lock(&here.opened) = Some(file);
+                    name.into_lua_multi(lua)
+                }
+                Err(error) => {
+                    let text = error.to_string();
+                    let text = text.split(" (os error").next().unwrap_or_default();
+                    let errno = error.raw_os_error().unwrap_or(Errno::INVAL.raw_os_error());
+                    (LuaValue::Nil, text, errno).into_lua_multi(lua)
+                }
+            }
+        })?,
+    )?;
+    let here = Arc::clone(shared);
+    table.set(
+        "opened",
+        lua.create_function(move |_, ()| {
+            *lock(&here.opened) = None;
+            Ok(())
+        })?,
+    )?;
+    let here = Arc::clone(shared);
+    table.set(
+        "spend",
+        lua.create_function(move |_, count: f64| {
+            let limit = lock(&here.meter).spend(count.max(0.0) as u64);
+            Ok(limit.map(|limit| limit.to_string()))
         })?,
     )?;
     let here = Arc::clone(shared);

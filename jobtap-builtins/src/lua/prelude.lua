@@ -346,6 +346,21 @@ function G.xpcall(call, handler, ...)
   return unless_expired(xpcall(call, guarded, ...))
 end
 
+-- Accounts for the steps of a function that Lua counts as one instruction: so many as it has elements or bytes.
+local function spend(steps)
+  local limit = native.spend(steps)
+  if limit then
+    error(limit, 0)
+  end
+end
+
+-- The same for functions that are called often, of long texts only.
+local function spend_on_text(text)
+  if type(text) == "string" and #text > 16384 then
+    spend(#text / 16)
+  end
+end
+
 local resume, close = coroutine.resume, coroutine.close
 function coroutine.resume(...)
   return unless_expired(resume(...))
@@ -372,6 +387,7 @@ end
 for _, name in ipairs({ "len", "lower", "upper", "reverse" }) do
   local original = string[name]
   string[name] = function(text)
+    spend_on_text(text)
     return results(name, pcall(original, as_text(text)))
   end
 end
@@ -402,7 +418,11 @@ function string.rep(text, count, separator)
     -- Lua would count to `count` for an empty text.
     count = 1
   end
-  return results("rep", pcall(string_rep, text, count, separator))
+  local ok, made = pcall(string_rep, text, count, separator)
+  if ok then
+    spend_on_text(made)
+  end
+  return results("rep", ok, made)
 end
 
 -- Where a search begins, of an argument that may be missing or negative; nothing if past the end.
@@ -643,11 +663,55 @@ end
 
 local table_sort, table_move = table.sort, table.move
 
+-- The length of a table, which its metatable may have chosen.
+local function length(list)
+  local ok, count = pcall(function()
+    return #list
+  end)
+  return ok and type(count) == "number" and count or 0
+end
+
+-- These take as many steps as there are elements, and Lua counts them as one. The numbers are floats, so that none of
+-- them wraps around.
+local function span(first, last)
+  first, last = tonumber(first), tonumber(last)
+  return first and last and last > first and last + 0.0 - first or 0
+end
+
 function table.move(from, first, last, ...)
-  if tonumber(first) and tonumber(last) and last - first > 100000000 then
-    error("bad argument #3 to 'move' (too many elements to move)", 2)
-  end
+  spend(span(first, last))
   return results("move", pcall(table_move, from, first, last, ...))
+end
+
+function table.sort(list, ...)
+  local count = length(list)
+  if count > 1 then
+    spend(count * math.log(count, 2))
+  end
+  return results("sort", pcall(table_sort, list, ...))
+end
+
+if not lua51 then
+  local table_insert, table_remove = table.insert, table.remove
+
+  function table.insert(list, ...)
+    if select("#", ...) > 1 then
+      spend(span((...), length(list)))
+    end
+    return results("insert", pcall(table_insert, list, ...))
+  end
+
+  function table.remove(list, ...)
+    if select("#", ...) > 0 then
+      spend(span((...), length(list)))
+    end
+    return results("remove", pcall(table_remove, list, ...))
+  end
+
+  function table.concat(list, separator, first, last)
+    spend(span(first or 1, last or length(list)))
+    return results("concat", pcall(table_concat, list, separator, first, last))
+  end
 end
 
 if lua51 then
@@ -966,16 +1030,141 @@ if sandbox then
   G.io = nil
   os.execute, os.remove, os.rename, os.tmpname, os.getenv = nil, nil, nil, nil, nil
 else
-  local file_type = io.type
+  local file_type, open, input = io.type, io.open, io.input
+
+  -- Opens files only: a pipe or a device may block, and no limit holds there.
+  local function open_file(path, mode)
+    local name, message, number = native.open(path, mode)
+    if not name then
+      return nil, path .. ": " .. message, number
+    end
+    local file
+    file, message, number = open(name, mode)
+    native.opened()
+    return file, message, number
+  end
+
+  local function check_mode(mode, name)
+    mode = mode == nil and "r" or check_text(mode, 2, name, 2)
+    if not string_find(mode, "^[rwa]%+?b?$") and not (lua51 and string_find(mode, "^[rwa]b%+$")) then
+      error("bad argument #2 to '" .. name .. "' (invalid mode)", 3)
+    end
+    return mode
+  end
+
+  function io.open(path, mode)
+    return open_file(check_text(path, 1, "open", 1), check_mode(mode, "open"))
+  end
+
+  -- As `io.open`, but an error is raised.
+  local function open_or_fail(path, mode, level)
+    local file, message = open_file(path, mode)
+    if not file then
+      error(message, level + 1)
+    end
+    return file
+  end
+
+  function io.lines(path, ...)
+    if path == nil then
+      return input():lines(...)
+    end
+    local file = open_or_fail(check_text(path, 1, "lines", 1), "r", 2)
+    local read = file:lines(...)
+    local function line(...)
+      if (...) == nil then
+        file:close()
+      end
+      return ...
+    end
+    local function iterate()
+      if file_type(file) == "closed file" then
+        error("file is already closed", 2)
+      end
+      return line(read())
+    end
+    if lua51 then
+      return iterate
+    end
+    return iterate, nil, nil, file
+  end
+
   -- A script has no standard input: reading it would wait for ever.
-  io.stdin = io.open("/dev/null")
-  io.input(io.stdin)
+  io.stdin = open("/dev/null")
+  input(io.stdin)
   -- A metatable that a script could change would bring finalizers back.
   getmetatable(io.stdin).__metatable = "file"
+
+  function io.input(file)
+    if joinable(file) then
+      file = open_or_fail(as_text(file), "r", 2)
+    end
+    if file == nil then
+      return input()
+    end
+    return results("input", pcall(input, file))
+  end
+
+  -- Nor has it an output: what it writes goes to the log, where `print` writes. The manager's own may be a pipe that
+  -- nothing reads.
+  local console = { output = "", at = 1 }
+  function console:write(...)
+    local texts = table.pack(...)
+    for index = 1, texts.n do
+      texts[index] = check_text(texts[index], index, "write", 1)
+    end
+    local text = string_gsub(table_concat(texts), "\n$", "")
+    if text ~= "" then
+      native.log("info", text)
+    end
+    return self
+  end
+  function console:close()
+    return nil, "Bad file descriptor", 9
+  end
+  console.__index = function(_, name)
+    return rawget(console, name) or process[name]
+  end
+  console.__name = "FILE*"
+  console.__tostring = function()
+    return "file (log)"
+  end
+  console.__metatable = "file"
+  io.stdout, io.stderr = setmetatable({}, console), setmetatable({}, console)
+  local output = io.stdout
+  local is_console = { [io.stdout] = true, [io.stderr] = true }
+
+  function io.output(file)
+    if joinable(file) then
+      file = open_or_fail(as_text(file), "w", 2)
+    end
+    if file ~= nil then
+      if not io.type(file) then
+        bad_argument(1, "output", "FILE*", file, 1)
+      end
+      output = file
+    end
+    return output
+  end
+
+  function io.write(...)
+    return results("write", pcall(output.write, output, ...))
+  end
+
+  local close_file = io.close
+  function io.close(file)
+    file = file == nil and output or file
+    if file_type(file) then
+      return results("close", pcall(close_file, file))
+    end
+    return file:close()
+  end
 
   function io.type(value)
     if getmetatable(value) == process then
       return value.closed and "closed file" or "file"
+    elseif is_console[value] then
+      return "file"
     end
     return file_type(value)
   end
@@ -1124,7 +1313,10 @@ local function environment_of(call)
       if not joinable(value) then
         bad_argument(3, "?", "string", value, 1)
       end
-      native.set_variable(call, name, as_text(value))
+      local message = native.set_variable(call, name, as_text(value))
+      if message then
+        error(message, 2)
+      end
     end,
   })
 end

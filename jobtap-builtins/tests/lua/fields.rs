@@ -268,3 +268,25 @@ fn the_old_functions_of_the_c_side_are_there() {
     );
     assert_eq!((verdict.code, after.comment.as_deref()), (0, Some("x")));
 }
+
+#[test]
+fn texts_with_zero_bytes_and_impossible_variables_are_errors() {
+    for (body, error) in [
+        ("job_desc.name = 'a\\0b'", "bad argument #3 to '?' (the text for name has a zero byte)"),
+        (
+            "job_desc.comment = '\\0'",
+            "bad argument #3 to '?' (the text for comment has a zero byte)",
+        ),
+        ("job_desc.environment['A=B'] = 'c'", "variable A=B: its name has a ="),
+        ("job_desc.environment[''] = 'c'", "a variable has no name"),
+        ("job_desc.environment.A = 'b\\0c'", "variable A has a zero byte"),
+        ("job_desc.environment['A\\0'] = 'b'", "variable A\\0 has a zero byte"),
+    ] {
+        let (verdict, after) = submit(body, JobDescriptor::default());
+        assert!(
+            verdict.error.as_deref().unwrap_or_default().ends_with(error),
+            "{body}: {verdict:?}"
+        );
+        assert_eq!(after, JobDescriptor::default());
+    }
+}

@@ -3,7 +3,7 @@
 use jobtap_builtins::lua::{Options, Version};
 use jobtap_core::slurm::JobDescriptor;
 
-use super::{failed, logged, logged_with, submit};
+use super::{Site, failed, logged, logged_with, submit, submit_with, texts};
 
 fn lua54() -> Options {
     Options { version: Version::Lua54, ..Options::default() }
@@ -290,4 +290,43 @@ fn documents_and_times_are_read_and_written() {
         ),
         ["[1,2.5]", "key: x", "1440 -2 -1", "nil"]
     );
+}
+
+#[test]
+fn files_are_read_and_written() {
+    let site = Site::new();
+    let path = site.write("data", "1 one\n2 two\n");
+    let path = path.display();
+    for version in [Version::Lua51, Version::Lua54] {
+        let options = Options { version, ..Options::default() };
+        let body = format!(
+            "local out = {{}}
+             for line in io.lines('{path}') do out[#out + 1] = line end
+             local file = assert(io.open('{path}.new', 'w'))
+             file:write('a', 1, '\\n') file:close()
+             file = assert(io.open('{path}.new', 'a+')) file:write('b') file:seek('set')
+             out[#out + 1] = file:read('*a') file:close()
+             local none, why, number = io.open('{path}.none')
+             out[#out + 1] = tostring(none) .. ' ' .. why:match('[^/]*$') .. ' ' .. number
+             io.input('{path}') out[#out + 1] = io.read('*n') io.input():close()
+             out[#out + 1] = io.type(io.stdout) .. ' ' .. io.type(file) .. ' ' .. tostring(io.type(1))
+             out[#out + 1] = tostring(pcall(io.open, '{path}', 'x'))
+             io.write('wrote ', 5, '\\n') io.stderr:write('more')
+             io.output('{path}.out') io.write('there') io.close() io.output(io.stdout)
+             file = io.open('{path}.out') out[#out + 1] = file:read('*a') file:close()
+             io.open('/dev/null', 'w'):close()
+             job_desc.comment = table.concat(out, '|')
+             return 0"
+        );
+        let (verdict, after) = submit_with(options, &body, JobDescriptor::default());
+        assert_eq!(verdict.error, None);
+        assert_eq!(
+            after.comment.as_deref(),
+            Some(
+                "1 one|2 two|a1\nb|nil data.none: No such file or directory 2|1|file closed file nil|false|there"
+            )
+        );
+        assert_eq!(texts(&verdict.log), ["wrote 5", "more"]);
+        std::fs::remove_file(format!("{path}.new")).unwrap();
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use jobtap_builtins::lua::{Limits, OnError, Options, Script};
+use jobtap_builtins::lua::{Limits, OnError, Options, Script, Version};
 use jobtap_core::slurm::{JobDescriptor, errno};
 use proptest::prelude::*;
 
@@ -49,6 +49,62 @@ fn an_endless_loop_is_stopped() {
             error == "stopped after 2000000 instructions" || error.contains("C stack overflow"),
             "{body}: {error}"
         );
+    }
+}
+
+/// Functions that take a step for each element are stopped like loops of the script itself.
+#[test]
+fn a_function_over_a_table_without_end_is_stopped() {
+    let endless = "local t = setmetatable({}, { __len = function() return 1 << 60 end }) ";
+    let texts = "local t = setmetatable({}, { __index = function() return '' end }) ";
+    for version in [Version::Lua51, Version::Lua54] {
+        let options = Options { version, ..small() };
+        for body in [
+            format!("{endless} table.insert(t, 1, 'x')"),
+            format!("{endless} pcall(table.insert, t, 1, 'x')"),
+            format!("{endless} table.remove(t, 1)"),
+            format!("{endless} table.sort(t, function() return false end)"),
+            format!("{endless} return table.concat(t)"),
+            format!("{texts} return table.concat(t, '', 1, 1 << 60)"),
+            "table.move({}, 1, 1 << 60, 2)".to_owned(),
+            "table.move({}, math.mininteger, math.maxinteger, 1)".to_owned(),
+            "local s = ('x'):rep(1e6) while true do s:upper() s:reverse() end".to_owned(),
+            "local s = 'x' while true do s:rep(1e6) end".to_owned(),
+        ] {
+            let error = stopped(&options, &body);
+            let known = ["stopped after 2000000 instructions", "too many elements to move"];
+            assert!(known.iter().any(|text| error.ends_with(text)), "{body}: {error}");
+        }
+    }
+}
+
+#[test]
+fn a_script_opens_no_pipe_and_no_device() {
+    let site = Site::with(short());
+    let pipe = site.directory.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let pipe = pipe.display();
+    for version in [Version::Lua51, Version::Lua54] {
+        for call in [
+            format!("assert(io.open('{pipe}'))"),
+            format!("assert(io.open('{pipe}', 'w'))"),
+            format!("assert(io.open('{pipe}', 'a+'))"),
+            format!("for line in io.lines('{pipe}') do end"),
+            format!("io.input('{pipe}')"),
+            format!("io.output('{pipe}')"),
+            format!("dofile('{pipe}')"),
+            format!("assert(loadfile('{pipe}'))"),
+            "assert(io.open('/dev/zero')):read('*a')".to_owned(),
+            "assert(io.open('/dev/tty'))".to_owned(),
+        ] {
+            let before = Instant::now();
+            let options = Options { version, ..Options::default() };
+            let (verdict, _) = submit_with(options, &call, JobDescriptor::default());
+            let error = verdict.error.unwrap_or_default();
+            assert!(error.to_lowercase().ends_with("not a file"), "{call}: {error}");
+            assert!(before.elapsed() < Duration::from_secs(5), "{call}");
+        }
     }
 }
 

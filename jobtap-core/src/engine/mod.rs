@@ -136,6 +136,7 @@ impl Engine {
             ticks,
             host_check,
         } = setup;
+        ticks.calls().are_on_this_thread();
         let queues = Queues::read(&config).map_err(|error| StartError(error.to_string()))?;
         let alloc_queues = AllocQueues::new(&queues, &registry).map_err(StartError)?;
         queues::stop_at_restart(&config)?;

@@ -2,9 +2,11 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Weak};
 
 use futures_channel::oneshot;
 
+use super::careful::Careful;
 use super::failure::{Gone, panic_text};
 
 /// Why the work of [`Remote::blocking`](crate::plugin::Remote::blocking) has no result.
@@ -13,8 +15,9 @@ pub enum BlockingError {
     /// The work panicked, with this message.
     #[error("panicked: {0}")]
     Panicked(String),
-    /// The host has no thread for it; the text is the system's.
-    #[error("no thread can be started: {0}")]
+    /// The host has no thread for it: the system refuses one, or none has come free for long. The text says
+    /// which.
+    #[error("no thread for it: {0}")]
     NoThread(String),
     /// The plugin was removed or the manager stopped.
     #[error(transparent)]
@@ -23,32 +26,46 @@ pub enum BlockingError {
 
 /// A closure that a host runs on a thread of its own. Dropping it ends the wait for its result with
 /// [`Gone`].
-pub struct BlockingWork(Box<dyn Job>);
+pub struct BlockingWork {
+    job: Box<dyn Job>,
+    plugin: Arc<str>,
+    awaited: Awaited,
+}
+
+/// Whether the result of some work is still waited for. A host keeps it while the work runs: a thread whose
+/// result nothing waits for is given up, and can't be stopped.
+#[derive(Debug, Clone)]
+pub struct Awaited(Weak<()>);
+
+impl Awaited {
+    /// Whether it is.
+    pub fn holds(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+}
 
 /// A closure, and the way back for its result.
 trait Job: Send {
-    fn is_awaited(&self) -> bool;
     fn run(self: Box<Self>);
     fn fail(self: Box<Self>, error: BlockingError);
 }
 
 struct Answered<W, R> {
-    work: W,
+    work: Careful<W>,
     answer: oneshot::Sender<Result<R, BlockingError>>,
 }
 
 impl<R: Send, W: FnOnce() -> R + Send> Job for Answered<W, R> {
-    fn is_awaited(&self) -> bool {
-        !self.answer.is_canceled()
-    }
-
     fn run(self: Box<Self>) {
         let Self { work, answer } = *self;
+        let Some(work) = work.take() else { return };
         // What the closure owns is dropped by the unwinding, and nothing else can be seen half changed.
         let result = catch_unwind(AssertUnwindSafe(work));
         let result = result.map_err(|panic| BlockingError::Panicked(panic_text(&*panic)));
         // Fails when nothing waits any more, which needs no result.
-        let _ = answer.send(result);
+        if let Err(unread) = answer.send(result) {
+            drop(Careful::new(unread));
+        }
     }
 
     fn fail(self: Box<Self>, error: BlockingError) {
@@ -57,28 +74,42 @@ impl<R: Send, W: FnOnce() -> R + Send> Job for Answered<W, R> {
 }
 
 impl BlockingWork {
-    /// Pairs the work with a future of its result.
+    /// Pairs work of this plugin with a future of its result.
     pub fn new<R: Send + 'static>(
+        plugin: Arc<str>,
         work: impl FnOnce() -> R + Send + 'static,
     ) -> (Self, impl Future<Output = Result<R, BlockingError>> + Send) {
         let (answer, result) = oneshot::channel();
-        let result = async { result.await.map_err(|_| Gone)? };
-        (Self(Box::new(Answered { work, answer })), result)
+        let waits = Arc::new(());
+        let awaited = Awaited(Arc::downgrade(&waits));
+        let result = async move {
+            let _waits = waits;
+            result.await.map_err(|_| Gone)?
+        };
+        (
+            Self { job: Box::new(Answered { work: Careful::new(work), answer }), plugin, awaited },
+            result,
+        )
+    }
+
+    /// The name of the plugin whose work it is.
+    pub fn plugin(&self) -> &Arc<str> {
+        &self.plugin
     }
 
     /// Whether the result is still waited for. A host leaves out work that isn't.
-    pub fn is_awaited(&self) -> bool {
-        self.0.is_awaited()
+    pub fn awaited(&self) -> &Awaited {
+        &self.awaited
     }
 
     /// Does the work, and passes its result on. A panic is caught.
     pub fn run(self) {
-        self.0.run();
+        self.job.run();
     }
 
-    /// Tells that there is no thread for the work.
+    /// Tells that there is no thread for the work, and why.
     pub fn refuse(self, reason: impl Into<String>) {
-        self.0.fail(BlockingError::NoThread(reason.into()));
+        self.job.fail(BlockingError::NoThread(reason.into()));
     }
 }
 

@@ -282,6 +282,15 @@ pub enum Command {
     },
     /// Run a future off the manager's thread, after the events of the callback are durable.
     Spawn(Task),
+    /// A poll of a future took long; the host tells it if that is over its budget.
+    PollTook {
+        /// The topic of the asynchronous handler, or `spawn`.
+        topic: &'static str,
+        /// The job that the future is about.
+        job: Option<JobId>,
+        /// How long the poll took.
+        milliseconds: u64,
+    },
     /// Run the future of an asynchronous handler in the same way. The host aborts it when the job no longer
     /// waits for it.
     BeginWork(JobWork),

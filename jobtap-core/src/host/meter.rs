@@ -5,9 +5,13 @@
 //! only one call in [`SAMPLE`] is timed precisely.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::calls::{CallNumber, Calls, PresentCall};
+use crate::job::JobId;
 
 /// One call in this many is timed precisely.
 pub const SAMPLE: u64 = 64;
@@ -20,13 +24,14 @@ pub const BUCKETS: usize = 40;
 pub struct Ticks {
     coarse: Arc<AtomicU64>,
     precise: fn() -> u64,
+    calls: Calls,
 }
 
 impl Ticks {
     /// The host keeps `coarse` at about the present time in milliseconds; `precise` reads the time in
     /// nanoseconds. The origin of both is arbitrary.
     pub fn new(coarse: Arc<AtomicU64>, precise: fn() -> u64) -> Self {
-        Self { coarse, precise }
+        Self { coarse, precise, calls: Calls::default() }
     }
 
     /// The coarse clock, in milliseconds.
@@ -34,7 +39,12 @@ impl Ticks {
         self.coarse.load(Ordering::Relaxed)
     }
 
-    fn precise(&self) -> u64 {
+    /// The call of a handler that is under way.
+    pub fn calls(&self) -> &Calls {
+        &self.calls
+    }
+
+    pub(super) fn precise(&self) -> u64 {
         (self.precise)()
     }
 }
@@ -54,6 +64,7 @@ impl fmt::Debug for Ticks {
 /// Counts of one handler.
 #[derive(Debug)]
 pub(super) struct Meter {
+    number: CallNumber,
     calls: Cell<u64>,
     errors: Cell<u64>,
     panics: Cell<u64>,
@@ -65,11 +76,13 @@ pub(super) struct Meter {
 pub(super) struct Running {
     coarse: u64,
     precise: Option<u64>,
+    before: PresentCall,
 }
 
 impl Meter {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(number: CallNumber) -> Self {
         Self {
+            number,
             calls: Cell::new(0),
             errors: Cell::new(0),
             panics: Cell::new(0),
@@ -78,16 +91,18 @@ impl Meter {
     }
 
     #[inline]
-    pub(super) fn start(&self, ticks: &Ticks) -> Running {
+    pub(super) fn start(&self, ticks: &Ticks, job: Option<JobId>) -> Running {
         let calls = self.calls.get();
         self.calls.set(calls + 1);
         let precise = calls.is_multiple_of(SAMPLE).then(|| ticks.precise());
-        Running { coarse: ticks.coarse(), precise }
+        let before = ticks.calls.begin(self.number, job);
+        Running { coarse: ticks.coarse(), precise, before }
     }
 
     /// Ends a call. Returns the milliseconds that it took by the coarse clock.
     #[inline]
     pub(super) fn stop(&self, running: &Running, ticks: &Ticks) -> u64 {
+        ticks.calls.end(running.before);
         if let Some(start) = running.precise {
             self.sample(ticks.precise().saturating_sub(start));
         }
@@ -104,9 +119,8 @@ impl Meter {
 
     #[cold]
     fn sample(&self, nanoseconds: u64) {
-        let bucket = (nanoseconds.max(1).ilog2() as usize).min(BUCKETS - 1);
         // Saturating, since a site's manager may run for years.
-        if let Some(count) = self.samples.get(bucket) {
+        if let Some(count) = self.samples.get(bucket_of(nanoseconds)) {
             count.set(count.get().saturating_add(1));
         }
     }
@@ -120,6 +134,46 @@ impl Meter {
             panics: self.panics.get(),
             samples: self.samples.iter().map(Cell::get).collect(),
         }
+    }
+}
+
+fn bucket_of(nanoseconds: u64) -> usize {
+    (nanoseconds.max(1).ilog2() as usize).min(BUCKETS - 1)
+}
+
+/// Counts of the polls of a plugin's futures, by their topics. They are polled on other threads.
+#[derive(Debug, Default)]
+pub(super) struct Polls(Mutex<BTreeMap<&'static str, Polled>>);
+
+#[derive(Debug)]
+struct Polled {
+    polls: u64,
+    samples: [u32; BUCKETS],
+}
+
+impl Polls {
+    /// Notes a poll that took this long.
+    pub(super) fn note(&self, topic: &'static str, nanoseconds: u64) {
+        let mut polls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = || Polled { polls: 0, samples: [0; BUCKETS] };
+        let polled = polls.entry(topic).or_insert_with(new);
+        polled.polls += 1;
+        if let Some(count) = polled.samples.get_mut(bucket_of(nanoseconds)) {
+            *count = count.saturating_add(1);
+        }
+    }
+
+    pub(super) fn stats(&self) -> Vec<HandlerStats> {
+        let polls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let stats = |(topic, polled): (&&'static str, &Polled)| HandlerStats {
+            topic: (*topic).to_owned(),
+            method: "polls",
+            calls: polled.polls,
+            errors: 0,
+            panics: 0,
+            samples: polled.samples.to_vec(),
+        };
+        polls.iter().map(stats).collect()
     }
 }
 
@@ -182,9 +236,9 @@ mod tests {
     #[test]
     fn one_call_in_sixty_four_is_timed() {
         let ticks = Ticks::new(Arc::default(), || 1000);
-        let meter = Meter::new();
+        let meter = Meter::new(Calls::default().number("a", "job.new"));
         for _ in 0..129 {
-            let running = meter.start(&ticks);
+            let running = meter.start(&ticks, None);
             meter.stop(&running, &ticks);
         }
         let stats = meter.stats("job.new".to_owned(), "seen");
@@ -194,7 +248,7 @@ mod tests {
 
     #[test]
     fn quantiles_are_bounds_of_buckets() {
-        let meter = Meter::new();
+        let meter = Meter::new(Calls::default().number("a", "job.new"));
         for nanoseconds in [10, 10, 10, 5000] {
             meter.sample(nanoseconds);
         }
@@ -202,15 +256,16 @@ mod tests {
         assert_eq!(stats.quantile(0.5), Some(16));
         assert_eq!(stats.quantile(1.0), Some(8192));
         assert_eq!(stats.histogram().collect::<Vec<_>>(), [(16, 3), (8192, 1)]);
-        assert_eq!(Meter::new().stats(String::new(), "").quantile(0.5), None);
+        let meter = Meter::new(Calls::default().number("a", "job.new"));
+        assert_eq!(meter.stats(String::new(), "").quantile(0.5), None);
     }
 
     #[test]
     fn the_coarse_clock_tells_how_long_a_call_took() {
         let coarse = Arc::new(AtomicU64::new(5));
         let ticks = Ticks::new(Arc::clone(&coarse), || 0);
-        let meter = Meter::new();
-        let running = meter.start(&ticks);
+        let meter = Meter::new(Calls::default().number("a", "job.new"));
+        let running = meter.start(&ticks, None);
         coarse.store(255, Ordering::Relaxed);
         assert_eq!(meter.stop(&running, &ticks), 250);
     }

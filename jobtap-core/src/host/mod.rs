@@ -20,6 +20,8 @@ mod backend;
 pub(crate) mod blocking;
 pub(crate) mod call_error;
 mod callback;
+mod calls;
+pub(crate) mod careful;
 pub(crate) mod command;
 pub(crate) mod descriptor;
 pub(crate) mod errno;
@@ -51,8 +53,9 @@ pub use backend::{JOBTAP_PLUGINS_V1, JOBTAP_SCHEDULERS_V1};
 #[cfg(all(feature = "inventory", not(feature = "linkme")))]
 #[doc(hidden)]
 pub use backend::{Linked, LinkedScheduler};
-pub use blocking::{BlockingCommand, BlockingWork};
+pub use blocking::{Awaited, BlockingCommand, BlockingWork};
 pub use callback::{Args, Detail, Host};
+pub use calls::{Calls, PresentCall};
 pub use command::{Command, JobWork, LaterCall, RemoteWork, TimerKey, WorkKind};
 pub use descriptor::{
     AsyncPolicy, HandlerEntry, HandlerFn, InitArgs, IntroductionOrder, Load, OnRestart,
@@ -78,7 +81,7 @@ pub use remote::{PluginKey, RemoteCall, RemoteHandle, RemoteSink};
 pub use service::{ReplyTo, Role, ServiceRequest};
 pub use slurm::{RequestAnswer, RequestKey, RequestWork, SlurmRequest};
 pub use stack::{BoundHandler, CallResult, Fault, Handlers, LoadedPlugin, Stack};
-pub use task::Task;
+pub use task::{Origin, TIME_BUDGET, Task, over_budget};
 pub use update::UpdateDecision;
 
 // Public as items of `plugin`.

@@ -376,7 +376,7 @@ pub const fn call_name(command: &Command) -> &'static str {
         Command::UserMessage { .. } => "user_message",
         Command::StartTimer { .. } | Command::CancelTimer { .. } => "at",
         Command::Spawn(_) => "spawn",
-        Command::Log { .. } | Command::LogForJob { .. } => "log",
+        Command::Log { .. } | Command::LogForJob { .. } | Command::PollTook { .. } => "log",
         // Made by asynchronous handlers, of which `HostKind::async_topic` tells.
         Command::FailPrep(_)
         | Command::Verdict { .. }

@@ -1,9 +1,12 @@
 //! Work for a plugin from outside the manager's thread.
 
 use std::fmt;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 
 use super::command::{Command, RemoteWork, TimerKey};
+use super::meter::{Polls, Ticks};
 use crate::job::Timestamp;
 
 /// One loading of one plugin. A plugin that is loaded again has another key, so that work for the
@@ -35,12 +38,47 @@ pub struct RemoteHandle {
     plugin: PluginKey,
     name: Arc<str>,
     sink: Arc<dyn RemoteSink>,
+    ticks: Ticks,
+    polls: Arc<Polls>,
 }
 
 impl RemoteHandle {
     /// A handle for this loading of the plugin.
     pub fn new(plugin: PluginKey, name: Arc<str>, sink: Arc<dyn RemoteSink>) -> Self {
-        Self { plugin, name, sink }
+        Self { plugin, name, sink, ticks: Ticks::default(), polls: Arc::default() }
+    }
+
+    /// The same, with the clocks by which the plugin's calls and futures are metered.
+    #[must_use]
+    pub fn metered(self, ticks: Ticks) -> Self {
+        Self { ticks, ..self }
+    }
+
+    pub(super) fn ticks(&self) -> &Ticks {
+        &self.ticks
+    }
+
+    pub(super) fn polls(&self) -> &Polls {
+        &self.polls
+    }
+
+    /// Waits for what comes by way of the manager's thread.
+    ///
+    /// # Panics
+    /// On that thread, in a handler: the wait would have no end. The panic ends the handler as any other does,
+    /// and names it.
+    pub(crate) async fn wait<F: Future>(&self, what: F) -> F::Output {
+        let mut what = pin!(what);
+        poll_fn(|cx| {
+            let polled = what.as_mut().poll(cx);
+            if polled.is_pending()
+                && let Some(call) = self.ticks.calls().on_this_thread()
+            {
+                waits_for_itself(&call);
+            }
+            polled
+        })
+        .await
     }
 
     /// The plugin's name.
@@ -53,7 +91,7 @@ impl RemoteHandle {
         self.plugin
     }
 
-    pub(super) fn shared_name(&self) -> &Arc<str> {
+    pub(crate) fn shared_name(&self) -> &Arc<str> {
         &self.name
     }
 
@@ -83,6 +121,15 @@ impl RemoteHandle {
     pub(crate) fn work(&self, work: RemoteWork) {
         self.sink.send(RemoteCall { plugin: self.plugin, work });
     }
+}
+
+#[cold]
+#[allow(clippy::panic, reason = "a handler that goes on would stop the manager")]
+fn waits_for_itself(call: &str) -> ! {
+    panic!(
+        "{call}: the handler waits for the manager's thread, on which it is called itself, and would never return: \
+         make it `async` and `.await` there, or take the result in a closure of `Remote`"
+    )
 }
 
 impl fmt::Debug for RemoteHandle {

@@ -21,6 +21,7 @@ use super::failure::{Failure, panic_text};
 use super::meter::{HandlerStats, Meter, Ticks};
 use super::outcome::Outcome;
 use super::remote::{PluginKey, RemoteHandle};
+use crate::job::Job;
 use crate::jobspec::Dependency;
 use crate::topic::TopicId;
 
@@ -50,7 +51,11 @@ impl LoadedPlugin {
         plugin: Box<dyn Any>,
         remote: RemoteHandle,
     ) -> Self {
+        let meter = |topic: &str| meter(&remote, topic);
+        let meter_of = |entry: &HandlerEntry| Rc::new(meter(&entry.full_name()));
         Self {
+            meters: descriptor.handlers.iter().map(meter_of).collect(),
+            later: meter("later"),
             key: remote.plugin(),
             name: Arc::clone(remote.shared_name()),
             listed: listed.into(),
@@ -58,8 +63,6 @@ impl LoadedPlugin {
             slot: RefCell::new(plugin),
             remote,
             given: None,
-            meters: descriptor.handlers.iter().map(|_| Rc::new(Meter::new())).collect(),
-            later: Meter::new(),
             faulted: Cell::new(false),
             removed: Cell::new(false),
         }
@@ -121,7 +124,8 @@ impl LoadedPlugin {
         let entries = self.descriptor.handlers.iter().zip(&self.meters);
         let handlers = entries.map(|(entry, meter)| meter.stats(entry.full_name(), entry.method));
         let later = self.later.stats("later".to_owned(), "remote");
-        handlers.chain((later.calls > 0).then_some(later)).collect()
+        let later = (later.calls > 0).then_some(later);
+        handlers.chain(later).chain(self.remote.polls().stats()).collect()
     }
 
     /// Calls a closure with the plugin, outside of any topic. Returns `None` when the plugin is being
@@ -132,7 +136,7 @@ impl LoadedPlugin {
         call: impl FnOnce(&mut dyn Any) -> R,
     ) -> Option<(Result<R, String>, u64)> {
         let mut slot = self.slot.try_borrow_mut().ok()?;
-        let running = self.later.start(ticks);
+        let running = self.later.start(ticks, None);
         let result = catch_unwind(AssertUnwindSafe(|| call(&mut **slot)));
         let milliseconds = self.later.stop(&running, ticks);
         if result.is_err() {
@@ -140,6 +144,11 @@ impl LoadedPlugin {
         }
         Some((result.map_err(|panic| panic_text(&*panic)), milliseconds))
     }
+}
+
+/// The meter of a handler, which is known by a number from now on.
+fn meter(remote: &RemoteHandle, topic: &str) -> Meter {
+    Meter::new(remote.ticks().calls().number(remote.name(), topic))
 }
 
 impl fmt::Debug for LoadedPlugin {
@@ -232,7 +241,7 @@ impl BoundHandler {
         let Ok(mut slot) = self.instance.slot.try_borrow_mut() else {
             return (Err(Box::new(Fault::Busy)), 0);
         };
-        let running = self.meter.start(ticks);
+        let running = self.meter.start(ticks, args.job.map(Job::id));
         let result = (self.call)(&mut **slot, args);
         let milliseconds = self.meter.stop(&running, ticks);
         match result {
@@ -252,8 +261,11 @@ impl BoundHandler {
 
     /// Calls the handler, and catches a panic.
     pub fn call(&self, args: &Args<'_>, ticks: &Ticks) -> (CallResult, u64) {
-        catch_unwind(AssertUnwindSafe(|| self.call_uncaught(args, ticks)))
-            .unwrap_or_else(|panic| (Err(self.panicked(&*panic)), 0))
+        let before = ticks.calls().now();
+        catch_unwind(AssertUnwindSafe(|| self.call_uncaught(args, ticks))).unwrap_or_else(|panic| {
+            ticks.calls().end(before);
+            (Err(self.panicked(&*panic)), 0)
+        })
     }
 }
 
@@ -408,7 +420,10 @@ fn bind_plugin(plugin: &Rc<LoadedPlugin>, topics: &mut [Vec<BoundHandler>]) {
         instance: Rc::clone(plugin),
         entry,
         call: entry.call,
-        meter: plugin.meters.get(index).map_or_else(|| Rc::new(Meter::new()), Rc::clone),
+        meter: plugin
+            .meters
+            .get(index)
+            .map_or_else(|| Rc::new(meter(plugin.remote(), &entry.full_name())), Rc::clone),
         only_observes,
     };
     let entries = || plugin.descriptor.handlers.iter().enumerate();

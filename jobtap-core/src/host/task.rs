@@ -3,12 +3,95 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
-/// A future that the host runs for a plugin.
-pub struct Task(pub Pin<Box<dyn Future<Output = ()> + Send>>);
+use super::careful::Careful;
+use super::command::Command;
+use super::remote::{PluginKey, RemoteHandle};
+use crate::job::JobId;
+
+/// A future that the host runs for a plugin. What its polls cost is metered as the calls of handlers are: a poll
+/// that takes long holds up the other futures of the plugin.
+pub struct Task {
+    origin: Origin,
+    remote: RemoteHandle,
+    future: Careful<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+/// Whose work it is: `PLUGIN: TOPIC: job ID`.
+#[derive(Debug, Clone)]
+pub struct Origin {
+    /// The loading of the plugin.
+    pub plugin: PluginKey,
+    /// The plugin's name.
+    pub name: Arc<str>,
+    /// The topic of the asynchronous handler, or `spawn` for other futures.
+    pub topic: &'static str,
+    /// The job that it is about, if any.
+    pub job: Option<JobId>,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, topic, job, .. } = self;
+        write!(f, "{name}: {topic}")?;
+        job.iter().try_for_each(|job| write!(f, ": job {job}"))
+    }
+}
+
+/// In milliseconds: shorter polls are nothing to tell, whatever the budget.
+const SHORT: u64 = 5;
+
+/// In milliseconds: what a call of a handler or a poll of a future may take by default.
+pub const TIME_BUDGET: u64 = 100;
+
+/// What the log says of a call or a poll that has taken longer than its budget, both in milliseconds.
+pub fn over_budget(what: impl fmt::Display, milliseconds: u64, budget: u64) -> String {
+    let (took, budget) = (milliseconds as f64 / 1e3, budget as f64 / 1e3);
+    format!("{what}: took {took} s, more than its budget of {budget} s")
+}
+
+impl Task {
+    /// A future of the plugin of this handle.
+    pub fn new(
+        remote: &RemoteHandle,
+        topic: &'static str,
+        job: Option<JobId>,
+        future: impl Future<Output = ()> + Send + 'static,
+    ) -> Self {
+        let (plugin, name) = (remote.plugin(), Arc::clone(remote.shared_name()));
+        let origin = Origin { plugin, name, topic, job };
+        Self { origin, remote: remote.clone(), future: Careful::new(Box::pin(future)) }
+    }
+
+    /// Whose work it is.
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+}
+
+impl Future for Task {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Self { origin, remote, future } = self.get_mut();
+        let begun = remote.ticks().precise();
+        let polled = future.get_mut().map_or(Poll::Ready(()), |future| future.as_mut().poll(cx));
+        let took = remote.ticks().precise().saturating_sub(begun);
+        remote.polls().note(origin.topic, took);
+        let milliseconds = took / 1_000_000;
+        if milliseconds >= SHORT {
+            let (topic, job) = (origin.topic, origin.job);
+            // The budget is the manager's to know.
+            remote.commands(vec![Command::PollTook { topic, job, milliseconds }]);
+        }
+        polled
+    }
+}
 
 impl fmt::Debug for Task {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Task")
+        f.debug_tuple("Task").field(&self.origin).finish()
     }
 }

@@ -1,6 +1,8 @@
 //! Runs the futures of asynchronous handlers on the thread of the test.
 
 use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
@@ -44,7 +46,7 @@ impl TestTasks {
             }
             polled = true;
             let waker = Waker::from(Arc::clone(flag));
-            task.0.as_mut().poll(&mut Context::from_waker(&waker)) == Poll::Pending
+            Pin::new(task).poll(&mut Context::from_waker(&waker)) == Poll::Pending
         });
         polled
     }

@@ -455,3 +455,175 @@ mod blocking {
         m.submit(TestJob::new()).unwrap();
     }
 }
+
+/// Handlers and futures that stop the thread which they need.
+mod waits {
+    use std::pin::pin;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::task::{Context, Poll, Waker};
+
+    use jobtap_core::host::Ticks;
+    use jobtap_core::prelude::*;
+    use jobtap_core::testing::{TestJob, TestManager};
+
+    /// As the executors of other crates do.
+    fn block_on<F: Future>(future: F) -> F::Output {
+        let mut future = pin!(future);
+        loop {
+            match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(output) => return output,
+                Poll::Pending => std::thread::park(),
+            }
+        }
+    }
+
+    #[derive(Default)]
+    struct Blocked;
+
+    #[jobtap_plugin(name = "blocked")]
+    impl Blocked {
+        #[on("job.validate")]
+        fn validate(&self, job: &Job, remote: Remote<Self>) -> Result<(), Reject> {
+            match job.jobspec().name() {
+                Some("call") => {
+                    block_on(remote.call(|_, _| ())).map_err(|e| Reject::new(e.to_string()))
+                }
+                Some("sleep") => {
+                    block_on(remote.sleep(1.0)).map_err(|e| Reject::new(e.to_string()))
+                }
+                Some("ended") => {
+                    block_on(remote.ended(job.id())).map_err(|e| Reject::new(e.to_string()))
+                }
+                Some("process") => {
+                    let _ = block_on(remote.run_process(Process::new("true")));
+                    Ok(())
+                }
+                Some("timer") => {
+                    remote.clone().after(1.0, move |_, _| block_on(remote.sleep(1.0)).unwrap());
+                    Ok(())
+                }
+                _ => Ok(()),
+            }
+        }
+    }
+
+    #[test]
+    fn a_handler_that_waits_for_its_own_thread_fails_by_name() {
+        for name in ["call", "sleep", "ended", "process"] {
+            let mut m = TestManager::new().plugin::<Blocked>().start();
+            m.submit(TestJob::new().name(name)).unwrap_err();
+            let said = m.log().find(|(_, text)| text.contains("waits for the manager's thread"));
+            let (_, text) =
+                said.unwrap_or_else(|| panic!("{name}: {:?}", m.log().collect::<Vec<_>>()));
+            assert!(text.contains("blocked: job.validate: job "), "{text}");
+            m.submit(TestJob::new()).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_timer_that_waits_for_its_own_thread_fails_by_name() {
+        let mut m = TestManager::new().plugin::<Blocked>().start();
+        m.submit(TestJob::new().name("timer")).unwrap();
+        m.advance(2.0);
+        assert!(m.log().any(|(_, text)| text.contains("blocked: later: the handler waits for")));
+    }
+
+    static CLOCK: AtomicU64 = AtomicU64::new(0);
+
+    #[derive(Default)]
+    struct Slow;
+
+    #[jobtap_plugin(name = "slow")]
+    impl Slow {
+        #[on("job.state.run")]
+        async fn run(_job: JobInfo, remote: Remote<Self>) -> Result<(), PrologFailed> {
+            // Blocks, as a sleep of the standard library does.
+            CLOCK.fetch_add(3_000_000_000, Ordering::Relaxed);
+            Ok(remote.sleep(1.0).await?)
+        }
+
+        #[on("job.state.priority")]
+        fn priority(&self) -> Priority {
+            Priority::new(1)
+        }
+
+        #[on("job.new")]
+        fn new_job(&self, remote: Remote<Self>) {
+            remote.spawn(async {
+                CLOCK.fetch_add(500_000_000, Ordering::Relaxed);
+            });
+        }
+    }
+
+    #[test]
+    fn a_poll_over_the_budget_is_named_with_topic_and_job() {
+        let ticks = Ticks::new(Arc::default(), || CLOCK.load(Ordering::Relaxed));
+        let mut m = TestManager::new().plugin::<Slow>().ticks(ticks).start();
+        let id = m.submit(TestJob::new()).unwrap();
+        m.advance(2.0);
+        for warning in [
+            format!(
+                "slow: job.state.run: job {id}: a poll of its future: took 3 s, more than its budget of 0.1 s"
+            ),
+            "slow: spawn: a poll of its future: took 0.5 s, more than its budget of 0.1 s"
+                .to_owned(),
+        ] {
+            let logged: Vec<_> = m.log().collect();
+            assert!(logged.iter().any(|(_, text)| *text == warning), "{warning}\n{logged:?}");
+        }
+        let polls = |m: &TestManager, topic: &str| {
+            let mut stats = m.plugin_stats("slow").into_iter();
+            let polled = stats.find(|stats| stats.topic == topic && stats.method == "polls");
+            polled.map(|stats| (stats.calls, stats.samples[31]))
+        };
+        assert_eq!(polls(&m, "job.state.run"), Some((2, 1)));
+        assert_eq!(polls(&m, "spawn").map(|(calls, _)| calls), Some(1));
+    }
+}
+
+/// Values of plugins whose `Drop` panics.
+mod bombs {
+    use jobtap_core::prelude::*;
+    use jobtap_core::testing::{TestJob, TestManager};
+
+    struct Bomb;
+
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("in Drop");
+        }
+    }
+
+    #[derive(Default)]
+    struct Bombs(Option<Bomb>);
+
+    #[jobtap_plugin(name = "bombs")]
+    impl Bombs {
+        #[on("job.new")]
+        fn new_job(&mut self, cx: Cx<'_, JobNew>, remote: Remote<Self>) {
+            self.0.get_or_insert(Bomb);
+            let (timer, future, work) = (Bomb, Bomb, Bomb);
+            remote.at(cx.now() + 3600.0, move |_, _| drop(timer));
+            let (waits, works) = (remote.clone(), remote.clone());
+            remote.spawn(async move {
+                let _ = waits.sleep(7200.0).await;
+                drop(future);
+            });
+            remote.spawn(async move {
+                let _ = works.blocking(move || drop(work)).await;
+            });
+        }
+    }
+
+    #[test]
+    fn values_that_panic_when_they_are_dropped_end_no_manager() {
+        let mut m = TestManager::new().plugin::<Bombs>().start();
+        m.submit(TestJob::new()).unwrap();
+        m.advance(4000.0);
+        m.submit(TestJob::new()).unwrap();
+        m.remove_plugin("bombs").unwrap();
+        m.advance(8000.0);
+        m.submit(TestJob::new()).unwrap();
+    }
+}

@@ -4,7 +4,7 @@
 //! transitions, and the callbacks of all plugins, before the call returns. So nothing of the adapter is
 //! borrowed during a call.
 
-use jobtap_core::host::{Command, HostKind, PluginKey, RemoteWork};
+use jobtap_core::host::{Command, HostKind, PluginKey, RemoteWork, TIME_BUDGET, over_budget};
 use jobtap_core::job::{JobId, State};
 use jobtap_core::plugin::{CallError, Level, Perilog, Priority};
 use serde_json::{Map, Value, json};
@@ -274,6 +274,14 @@ impl<F: Flux> Adapter<F> {
             }
             Command::CancelTimer { key } => {
                 self.timers.borrow_mut().cancel(key);
+                Ok(())
+            }
+            Command::PollTook { topic, job, milliseconds } => {
+                if milliseconds > TIME_BUDGET {
+                    let job = job.map(|id| format!(": job {id}")).unwrap_or_default();
+                    let what = format!("{}: {topic}{job}: a poll of its future", self.name(plugin));
+                    self.log(Level::Warning, &over_budget(what, milliseconds, TIME_BUDGET));
+                }
                 Ok(())
             }
             Command::Log { level, text } => {

@@ -256,7 +256,8 @@ impl<F: Flux> Adapter<F> {
         let key = PluginKey(self.next_key.get());
         self.next_key.set(key.0 + 1);
         let sink: Arc<dyn RemoteSink> = Arc::<crate::inbox::Inbox>::clone(&self.inbox);
-        let remote = RemoteHandle::new(key, Arc::from(descriptor.name), sink);
+        let remote =
+            RemoteHandle::new(key, Arc::from(descriptor.name), sink).metered(self.ticks.clone());
         let conf = self.own_config(descriptor, config)?;
         let first_key = conf.as_object().and_then(|conf| conf.keys().next());
         if let Some(key) = first_key

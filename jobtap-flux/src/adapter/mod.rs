@@ -172,6 +172,8 @@ impl<F: Flux> Adapter<F> {
     pub fn new(flux: F, linked: Vec<&'static PluginDescriptor>, inbox: Arc<Inbox>) -> Self {
         let owner = flux.attribute("security.owner").and_then(|owner| owner.parse().ok());
         let (coarse, precise) = crate::clock::ticks();
+        let ticks = Ticks::new(coarse, precise);
+        ticks.calls().are_on_this_thread();
         Self {
             flux,
             owner: Uid(owner.unwrap_or(0)),
@@ -188,7 +190,7 @@ impl<F: Flux> Adapter<F> {
             store: RefCell::default(),
             timers: RefCell::default(),
             open: RefCell::default(),
-            ticks: Ticks::new(coarse, precise),
+            ticks,
             depth: Cell::new(0),
             put_off: RefCell::default(),
             answers: RefCell::default(),

@@ -4,7 +4,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use jobtap_core::host::{
-    BlockingCommand, Command, PluginKey, RemoteCall, RemoteWork, Task, TimerKey, WorkKind,
+    BlockingCommand, Command, PluginKey, RemoteCall, RemoteWork, TIME_BUDGET, Task, TimerKey,
+    WorkKind, over_budget,
 };
 use jobtap_core::job::Timestamp;
 use jobtap_core::plugin::Level;
@@ -75,6 +76,13 @@ impl Core {
                 }
             }
             Command::Spawn(task) => spawn(task),
+            Command::PollTook { topic, milliseconds, .. } => {
+                if milliseconds > TIME_BUDGET {
+                    let what = format_args!("{topic}: a poll of its future");
+                    let text = over_budget(what, milliseconds, TIME_BUDGET);
+                    self.log_of(plugin, Level::Warning, &text);
+                }
+            }
             Command::Log { level, text } => self.log_of(plugin, level, &text),
             Command::LogForJob { job, level, text } => {
                 self.log_of(plugin, level, &format!("job {}: {text}", job.as_u64()));
@@ -107,7 +115,7 @@ impl Core {
             let take = take.clone();
             move || {
                 daemon.prepare_thread();
-                if let Some(work) = take().filter(|work| work.is_awaited()) {
+                if let Some(work) = take().filter(|work| work.awaited().holds()) {
                     work.run();
                 }
             }
@@ -129,7 +137,7 @@ impl Core {
 /// Runs a future on this thread.
 pub(super) fn spawn(task: Task) {
     // The SDK catches a panic of the work, and the future that waits for the result gets an error.
-    drop(tokio::spawn(task.0));
+    drop(tokio::spawn(task));
 }
 
 /// The name of a command, for the log.

@@ -59,7 +59,7 @@ impl Core {
         self.next_key += 1;
         let name: Arc<str> = Arc::from(descriptor.name);
         let sink: Arc<dyn RemoteSink> = Arc::new(self.inbox.clone());
-        let remote = RemoteHandle::new(key, Arc::clone(&name), sink);
+        let remote = RemoteHandle::new(key, Arc::clone(&name), sink).metered(self.ticks.clone());
         let conf = self.config.plugin(&name)?;
         let first = conf.as_object().and_then(|table| table.keys().next());
         if let Some(key) = first.filter(|_| (descriptor.schema)().is_none()) {

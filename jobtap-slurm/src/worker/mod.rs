@@ -231,6 +231,7 @@ impl Worker {
         };
         runtime.block_on(async {
             let mut core = Core::new(kind, daemon, inbox, request_timeout);
+            core.ticks.calls().are_on_this_thread();
             let result = core.load(&plugins);
             let failed = result.is_err();
             let _ = loaded.send(result);

@@ -10,7 +10,7 @@
 //! | `engine/` | the thread that owns the engine, and whose turn it is there |
 //! | `writes/` | makes a turn of the engine durable, and then does what it asks for |
 //! | `execution/` | between the engine and the executor of jobs |
-//! | `processes/`, `blocking` | the processes that plugins run; their work on threads |
+//! | `processes/`, `plugin_threads/` | the processes that plugins run; their work on threads |
 //! | `config/` | the configuration, and how another one takes its place |
 //! | `stages` | single stages of a job's way, for `jobtap bench` |
 //!
@@ -18,7 +18,6 @@
 //! acknowledged is lost.
 
 pub mod attributes;
-mod blocking;
 pub mod config;
 mod engine;
 mod execution;
@@ -30,6 +29,7 @@ mod http;
 mod http;
 mod lifecycle;
 pub mod log;
+mod plugin_threads;
 mod processes;
 mod records;
 pub mod resources;
@@ -73,6 +73,7 @@ pub struct Parts {
     user_names: Arc<user_names::UserNames>,
     space: SpaceCheck,
     limits: execution::host_limits::HostLimits,
+    thread_uses: plugin_threads::blocking::ThreadUses,
     restart: Notify,
     shutdown: lifecycle::ShutdownRequest,
     attributes: Arc<attributes::Attributes>,

@@ -5,6 +5,7 @@
 //! one directory, so a crate that resolves whole paths in a sandbox would have no advantage.
 
 mod dir;
+pub mod input;
 mod kept;
 mod lock;
 mod marker;

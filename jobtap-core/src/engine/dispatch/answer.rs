@@ -226,6 +226,7 @@ fn says(command: &Command, said: &mut Vec<Said>) {
         Command::Process(_) => add(Kind::Outside, None, "a process".to_owned()),
         Command::Blocking(_) => add(Kind::Outside, None, "work on a thread".to_owned()),
         Command::Spawn(_) => add(Kind::Outside, None, "a future".to_owned()),
+        Command::PollTook { .. } => {}
         Command::BeginWork(work) => {
             add(Kind::Outside, Some(work.job), format!("the future of {}", work.what));
         }

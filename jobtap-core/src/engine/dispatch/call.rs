@@ -16,7 +16,9 @@ use super::{asked, faulted};
 use crate::engine::agenda::{Progress, Queued};
 use crate::engine::api::Level;
 use crate::engine::core::Core;
-use crate::host::{Args, BoundHandler, Detail, Fault, LoadedPlugin, Outcome};
+use crate::host::{
+    Args, BoundHandler, Detail, Fault, LoadedPlugin, Outcome, PluginKey, over_budget,
+};
 use crate::job::{Job, JobId};
 use crate::topic::TopicId;
 
@@ -53,6 +55,7 @@ pub(crate) fn call_handlers<'e>(
     // Around the whole loop and not around each call: to enter a `catch_unwind` costs about as much as a
     // handler that only reads. It is safe to go on after a panic: the plugin that panicked is counted and
     // faulted, `progress` only says how far the loop came, and the buffer is discarded by the caller.
+    let before = ticks.calls().now();
     let called = catch_unwind(AssertUnwindSafe(move || {
         while let Some(bound) = handlers.get(reached.next) {
             reached.next += 1;
@@ -88,7 +91,10 @@ pub(crate) fn call_handlers<'e>(
         }
         Interrupt::AllCalled
     }));
-    called.unwrap_or_else(|panic| Interrupt::Fault(panicked(handlers, progress.next, &*panic)))
+    called.unwrap_or_else(|panic| {
+        ticks.calls().end(before);
+        Interrupt::Fault(panicked(handlers, progress.next, &*panic))
+    })
 }
 
 /// The fault of the handler before `next`, which has panicked.
@@ -217,8 +223,22 @@ pub(crate) fn log_over_budget(
     log_slow(core, plugin, &format!("{topic}{job}"), milliseconds);
 }
 
+/// Logs that a poll of a plugin's future took longer than the same budget.
+pub(crate) fn log_slow_poll(
+    core: &mut Core,
+    plugin: PluginKey,
+    (topic, job): (&str, Option<JobId>),
+    milliseconds: u64,
+) {
+    if milliseconds <= core.plugins.budget {
+        return;
+    }
+    let plugin = core.plugins.name(plugin);
+    let job = job.map(|id| format!(": job {id}")).unwrap_or_default();
+    log_slow(core, &plugin, &format!("{topic}{job}: a poll of its future"), milliseconds);
+}
+
 fn log_slow(core: &mut Core, plugin: &str, what: &str, milliseconds: u64) {
-    let (took, budget) = (milliseconds as f64 / 1e3, core.plugins.budget as f64 / 1e3);
-    let text = format!("{plugin}: {what}: took {took} s, more than its budget of {budget} s");
+    let text = over_budget(format_args!("{plugin}: {what}"), milliseconds, core.plugins.budget);
     core.log(Level::Warning, text);
 }

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use serde_json::{Map, Value};
 
 use super::checks::check;
-use super::{async_work, chains, outcome, perilogs, prep, priorities, retention};
+use super::{async_work, call, chains, outcome, perilogs, prep, priorities, retention};
 use crate::engine::agenda::{Commands, Queued, Work};
 use crate::engine::alloc::node_events;
 use crate::engine::api::{Effect, Level, Write};
@@ -206,6 +206,9 @@ fn execute(core: &mut Core, plugin: PluginKey, command: Command) {
         }
         Command::CancelTimer { key } => core.timers.stop_plugin_timer(key),
         Command::Spawn(task) => core.effects.after.push(Effect::Spawn(task)),
+        Command::PollTook { topic, job, milliseconds } => {
+            call::log_slow_poll(core, plugin, (topic, job), milliseconds);
+        }
         Command::Log { level, text } => {
             let name = core.plugins.name(plugin);
             core.log(level, format!("{name}: {text}"));

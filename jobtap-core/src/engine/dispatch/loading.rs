@@ -336,7 +336,8 @@ pub(crate) fn build(
     core.plugins.next_key += 1;
     let name: Arc<str> = Arc::from(descriptor.name);
     let sink = Arc::clone(&core.plugins.sink);
-    let remote = RemoteHandle::new(key, Arc::clone(&name), sink);
+    let remote =
+        RemoteHandle::new(key, Arc::clone(&name), sink).metered(core.plugins.ticks.clone());
     let given = conf.clone();
     let conf = merged_conf(&core.config, descriptor.name, conf)?;
     let first_key = |conf: &Value| conf.as_object()?.keys().next().cloned();

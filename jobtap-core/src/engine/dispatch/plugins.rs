@@ -9,11 +9,13 @@ use crate::engine::agenda::{Agenda, Chain, Frame, Work};
 use crate::engine::api::{Effect, Effects, ReplyTo, RequestError};
 use crate::engine::shadow::Shadows;
 use crate::host::errno::ENOSYS;
-use crate::host::{PluginKey, Registry, RemoteSink, RequestKey, ServiceError, Stack, Ticks};
+use crate::host::{
+    PluginKey, Registry, RemoteSink, RequestKey, ServiceError, Stack, TIME_BUDGET, Ticks,
+};
 use crate::job::{JobId, Timestamp};
 
 /// Milliseconds that a callback may take, unless `job-manager.plugin-time-budget` says otherwise.
-pub(super) const DEFAULT_BUDGET: u64 = 100;
+pub(super) const DEFAULT_BUDGET: u64 = TIME_BUDGET;
 
 /// The loaded plugins, what is needed to load more, and what is open with them.
 pub(crate) struct Plugins {

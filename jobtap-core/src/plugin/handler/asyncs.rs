@@ -32,11 +32,11 @@ use crate::host::{
     AsyncPolicy, CallError, Command, Detail, Exception, Failure, Host, JobWork, Level, Outcome,
     Priority, RemoteHandle, ServiceError, Task, WorkKind, panic_text, work_description,
 };
-use crate::job::JobId;
+use crate::job::{Job, JobId};
 use crate::plugin::cx::call::Call;
 use crate::topic::{
     HasJob, HasRequest, JobDependency, JobStateCleanup, JobStateDepend, JobStatePriority,
-    JobStateRun, JobValidate, TopicSet,
+    JobStateRun, JobValidate, TopicId, TopicSet,
 };
 
 /// A topic at which a handler may be an `async fn`.
@@ -313,7 +313,8 @@ where
     // already, nothing must run.
     let outcome = T::begin(host, job, &what)?;
     let (name, answering) = (what.clone(), remote.clone());
-    let work = in_background(remote, what.clone(), policy, future, move |answer| {
+    let about = (call.args.topic, Some(job));
+    let work = in_background(remote, about, what.clone(), policy, future, move |answer| {
         // One batch, so that the job can't move on before the host knows that the work has finished.
         let mut commands = T::end(job, &name, answer);
         commands.push(Command::WorkEnded { job, what: name });
@@ -335,6 +336,7 @@ pub(super) struct Work {
 /// text of its error, its panic or its timeout. `end` is not called for work that was aborted.
 pub(super) fn in_background<T, R, F>(
     remote: RemoteHandle,
+    (topic, job): (TopicId, Option<JobId>),
     name: String,
     policy: AsyncPolicy,
     future: F,
@@ -348,7 +350,8 @@ where
     let (abort, aborted) = AbortHandle::new_pair();
     let answering = AssertUnwindSafe(async move { future.await.into_answer() }).catch_unwind();
     let work = Abortable::new(answering, aborted);
-    let task = Task(Box::pin(async move {
+    let handle = remote.clone();
+    let task = Task::new(&handle, topic.name(), job, async move {
         let finished = match policy.timeout {
             None => work.await,
             Some(seconds) => match select(pin!(work), pin!(elapsed(&remote, seconds))).await {
@@ -362,7 +365,7 @@ where
             Ok(answer) => answer,
             Err(panic) => Err(format!("{name} panicked: {}", panic_text(&*panic))),
         });
-    }));
+    });
     Work { abort, task }
 }
 
@@ -377,7 +380,7 @@ async fn elapsed(remote: &RemoteHandle, seconds: f64) {
             let _ = sender.send(());
         },
     );
-    if receiver.await.is_err() {
+    if remote.wait(receiver).await.is_err() {
         std::future::pending::<()>().await;
     }
 }
@@ -397,7 +400,9 @@ where
     let has_responder = request.taken.replace(true);
     let (to, remote) = (request.to, call.args.host.remote());
     let answering = AssertUnwindSafe(future).catch_unwind();
-    call.args.host.push(Command::Spawn(Task(Box::pin(async move {
+    let handle = remote.clone();
+    let job = call.args.job.map(Job::id);
+    call.args.host.push(Command::Spawn(Task::new(&handle, "service", job, async move {
         let result = match answering.await {
             Ok(reply) => reply.into_reply().map(or_empty),
             Err(panic) => {
@@ -409,7 +414,7 @@ where
         if !has_responder || result.is_err() {
             remote.commands(vec![Command::Answer { to, result }]);
         }
-    }))));
+    })));
     Ok(Outcome::default())
 }
 

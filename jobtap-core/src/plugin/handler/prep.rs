@@ -90,22 +90,23 @@ where
     })
     .map_err(|error| Failure::Error(error.to_string()))?;
     let (description, answering) = (what.clone(), remote.clone());
-    let work = in_background(remote, what.clone(), policy, future, move |answer| {
-        let (status, failure) = (0, None);
-        let end = match answer {
-            Ok(()) if kind == WorkKind::Prolog => {
-                Command::FinishProlog { job, description: description.clone(), status, failure }
-            }
-            Ok(()) => {
-                Command::FinishEpilog { job, description: description.clone(), status, failure }
-            }
-            Err(note) => {
-                let description = Some(description.clone());
-                Command::FailPrep(PrepFailure { topic: T::ID, job, description, node, note })
-            }
-        };
-        answering.commands(vec![end, Command::WorkEnded { job, what: description }]);
-    });
+    let work =
+        in_background(remote, (T::ID, Some(job)), what.clone(), policy, future, move |answer| {
+            let (status, failure) = (0, None);
+            let end = match answer {
+                Ok(()) if kind == WorkKind::Prolog => {
+                    Command::FinishProlog { job, description: description.clone(), status, failure }
+                }
+                Ok(()) => {
+                    Command::FinishEpilog { job, description: description.clone(), status, failure }
+                }
+                Err(note) => {
+                    let description = Some(description.clone());
+                    Command::FailPrep(PrepFailure { topic: T::ID, job, description, node, note })
+                }
+            };
+            answering.commands(vec![end, Command::WorkEnded { job, what: description }]);
+        });
     let Work { abort, task } = work;
     let run_on = policy.run_on;
     host.push(Command::BeginWork(JobWork { job, what, kind, run_on, abort, task }));

@@ -354,13 +354,14 @@ where
     let remote = host.remote();
     let what = work_description(remote.name(), handler, None);
     let answering = remote.clone();
-    let Work { abort, task } = in_background(remote, what, policy, future, move |answer| {
-        let answer = match answer {
-            Ok(RequestVerdict(answer)) => answer,
-            Err(text) => RequestAnswer::Failed(text),
-        };
-        answering.commands(vec![Command::AnswerRequest { request, answer }]);
-    });
+    let Work { abort, task } =
+        in_background(remote, (call.args.topic, None), what, policy, future, move |answer| {
+            let answer = match answer {
+                Ok(RequestVerdict(answer)) => answer,
+                Err(text) => RequestAnswer::Failed(text),
+            };
+            answering.commands(vec![Command::AnswerRequest { request, answer }]);
+        });
     host.push(Command::BeginRequestWork(RequestWork { request, abort, task }));
     Ok(Outcome::deferred())
 }

@@ -9,10 +9,15 @@ impl<P: 'static> Remote<P> {
     /// long, such as an interpreter, a compression, or a library that reads files. Neither the manager's thread
     /// nor other futures wait for it meanwhile.
     ///
-    /// The host has a bounded number of threads (the manager as many as the machine has processors, and two at
-    /// least); work beyond that waits for its turn. One plugin never gets the last of them. Dropping the future
-    /// takes back work that has not begun. Work that has begun runs to its end, since a thread can't be stopped:
-    /// it must bound itself. The test kit runs the work at once.
+    /// The host has a bounded number of threads (the manager as many as the machine has processors, and four at
+    /// least); work beyond that waits for its turn. One plugin never gets the last of them. Work is refused when it
+    /// has waited for a minute in which none of the plugin's threads came free.
+    ///
+    /// Dropping the future takes back work that has not begun. Work that has begun runs to its end, since a thread
+    /// can't be stopped: it must bound itself. When nothing waits for it any more its thread is *given up*. The
+    /// manager starts another one in its place, and names the plugin in its log and in `jobtap plugin stats`.
+    /// While eight of a plugin's threads are given up and run on, its further work is refused. The test kit runs
+    /// the work at once.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -37,13 +42,14 @@ impl<P: 'static> Remote<P> {
     ///
     /// # Errors
     /// [`BlockingError::Panicked`] when `work` panics, [`BlockingError::Gone`] when the plugin was removed or
-    /// the manager stopped before the work began, [`BlockingError::NoThread`] when the host can't start one.
+    /// the manager stopped before the work began, [`BlockingError::NoThread`] when the host has no
+    /// thread for it.
     pub async fn blocking<R: Send + 'static>(
         &self,
         work: impl FnOnce() -> R + Send + 'static,
     ) -> Result<R, BlockingError> {
-        let (work, result) = BlockingWork::new(work);
+        let (work, result) = BlockingWork::new(self.handle().shared_name().clone(), work);
         self.handle().commands(vec![Command::Blocking(BlockingCommand::Run(work))]);
-        result.await
+        self.handle().wait(result).await
     }
 }

@@ -166,7 +166,7 @@ impl BulkChild {
     /// # Errors
     /// When the plugin was removed or the manager stopped.
     pub async fn wait(&mut self) -> Result<BulkEnd, Gone> {
-        (&mut self.end).await.map_err(|_| Gone)
+        self.control.remote.wait(&mut self.end).await.map_err(|_| Gone)
     }
 }
 

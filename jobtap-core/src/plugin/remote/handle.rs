@@ -13,6 +13,7 @@ use futures_channel::oneshot;
 use futures_util::FutureExt;
 use futures_util::future::{Either, select};
 
+use crate::host::careful::Careful;
 use crate::host::failure::Gone;
 use crate::host::{Command, Level, RemoteHandle, RemoteWork, Task, panic_text};
 use crate::job::JobId;
@@ -165,7 +166,7 @@ impl<P: 'static> Remote<P> {
         self.run(move |plugin, cx| {
             let _ = sender.send(work(plugin, cx));
         });
-        receiver.await.map_err(|_| Gone)
+        self.handle.wait(receiver).await.map_err(|_| Gone)
     }
 
     /// Starts a future off the manager's thread, after the changes of the present callback are durable. It
@@ -191,13 +192,14 @@ impl<P: 'static> Remote<P> {
     pub fn spawn(&self, work: impl Future<Output = ()> + OwnsWhatItUses) {
         let work = AssertUnwindSafe(work).catch_unwind();
         let remote = self.handle().clone();
-        self.handle().commands(vec![Command::Spawn(Task(Box::pin(async move {
+        let task = Task::new(self.handle(), "spawn", None, async move {
             if let Err(panic) = work.await {
                 let text = format!("a future panicked: {}", panic_text(&*panic));
                 let level = Level::Error;
                 remote.commands(vec![Command::Log { level, text }]);
             }
-        })))]);
+        });
+        self.handle().commands(vec![Command::Spawn(task)]);
     }
 
     /// Waits for some seconds of the host's time, which is virtual in tests.
@@ -225,7 +227,7 @@ impl<P: 'static> Remote<P> {
                 let _ = sender.send(());
             });
         });
-        receiver.await.map_err(|_| Gone)
+        self.handle.wait(receiver).await.map_err(|_| Gone)
     }
 
     /// Waits for `work`, but no longer than this many seconds of the host's time.
@@ -266,7 +268,7 @@ impl<P: 'static> Remote<P> {
             let _ = sender.send(());
         });
         self.handle.commands(vec![Command::NotifyAtJobEnd { job, work }]);
-        receiver.await.map_err(|_| Gone)
+        self.handle.wait(receiver).await.map_err(|_| Gone)
     }
 
     /// Waits for `work`, but no longer than until the job has a fatal exception or is inactive.
@@ -341,9 +343,12 @@ impl<'a, P: 'static> Cx<'a, Later<P>> {
 pub(super) fn call<P: 'static>(
     work: impl FnOnce(&mut P, Cx<'_, Later<P>>) + Send + 'static,
 ) -> RemoteWork {
+    let work = Careful::new(work);
     RemoteWork::Call(Box::new(move |plugin, args| {
         // It is a `P`, since the host drops work for a plugin that was removed or loaded again.
-        if let Some(plugin) = plugin.downcast_mut::<P>() {
+        if let Some(plugin) = plugin.downcast_mut::<P>()
+            && let Some(work) = work.take()
+        {
             work(plugin, Cx::new(Call::new(args)));
         }
     }))

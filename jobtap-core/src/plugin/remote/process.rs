@@ -172,7 +172,7 @@ impl Child {
     /// # Errors
     /// When the process could not be started, or the plugin was removed.
     pub async fn wait(&mut self) -> ProcessResult {
-        let result = (&mut self.end).await;
+        let result = self.remote.wait(&mut self.end).await;
         // After the await: a future that is dropped before must leave the process to `Drop`.
         self.ended = true;
         result.map_err(|_| Gone)?

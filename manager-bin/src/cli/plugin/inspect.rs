@@ -62,8 +62,13 @@ fn long<'a>(
     let columns = ["PLUGIN", "CRATE", "VERSION", "STATE"].map(|name| Column(name, Side::Left));
     let row = |(plugin, good, bad): (&Loaded, &str, &str)| {
         let state = if plugin.faulted { bad } else { good };
-        let Loaded { name, crate_name, version, .. } = plugin;
-        vec![name.clone(), crate_name.clone(), version.clone(), state.to_owned()]
+        let Loaded { name, crate_name, version, given_up, .. } = plugin;
+        let state = match given_up {
+            0 => state.to_owned(),
+            1 => format!("{state}, 1 thread given up"),
+            count => format!("{state}, {count} threads given up"),
+        };
+        vec![name.clone(), crate_name.clone(), version.clone(), state]
     };
     let plugins = plugins.map(|plugin| (plugin, "loaded", "faulted"));
     let shadows = shadows.map(|plugin| (plugin, "shadow", "shadow, stopped"));
@@ -108,14 +113,17 @@ mod tests {
             crate_name: "site".to_owned(),
             version: "1.0.0".to_owned(),
             faulted,
+            given_up: 0,
         };
-        let plugins = [loaded("a", false), loaded("limits", true)];
+        let lua = Loaded { given_up: 2, ..loaded("lua", false) };
+        let plugins = [loaded("a", false), loaded("limits", true), lua];
         let shadows = [loaded("a", false), loaded("limits", true)];
         assert_eq!(
             long(plugins.iter(), shadows.iter()),
             "PLUGIN  CRATE  VERSION  STATE\n\
              a       site   1.0.0    loaded\n\
              limits  site   1.0.0    faulted\n\
+             lua     site   1.0.0    loaded, 2 threads given up\n\
              a       site   1.0.0    shadow\n\
              limits  site   1.0.0    shadow, stopped\n"
         );

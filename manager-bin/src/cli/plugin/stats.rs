@@ -5,7 +5,7 @@ use crate::cli::common::format::columns::{Column, Side, table};
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
 use crate::client::Client;
-use crate::rpc::services::plugin::{Bucket, GetStats, Handler, Stats};
+use crate::rpc::services::plugin::{Bucket, GetStats, Handler, PluginStats, Stats, Threads};
 
 /// Options and arguments of `plugin stats`.
 #[derive(Debug, clap::Args)]
@@ -32,6 +32,14 @@ const COLUMNS: [Column; 8] = [
     Column("P99", Side::Right),
 ];
 
+/// Of work that computes or blocks for long.
+const THREADS: [Column; 4] = [
+    Column("PLUGIN", Side::Left),
+    Column("RUNNING", Side::Right),
+    Column("WAITING", Side::Right),
+    Column("GIVEN-UP", Side::Right),
+];
+
 const HISTOGRAM: [Column; 5] = [
     Column("PLUGIN", Side::Left),
     Column("TOPIC", Side::Left),
@@ -48,7 +56,10 @@ pub(super) async fn run(client: &Client, args: &StatsArgs) -> Result<u8, CliErro
     } else {
         client.call(request).await.map(|stats| match args.histogram {
             true => table(&HISTOGRAM, rows(&stats, buckets)),
-            false => table(&COLUMNS, rows(&stats, |name, handler| vec![row(name, handler)])),
+            false => {
+                let handlers = rows(&stats, |name, handler| vec![row(name, handler)]);
+                table(&COLUMNS, handlers) + &threads(&stats)
+            }
         })
     };
     match text {
@@ -59,6 +70,22 @@ pub(super) async fn run(client: &Client, args: &StatsArgs) -> Result<u8, CliErro
         }
     }
     Ok(0)
+}
+
+/// The table of the plugins that use threads, below a blank line; empty if none does.
+fn threads(stats: &Stats) -> String {
+    let used = stats.plugins.iter().filter(|plugin| plugin.threads != Threads::default());
+    let mut rows = used.map(thread_row).peekable();
+    match rows.peek() {
+        Some(_) => format!("\n{}", table(&THREADS, rows)),
+        None => String::new(),
+    }
+}
+
+fn thread_row(plugin: &PluginStats) -> Vec<String> {
+    let Threads { running, waiting, given_up } = plugin.threads;
+    let counts = [running, waiting, given_up].map(|count| count.to_string());
+    std::iter::once(plugin.name.clone()).chain(counts).collect()
 }
 
 /// The rows of a table. `of` returns those of a handler of the named plugin.
@@ -137,6 +164,22 @@ mod tests {
         let rows = rows(&stats, |name, handler| vec![row(name, handler)]);
         let rows: Vec<String> = rows.map(|row| row.join(" ")).collect();
         assert_eq!(rows, ["a job.new seen 64 1 0 <512ns -"]);
+    }
+
+    #[test]
+    fn plugins_that_use_threads_have_a_row_of_their_own() {
+        let stats = |threads| {
+            Stats::deserialize(
+                json!({"plugins": [{"name": "a"}, {"name": "b", "threads": threads}]}),
+            )
+            .unwrap()
+        };
+        let used = stats(json!({"running": 1, "waiting": 12, "given_up": 2}));
+        assert_eq!(
+            threads(&used),
+            "\nPLUGIN  RUNNING  WAITING  GIVEN-UP\nb             1       12         2\n"
+        );
+        assert_eq!(threads(&stats(json!({}))), "");
     }
 
     #[test]

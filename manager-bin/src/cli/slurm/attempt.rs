@@ -1,7 +1,7 @@
 //! `slurm try`: runs a `job_submit.lua` on a described request and prints what it did.
 
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use jobtap_builtins::lua::{OnError, Options, Script, Surroundings, Verdict, Version};
 use jobtap_core::engine::Requester;
@@ -15,6 +15,7 @@ use serde_json::Value as Json;
 use crate::cli::common::message::{CliError, system_text};
 use crate::cli::common::words::{Comments, Escapes, OpenQuote, split};
 use crate::cli::sbatch;
+use crate::files::input;
 
 /// Options and arguments of `slurm try`.
 #[derive(Debug, clap::Args)]
@@ -59,6 +60,11 @@ pub(crate) struct TryArgs {
 }
 
 impl TryArgs {
+    /// The script.
+    pub(super) fn file(&self) -> &Path {
+        &self.file
+    }
+
     /// The user who makes the request.
     pub(super) fn uid(&self) -> u32 {
         self.uid.unwrap_or_else(|| rustix::process::getuid().as_raw())
@@ -123,7 +129,7 @@ fn partition(spec: &str) -> Result<Partition, CliError> {
 fn entries(spec: &str) -> Result<Vec<(String, Json)>, CliError> {
     if spec.ends_with(".json") && !spec.contains('=') {
         let failed = |text: String| CliError::failure(format!("{spec}: {text}"));
-        let text = std::fs::read_to_string(spec).map_err(|error| failed(system_text(&error)))?;
+        let text = input::text(spec).map_err(|error| failed(system_text(&error)))?;
         let value: Json = serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
         let Json::Object(object) = value else {
             return Err(failed("must be an object of fields".to_owned()));

@@ -5,6 +5,7 @@ mod explain;
 mod uses;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use jobtap_builtins::lua::kill_commands;
 use tokio::signal::unix::{SignalKind, signal};
@@ -39,7 +40,8 @@ pub(crate) fn run(args: SlurmArgs) -> ExitCode {
             SlurmCommand::Explain(args) => explain::explain(&args)?,
             SlurmCommand::Try(args) => {
                 let requester = users::requester(args.uid()).await;
-                uninterrupted(move || attempt::attempt(&args, requester)).await?
+                let file = args.file().display().to_string();
+                uninterrupted(&file, move || attempt::attempt(&args, requester)).await?
             }
         };
         session::print(&text)?;
@@ -47,9 +49,14 @@ pub(crate) fn run(args: SlurmArgs) -> ExitCode {
     })
 }
 
+/// How long a script may take to be loaded and to answer: longer than its time limits. What then still runs hangs
+/// where no limit holds, and the manager refuses a request in the same way.
+const LONGEST: Duration = Duration::from_secs(30);
+
 /// Runs a script on a thread, until SIGINT or SIGTERM ends the command: what the script runs isn't in the
-/// terminal's process group, and would go on.
+/// terminal's process group, and would go on. The thread isn't waited for when it hangs.
 async fn uninterrupted<T: Send + 'static>(
+    file: &str,
     run: impl FnOnce() -> Result<T, CliError> + Send + 'static,
 ) -> Result<T, CliError> {
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -62,5 +69,11 @@ async fn uninterrupted<T: Send + 'static>(
         _ = interrupt.recv() => ended(2),
         _ = terminate.recv() => ended(15),
         done = tokio::task::spawn_blocking(run) => done.map_err(CliError::failure)?,
+        () = tokio::time::sleep(LONGEST) => {
+            kill_commands();
+            let seconds = LONGEST.as_secs();
+            let text = format!("{file}: the script doesn't end within {seconds} s, and no limit stops it: it is refused");
+            Err(CliError::failure(text))
+        }
     }
 }

@@ -10,7 +10,7 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use jobtap_core::engine::Level;
-use jobtap_core::host::Ticks;
+use jobtap_core::host::{Calls, Ticks};
 
 use crate::daemon::log::Log;
 
@@ -23,6 +23,7 @@ const STUCK: Duration = Duration::from_secs(10);
 /// The clocks and their thread, which ends when this is dropped.
 pub(in crate::daemon) struct Pulse {
     shared: Arc<Shared>,
+    ticks: Ticks,
     thread: Thread,
 }
 
@@ -43,17 +44,19 @@ impl Pulse {
     pub(in crate::daemon) fn start(log: Arc<Log>) -> std::io::Result<Self> {
         let shared = Arc::<Shared>::default();
         let beating = Arc::clone(&shared);
+        let ticks = Ticks::new(Arc::clone(&shared.coarse), nanoseconds);
+        let calls = ticks.calls().clone();
         let thread = std::thread::Builder::new()
             .name("pulse".into())
-            .spawn(move || beat(&beating, &log))?
+            .spawn(move || beat(&beating, &calls, &log))?
             .thread()
             .clone();
-        Ok(Self { shared, thread })
+        Ok(Self { shared, ticks, thread })
     }
 
     /// The clocks, for the engine.
     pub(in crate::daemon) fn ticks(&self) -> Ticks {
-        Ticks::new(Arc::clone(&self.shared.coarse), nanoseconds)
+        self.ticks.clone()
     }
 
     /// The engine begins with an input.
@@ -82,18 +85,18 @@ impl Drop for Pulse {
     }
 }
 
-fn beat(shared: &Shared, log: &Log) {
-    let mut reported = None;
+fn beat(shared: &Shared, calls: &Calls, log: &Log) {
+    let mut watch = Watch::new(0);
     let mut quiet = false;
     while !shared.ended.load(SeqCst) {
         let working = shared.working.load(SeqCst);
         if working {
             let now = milliseconds();
             shared.coarse.store(now, SeqCst);
-            let begun = shared.begun.load(SeqCst);
-            if is_stuck(begun, now) && reported != Some(begun) {
-                reported = Some(begun);
-                log.write(Level::Error, &stuck());
+            match watch.look(shared.begun.load(SeqCst), calls.present(), now) {
+                Some(Stuck::In(call)) => log.write(Level::Error, &stuck_in(&calls.describe(call))),
+                Some(Stuck::Nowhere) => log.write(Level::Error, &stuck()),
+                None => {}
             }
         }
         if working || !quiet {
@@ -111,15 +114,72 @@ fn beat(shared: &Shared, log: &Log) {
     }
 }
 
+/// What keeps the engine busy for too long.
+#[derive(Debug, PartialEq, Eq)]
+enum Stuck<C> {
+    /// One call of a handler.
+    In(C),
+    /// Many calls, or the engine itself.
+    Nowhere,
+}
+
+/// What the engine was at when it was looked at before.
+struct Watch<C> {
+    begun: u64,
+    /// The call of a handler, and since when it is seen.
+    call: Option<(C, u64)>,
+    reported: bool,
+}
+
+impl<C: Copy + PartialEq> Watch<C> {
+    const fn new(begun: u64) -> Self {
+        Self { begun, call: None, reported: false }
+    }
+
+    /// The engine is at the input that it has begun then, and at this call. Returns what is stuck, once.
+    fn look(&mut self, begun: u64, call: Option<C>, now: u64) -> Option<Stuck<C>> {
+        if self.begun != begun {
+            *self = Self::new(begun);
+        }
+        // Two calls of one handler for one job look like one, which is close enough: nothing else is called between
+        // two looks then.
+        let is_same = self.call.map(|(seen, _)| seen) == call;
+        if !is_same {
+            self.call = call.map(|call| (call, now));
+        }
+        if self.reported || !is_stuck(begun, now) {
+            return None;
+        }
+        let stuck = match self.call {
+            Some((call, since)) if is_stuck(since, now) => Stuck::In(call),
+            // It may be the first of many, or go on and be the one to be named.
+            Some(_) if !is_stuck(begun, now.saturating_sub(STUCK.as_millis() as u64)) => {
+                return None;
+            }
+            _ => Stuck::Nowhere,
+        };
+        self.reported = true;
+        Some(stuck)
+    }
+}
+
 fn is_stuck(begun: u64, now: u64) -> bool {
     u128::from(now.saturating_sub(begun)) >= STUCK.as_millis()
 }
 
 fn stuck() -> String {
+    let seconds = STUCK.as_secs();
     format!(
-        "the engine has been at one input for {} s and answers nobody meanwhile: a plugin's handler \
-         may wait or loop",
-        STUCK.as_secs()
+        "the engine has been at one input for more than {seconds} s and answers nobody meanwhile"
+    )
+}
+
+/// What the log says of a handler that doesn't return.
+fn stuck_in(call: &str) -> String {
+    let seconds = STUCK.as_secs();
+    format!(
+        "{call}: the handler has not returned for {seconds} s, and the manager answers nobody meanwhile. A handler \
+         must not wait, block or loop: make it `async`, and use `Remote`"
     )
 }
 
@@ -178,11 +238,34 @@ mod tests {
         until(|| shared.strong_count() == 0);
     }
 
+    /// Seconds as the clock of the pulse has them.
+    const S: u64 = 1000;
+
     #[test]
     fn only_a_long_input_is_stuck() {
-        assert!(!is_stuck(5, 9_000));
-        assert!(is_stuck(5, 10_005));
+        let mut watch = Watch::<&str>::new(0);
+        assert_eq!(watch.look(5, None, 9 * S), None);
         // The next one was taken up in between.
-        assert!(!is_stuck(20, 10));
+        assert_eq!(watch.look(9 * S, None, 18 * S), None);
+        assert_eq!(watch.look(9 * S, None, 19 * S), Some(Stuck::Nowhere));
+        assert_eq!(watch.look(9 * S, None, 60 * S), None);
+    }
+
+    #[test]
+    fn a_handler_that_does_not_return_is_named() {
+        let mut watch = Watch::new(0);
+        assert_eq!(watch.look(S, Some("a"), S), None);
+        assert_eq!(watch.look(S, Some("b"), 2 * S), None);
+        assert_eq!(watch.look(S, Some("b"), 11 * S), None);
+        assert_eq!(watch.look(S, Some("b"), 12 * S), Some(Stuck::In("b")));
+        assert_eq!(watch.look(S, Some("b"), 60 * S), None);
+    }
+
+    #[test]
+    fn of_many_handlers_none_is_named() {
+        let mut watch = Watch::new(0);
+        let looks = (1..40).map(|second| watch.look(S, Some(second), second * S));
+        let stuck: Vec<_> = looks.flatten().collect();
+        assert_eq!(stuck, [Stuck::Nowhere]);
     }
 }

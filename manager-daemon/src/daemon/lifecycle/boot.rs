@@ -14,7 +14,6 @@ use tokio::sync::{Notify, oneshot};
 use super::restore;
 use super::{Options, ShutdownRequest, StartError};
 use crate::daemon::attributes::JOBID_PATH;
-use crate::daemon::blocking::BlockingThreads;
 use crate::daemon::config::current::{Configuration, remarks};
 use crate::daemon::config::linked_plugins::LinkedPlugins;
 use crate::daemon::config::settings::Settings;
@@ -24,6 +23,8 @@ use crate::daemon::execution::host_limits::HostLimits;
 use crate::daemon::execution::task_processes::TaskProcesses;
 use crate::daemon::execution::{self, Execution};
 use crate::daemon::log::Log;
+use crate::daemon::plugin_threads::blocking::BlockingThreads;
+use crate::daemon::plugin_threads::futures::FutureThreads;
 use crate::daemon::processes::Processes;
 use crate::daemon::records::Records;
 use crate::daemon::resources;
@@ -43,7 +44,7 @@ use crate::store::{
 
 /// Where the asynchronous work and the processes of plugins run.
 pub(super) struct PluginRuntime {
-    /// The runtime of the asynchronous work.
+    /// The runtime of the processes, and of what the manager looks up for plugins.
     pub plugins: tokio::runtime::Handle,
     /// The processes.
     pub processes: Processes,
@@ -88,15 +89,18 @@ pub(super) fn start_threads(
         start_execution(options, &engine, setup_for_execution, local, (uri, &settings))?;
     let hub = Arc::new(Hub::default());
     let journal = Arc::new(Journal::default());
+    let blocking = BlockingThreads::of_this_host(Arc::clone(&log));
+    let thread_uses = blocking.uses();
     let effector = Effector {
         engine: engine.clone(),
         hub: Arc::clone(&hub),
         journal: Arc::clone(&journal),
         records: records.clone(),
         execution: execution.clone(),
+        futures: FutureThreads::new(plugin_runtime.plugins.clone(), Arc::clone(&log))?,
         plugins: plugin_runtime.plugins,
         processes: plugin_runtime.processes,
-        blocking: BlockingThreads::of_this_host(),
+        blocking,
         log: Arc::clone(&log),
         failure,
     };
@@ -160,6 +164,7 @@ pub(super) fn start_threads(
         configuration,
         space,
         limits,
+        thread_uses,
         restart: Notify::new(),
         shutdown: ShutdownRequest::default(),
         attributes,
@@ -346,8 +351,8 @@ fn host_check(limits: HostLimits) -> HostCheck {
     HostCheck::new(move |jobspec| limits.check(jobspec).map_err(|excess| excess.to_string()))
 }
 
-/// Starts a thread for the asynchronous work of plugins. It is not the runtime of the server, which a
-/// plugin that blocks would stop.
+/// Starts a thread for the processes of plugins. It is not the runtime of the server, which lines that they print
+/// would keep busy.
 pub(super) fn plugin_runtime() -> Result<(tokio::runtime::Handle, oneshot::Sender<()>), StartError>
 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

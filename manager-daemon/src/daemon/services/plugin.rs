@@ -1,5 +1,8 @@
 //! `job-manager.jobtap*`, about plugins, and the services of plugins themselves.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use jobtap_core::engine::{Engine, PluginStatus, Request, ShadowRequest};
 use jobtap_core::host::HandlerStats;
 use jobtap_core::job::JobId;
@@ -7,12 +10,14 @@ use serde_json::Value;
 
 use super::audit::Change;
 use super::{Context, Decoded, Handle, PendingResponse};
+use crate::daemon::plugin_threads::blocking::ThreadUse;
 use crate::rpc::RpcError;
 use crate::rpc::errno::EINVAL;
 use crate::rpc::service::Service;
 use crate::rpc::services::plugin::{
     Bucket, Demote, GetSchema, GetShadow, GetStats, Handler, HousekeepingKill, Jobtap, LoadShadow,
     Loaded, PluginStats, Plugins, Promote, Query, QueryShadow, Reload, RemoveShadow, Schema, Stats,
+    Threads,
 };
 
 impl Handle for Jobtap {
@@ -20,15 +25,18 @@ impl Handle for Jobtap {
         let Self { load, remove, conf } = self;
         if load.is_none() && remove.is_none() {
             let linked = context.parts.configuration.linked.clone();
-            return context.read_as::<Self, _>(move |engine| Ok(list(engine, &linked)));
+            let uses = context.parts.thread_uses.clone();
+            return context
+                .read_as::<Self, _>(move |engine| Ok(list(engine, &linked, &uses.by_plugin())));
         }
         Ok(PendingResponse::Request(Request::Plugins { remove, load, conf }))
     }
 }
 
 /// The loaded plugins, and which ones are linked.
-fn list(engine: &Engine, linked: &[&'static str]) -> Plugins {
+fn list(engine: &Engine, linked: &[&'static str], uses: &BTreeMap<Arc<str>, ThreadUse>) -> Plugins {
     let loaded = |plugin: PluginStatus| Loaded {
+        given_up: uses.get(&*plugin.name).map_or(0, |used| used.given_up),
         name: plugin.name,
         crate_name: plugin.crate_name.to_owned(),
         version: plugin.version.to_owned(),
@@ -102,15 +110,23 @@ impl Handle for Query {
 
 impl Handle for GetStats {
     fn handle(self, context: &Context<'_>) -> Result<PendingResponse, RpcError> {
+        let uses = context.parts.thread_uses.clone();
         context.read_as::<Self, _>(move |engine| {
+            let uses = uses.by_plugin();
             let plugins = engine.plugin_stats(self.name.as_deref())?.into_iter();
             let plugins = plugins.map(|(name, handlers)| PluginStats {
-                name,
+                threads: uses.get(&*name).map(threads).unwrap_or_default(),
                 handlers: handlers.iter().map(handler).collect(),
+                name,
             });
             Ok(Stats { plugins: plugins.collect() })
         })
     }
+}
+
+fn threads(used: &ThreadUse) -> Threads {
+    let ThreadUse { running, waiting, given_up } = *used;
+    Threads { running, waiting, given_up }
 }
 
 fn handler(stats: &HandlerStats) -> Handler {

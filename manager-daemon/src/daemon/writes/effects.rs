@@ -5,15 +5,17 @@ use std::sync::Arc;
 
 use jobtap_core::engine::{Effect, Input, JobLog};
 use jobtap_core::eventlog::EventEntry;
+use jobtap_core::host::BlockingCommand;
 use jobtap_core::job::JobId;
 
 use super::hub::Hub;
 use super::resubmit;
-use crate::daemon::blocking::BlockingThreads;
 use crate::daemon::engine::{After, EngineHandle};
 use crate::daemon::execution::Execution;
 use crate::daemon::failure::Failure;
 use crate::daemon::log::Log;
+use crate::daemon::plugin_threads::blocking::BlockingThreads;
+use crate::daemon::plugin_threads::futures::FutureThreads;
 use crate::daemon::processes::Processes;
 use crate::daemon::records::Records;
 use crate::daemon::services::journal::Journal;
@@ -31,8 +33,10 @@ pub(in crate::daemon) struct Effector {
     pub records: Records,
     /// The executor.
     pub execution: Execution,
-    /// Where the asynchronous work of plugins runs.
+    /// Where users are looked up.
     pub plugins: tokio::runtime::Handle,
+    /// The threads for the futures of plugins.
+    pub futures: FutureThreads,
     /// The processes of plugins.
     pub processes: Processes,
     /// The threads for work of plugins that computes for long.
@@ -61,7 +65,12 @@ impl Effector {
             Effect::Reply { to, result } => self.engine.replies().finish(to, result),
             Effect::Respond { to, payload } => self.engine.replies().respond(to, payload),
             Effect::Process { plugin, command } => self.processes.send(plugin, *command),
-            Effect::Blocking { plugin, command } => self.blocking.send(plugin, command),
+            Effect::Blocking { plugin, command } => {
+                if matches!(command, BlockingCommand::DropAll) {
+                    self.futures.remove(plugin);
+                }
+                self.blocking.send(plugin, command);
+            }
             Effect::Publish { id, log, seq, entry } => {
                 publish(&self.hub, &self.journal, id, (log, seq), &entry);
             }
@@ -76,7 +85,7 @@ impl Effector {
                 }));
             }
             Effect::Resubmit(job) => resubmit::resubmit(self, *job),
-            Effect::Spawn(task) => drop(self.plugins.spawn(task.0)),
+            Effect::Spawn(task) => self.futures.spawn(task),
         }
     }
 }

@@ -61,6 +61,8 @@ pub struct Loaded {
     pub version: String,
     /// Whether it is out of service after repeated panics.
     pub faulted: bool,
+    /// How many of its threads were given up: nothing waits for their work any more, and it goes on.
+    pub given_up: usize,
 }
 
 /// Reloads a plugin: constructs it again, in its place on the stack.
@@ -194,6 +196,20 @@ pub struct PluginStats {
     pub name: String,
     /// Its handlers.
     pub handlers: Vec<Handler>,
+    /// The threads of its work that computes or blocks for long.
+    pub threads: Threads,
+}
+
+/// The threads of a plugin's work that computes or blocks for long.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Threads {
+    /// How many are at work.
+    pub running: usize,
+    /// How much work waits for one.
+    pub waiting: usize,
+    /// How many were given up: nothing waits for their work any more, and it goes on.
+    pub given_up: usize,
 }
 
 /// What one handler did. Times are upper bounds in nanoseconds; some calls are timed, not all.

@@ -2,10 +2,14 @@
 //! what a test then observes in a real manager.
 //!
 //! It is loaded by name. A job's `probe.prolog` is a shell script that runs before the job starts,
-//! `probe.slow` makes `job.validate` take that many milliseconds, `probe.panic` makes it panic.
+//! `probe.slow` makes `job.validate` take that many milliseconds, `probe.panic` makes it panic, and `probe.wait`
+//! makes it wait for its own thread. `probe.block` is how many milliseconds the future of the prolog blocks,
+//! `probe.hang` lets work on a thread hang, for which the prolog waits a tenth of a second.
 
 mod slurm;
 
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use jobtap_core::prelude::*;
@@ -57,6 +61,17 @@ struct Seen {
     shown: u32,
 }
 
+/// As the executors of other crates do.
+fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
 #[jobtap_plugin(name = "probe", load = "by-name", instance_data = Ledger)]
 impl Probe {
     #[init]
@@ -80,20 +95,33 @@ impl Probe {
     }
 
     #[on("job.validate")]
-    fn validate(&self, job: &Job) -> Result<(), Reject> {
+    fn validate(&self, job: &Job, remote: Remote<Self>) -> Result<(), Reject> {
         let asked = job.jobspec().attribute("probe");
         let asked = |key: &str| asked.and_then(|probe| probe.get(key));
         assert!(asked("panic").is_none(), "as asked");
         if let Some(milliseconds) = asked("slow").and_then(|value| value.as_u64()) {
             std::thread::sleep(Duration::from_millis(milliseconds));
         }
+        if asked("wait").is_some() {
+            block_on(remote.call(|_, _| ())).map_err(|error| Reject::new(error.to_string()))?;
+        }
         Ok(())
     }
 
     #[on("job.state.run", timeout = "60s")]
     async fn prepare(job: JobInfo, remote: Remote<Self>) -> Result<(), PrologFailed> {
-        let asked = job.jobspec.attribute("probe").and_then(|probe| probe.get("prolog"));
-        let Some(script) = asked.and_then(|script| script.as_str()) else {
+        let probe = job.jobspec.attribute("probe");
+        let asked = |key: &str| probe.and_then(|probe| probe.get(key));
+        if let Some(milliseconds) = asked("block").and_then(|value| value.as_u64()) {
+            std::thread::sleep(Duration::from_millis(milliseconds));
+        }
+        if asked("hang").is_some() {
+            let hangs = remote.blocking(|| std::thread::sleep(Duration::from_secs(3600)));
+            if remote.timeout(0.1, hangs).await.is_err() {
+                return Ok(());
+            }
+        }
+        let Some(script) = asked("prolog").and_then(|script| script.as_str()) else {
             return Ok(());
         };
         let process = Process::new("sh").arg("-c").arg(script).env("JOB", job.id.to_string());

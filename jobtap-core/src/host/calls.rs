@@ -1,0 +1,170 @@
+//! Which handler is being called now, for whoever watches the manager's thread from outside.
+//!
+//! A handler that waits or loops stops the manager's thread, which then can't say who it is. So before each call
+//! the host notes it in memory that other threads can read. That costs a few stores, since handlers are known by
+//! numbers, which are given to them when their plugin is loaded.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::ThreadId;
+
+use crate::job::JobId;
+
+/// The call of a handler that is under way; clones are the same. A host keeps one in its
+/// [`Ticks`](super::Ticks).
+///
+/// ```
+/// use jobtap_core::host::Ticks;
+///
+/// let ticks = Ticks::default();
+/// // On another thread, from time to time:
+/// if let Some(call) = ticks.calls().present() {
+///     println!("{}: has not returned yet", ticks.calls().describe(call));
+/// }
+/// ```
+#[derive(Clone, Default)]
+pub struct Calls(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    /// The number of the handler, 0 if none is called.
+    handler: AtomicU64,
+    /// The job that it is about, 0 if there is none. It holds only while a handler is called.
+    job: AtomicU64,
+    /// What each number stands for.
+    names: Mutex<Vec<String>>,
+    /// The thread on which handlers are called.
+    thread: OnceLock<ThreadId>,
+}
+
+/// The number of a handler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct CallNumber(u64);
+
+/// A call that was under way at some moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PresentCall {
+    handler: u64,
+    job: u64,
+}
+
+impl PresentCall {
+    const NONE: Self = Self { handler: 0, job: 0 };
+}
+
+impl Calls {
+    /// The call that is under way now, if any.
+    pub fn present(&self) -> Option<PresentCall> {
+        let present = self.now();
+        (present.handler != 0).then_some(present)
+    }
+
+    /// The plugin, the topic and the job of a call: `deadline: job.validate: job ƒ2oM`.
+    pub fn describe(&self, call: PresentCall) -> String {
+        let PresentCall { handler, job } = call;
+        let index = usize::try_from(handler).unwrap_or(0).wrapping_sub(1);
+        let name = self.names().get(index).cloned().unwrap_or_default();
+        match job {
+            0 => name,
+            job => format!("{name}: job {}", JobId::new(job)),
+        }
+    }
+
+    /// Notes that handlers are called on this thread.
+    pub fn are_on_this_thread(&self) {
+        let _ = self.0.thread.set(std::thread::current().id());
+    }
+
+    /// The call that is under way on this thread: whoever waits here for the manager's thread waits for ever.
+    pub(crate) fn on_this_thread(&self) -> Option<String> {
+        let present = self.present()?;
+        (self.0.thread.get() == Some(&std::thread::current().id())).then(|| self.describe(present))
+    }
+
+    /// The number of a handler of this plugin. The same names have the same number, so that plugins can be loaded
+    /// again and again.
+    pub(super) fn number(&self, plugin: &str, topic: &str) -> CallNumber {
+        let name = format!("{plugin}: {topic}");
+        let mut names = self.names();
+        let index = names.iter().position(|known| *known == name).unwrap_or_else(|| {
+            names.push(name);
+            names.len() - 1
+        });
+        CallNumber(index as u64 + 1)
+    }
+
+    #[inline]
+    pub(crate) fn now(&self) -> PresentCall {
+        PresentCall { handler: self.0.handler.load(Relaxed), job: self.0.job.load(Relaxed) }
+    }
+
+    /// Notes a call, and returns the one that it interrupts: a handler may call an author's own topic.
+    #[inline]
+    pub(super) fn begin(&self, handler: CallNumber, job: Option<JobId>) -> PresentCall {
+        let before = self.now();
+        self.0.job.store(job.map_or(0, JobId::as_u64), Relaxed);
+        self.0.handler.store(handler.0, Relaxed);
+        before
+    }
+
+    /// Notes that a call is over, and `before` goes on.
+    #[inline]
+    pub(crate) fn end(&self, before: PresentCall) {
+        self.0.handler.store(before.handler, Relaxed);
+        self.0.job.store(before.job, Relaxed);
+    }
+
+    fn names(&self) -> MutexGuard<'_, Vec<String>> {
+        self.0.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Calls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let present = self.present().map(|call| self.describe(call));
+        f.debug_struct("Calls").field("present", &present).finish_non_exhaustive()
+    }
+}
+
+impl Default for PresentCall {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_named_until_it_is_over() {
+        let calls = Calls::default();
+        assert_eq!(calls.present(), None);
+        let outer = calls.number("a", "job.validate");
+        let inner = calls.number("b", "own");
+        assert_eq!(calls.number("a", "job.validate"), outer);
+        let id = JobId::new(7);
+        let before = calls.begin(outer, Some(id));
+        let first = calls.present().unwrap();
+        assert_eq!(calls.describe(first), format!("a: job.validate: job {id}"));
+        let nested = calls.begin(inner, None);
+        assert_eq!(calls.describe(calls.present().unwrap()), "b: own");
+        calls.end(nested);
+        assert_eq!(calls.present(), Some(first));
+        calls.end(before);
+        assert_eq!(calls.present(), None);
+    }
+
+    #[test]
+    fn only_the_thread_of_the_handlers_waits_for_itself() {
+        let calls = Calls::default();
+        calls.are_on_this_thread();
+        let number = calls.number("a", "job.new");
+        assert_eq!(calls.on_this_thread(), None);
+        calls.begin(number, None);
+        assert_eq!(calls.on_this_thread().as_deref(), Some("a: job.new"));
+        let other = calls.clone();
+        assert_eq!(std::thread::spawn(move || other.on_this_thread()).join().unwrap(), None);
+    }
+}
