@@ -135,3 +135,22 @@ fn shutdown_takes_bounded_time_if_jobs_ignore_signals() {
     until("the manager ends", || manager.try_wait().unwrap().is_some());
     until("no process is left", || processes_with(directory.path()).is_empty());
 }
+
+#[test]
+fn sighup_reloads_the_configuration_and_ends_nothing() {
+    let folder = temporary();
+    let config = folder.path().join("config.toml");
+    std::fs::write(&config, "[site]\ncolor = \"blue\"\n").unwrap();
+    let script = format!(
+        "id=$(jobtap submit sleep 600)
+         jobtap job wait-event -q $id start
+         printf '[site]\ncolor = \"red\"\n' > {}
+         kill -HUP $PPID
+         until jobtap config get site.color | grep -q red; do sleep 0.1; done
+         jobtap jobs -no {{state}} $id",
+        config.display()
+    );
+    let start = ["start", "--config-path", config.to_str().unwrap(), "sh", "-c", &script];
+    let output = run(clean(jobtap()).args(start));
+    assert_eq!((output.code, output.stdout.trim()), (0, "RUN"), "{output:?}");
+}

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::BuildError;
 use crate::composition::{Host, SDK_CRATES};
+use crate::files::input;
 
 /// The manifest of a custom manager.
 ///
@@ -188,7 +189,7 @@ impl Manifest {
     /// # Errors
     /// As [`parse`](Self::parse), and when the file can't be read.
     pub fn read(file: &Path) -> Result<Self, BuildError> {
-        let text = std::fs::read_to_string(file).map_err(BuildError::file(file))?;
+        let text = input::text(file).map_err(BuildError::file(file))?;
         Self::parse(&file.display().to_string(), &text)
     }
 

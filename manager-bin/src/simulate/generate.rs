@@ -47,6 +47,9 @@ gamma:SHAPE:SCALE, pareto:SCALE:SHAPE, zipf:N:EXPONENT, powers:LOW:HIGH (2^LOW t
 Default: jobs=10000,seed=1,arrival=exponential:60,run=lognormal:6:1.5,size=powers:0:4,user=zipf:20:1,
 limit=uniform:1:3";
 
+/// The most jobs of a workload: what a simulation does in a few hours.
+const MOST_JOBS: u64 = 1_000_000_000;
+
 impl FromStr for Workload {
     type Err = String;
 
@@ -58,7 +61,12 @@ impl FromStr for Workload {
             let number = || value.parse().map_err(|_| format!("{key}={value}: not a whole number"));
             let law = || value.parse().map_err(|error| format!("{key}={value}: {error}"));
             match key {
-                "jobs" => workload.jobs = number()?,
+                "jobs" => match number()? {
+                    jobs if jobs > MOST_JOBS => {
+                        return Err(format!("jobs={jobs}: at most {MOST_JOBS} are possible"));
+                    }
+                    jobs => workload.jobs = jobs,
+                },
                 "seed" => workload.seed = number()?,
                 "arrival" => workload.arrival = law()?,
                 "run" => workload.run = law()?,
@@ -282,6 +290,19 @@ mod tests {
     fn jobs(text: &str) -> Vec<TraceJob> {
         let mut generator = text.parse::<Workload>().unwrap().start();
         std::iter::from_fn(|| generator.next()).collect()
+    }
+
+    #[test]
+    fn a_workload_that_would_never_end_is_refused() {
+        let refused = |text: &str| text.parse::<Workload>().unwrap_err();
+        assert_eq!(
+            refused("jobs=18446744073709551615"),
+            "jobs=18446744073709551615: at most 1000000000 are possible"
+        );
+        assert_eq!(
+            refused("jobs=99999999999999999999"),
+            "jobs=99999999999999999999: not a whole number"
+        );
     }
 
     #[test]

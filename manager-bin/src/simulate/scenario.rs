@@ -9,6 +9,7 @@ use jobtap_core::simulation::TraceJob;
 use serde::Deserialize;
 
 use super::SimulateError;
+use crate::files::input;
 
 /// The file.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -77,7 +78,7 @@ impl Scenario {
         let wrong = |error: &dyn std::fmt::Display| {
             SimulateError::Option(format!("--what-if={}: {error}", path.display()))
         };
-        let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
+        let text = input::text(path).map_err(|error| wrong(&error))?;
         let scenario: Self = toml::from_str(&text).map_err(|error| wrong(&error))?;
         match scenario.burst.iter().find(|burst| burst.jobs > MOST_JOBS || burst.cores == 0) {
             Some(burst) if burst.cores == 0 => Err(wrong(&"a burst needs cores")),

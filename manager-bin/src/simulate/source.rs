@@ -11,10 +11,17 @@ use jobtap_core::simulation::{Counts, Header, Reader, Rules, TraceJob};
 use super::SimulateError;
 use super::accounting::{Format, Listed, is_archive, of_recorded};
 use super::generate::{Generator, Workload};
+use crate::files::input;
 use crate::recorded;
 
 /// The longest line that is read. A longer one is broken.
 const LONGEST_LINE: u64 = 1 << 16;
+
+/// The most lines in a row without a job: a file that has more is no trace, and may have no end.
+const MOST_BARREN: u64 = 1_000_000;
+
+/// The most bytes of a list that is read whole: accounts of some million jobs.
+const LARGEST_LIST: u64 = 1 << 30;
 
 /// Where the jobs of a simulation come from.
 #[derive(Debug, Clone)]
@@ -54,6 +61,8 @@ pub(crate) struct Source {
     reader: Reader,
     input: Input,
     ended: bool,
+    /// The lines since the last job, and how many jobs there were then.
+    barren: (u64, u64),
 }
 
 enum Input {
@@ -88,7 +97,7 @@ impl Source {
         if let (true, Some(broken)) = (strict, reader.counts.first_broken.first()) {
             return Err(SimulateError::Option(format!("{name}: {broken}")));
         }
-        Ok(Self { name, strict, reader, input, ended: false })
+        Ok(Self { name, strict, reader, input, ended: false, barren: (0, 0) })
     }
 
     /// Reads the comments at the beginning, which say how large the machine is.
@@ -171,12 +180,33 @@ impl Source {
             let line = String::from_utf8_lossy(&bytes);
             self.reader.swf_line(&line).err().map(|error| error.to_string())
         };
+        self.note_barren()?;
         match refused {
             Some(reason) if self.strict => {
                 let (name, line) = (self.name.clone(), self.reader.counts.lines);
                 Err(SimulateError::Broken { name, line, reason })
             }
             _ => Ok(()),
+        }
+    }
+}
+
+impl Source {
+    /// Refuses a file in which no job comes for too long.
+    fn note_barren(&mut self) -> Result<(), SimulateError> {
+        let (lines, jobs) = &mut self.barren;
+        let now = self.reader.counts.jobs;
+        *lines = if *jobs == now { *lines + 1 } else { 0 };
+        *jobs = now;
+        match *lines > MOST_BARREN {
+            true => {
+                let (name, line) = (&self.name, self.reader.counts.lines);
+                let text = format!(
+                    "{name}: line {line}: {MOST_BARREN} lines in a row have no job that can be simulated"
+                );
+                Err(SimulateError::Option(text))
+            }
+            false => Ok(()),
         }
     }
 }
@@ -188,8 +218,8 @@ fn listed(
     mut input: Box<dyn BufRead>,
     reader: &mut Reader,
 ) -> Result<std::vec::IntoIter<TraceJob>, SimulateError> {
-    let mut bytes = Vec::new();
-    input.read_to_end(&mut bytes).map_err(|reason| read_error(name, reason))?;
+    let bytes =
+        input::all_of(&mut input, LARGEST_LIST).map_err(|reason| read_error(name, reason))?;
     let wrong = |reason| SimulateError::Option(format!("{name}: {reason}"));
     let list = format.read(&bytes).map_err(wrong)?;
     let lines = bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
@@ -308,6 +338,20 @@ mod tests {
             assert_eq!(source.expected(), Some(2));
             assert_eq!(numbers(&mut source), [1, 2]);
             assert_eq!((source.counts().broken, source.counts().lines), (1, 6));
+        }
+    }
+
+    #[test]
+    fn a_file_of_endless_lines_without_a_job_is_refused() {
+        for line in ["\n", "; comment\n", "rubbish\n"] {
+            let lines = line.repeat(MOST_BARREN as usize + 2);
+            let (_directory, origin) = file("trace.swf", lines.as_bytes());
+            let mut source = Source::open(&origin, Rules::default(), false).unwrap();
+            let read = source.header().map(drop).and_then(|()| source.next().map(drop));
+            let error = read.unwrap_err().to_string();
+            let text =
+                "trace.swf: line 1000001: 1000000 lines in a row have no job that can be simulated";
+            assert_eq!(error, text);
         }
     }
 

@@ -1,15 +1,19 @@
 //! Reads an archive entry by entry, and makes sure that it is whole.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 use bzip2::read::MultiBzDecoder;
 use flate2::read::MultiGzDecoder;
 
 use super::{ArchiveError, path};
+use crate::files::input;
 use crate::shown::in_line;
 use crate::store::{Key, StoreError};
+
+/// The largest value that is read into memory. What a manager has stored for itself is far smaller.
+const LARGEST_VALUE: u64 = input::LARGEST;
 
 /// The size of a tar archive's blocks. It ends with blocks of zeros.
 const BLOCK: u64 = 512;
@@ -18,6 +22,16 @@ const BLOCK: u64 = 512;
 pub(super) trait Visitor {
     /// Whether the value of a key is to be read.
     fn wants(&self, key: &Key) -> bool;
+
+    /// The file into which the value of a key is written, of this many bytes, if it doesn't go through
+    /// [`add`](Self::add): values may be larger than the memory.
+    ///
+    /// # Errors
+    /// Ends the reading.
+    fn file(&mut self, key: &Key, size: u64) -> Result<Option<File>, ArchiveError> {
+        let _ = (key, size);
+        Ok(None)
+    }
 
     /// Takes a value.
     ///
@@ -91,27 +105,63 @@ fn read_entries(
             continue;
         }
         keys += 1;
-        let wanted = visitor.wants(&key);
-        let mut value = Vec::new();
-        let read = match wanted {
-            true => entry.read_to_end(&mut value).map(|read| read as u64),
+        let size = entry.size();
+        let mut destination = match visitor.wants(&key) {
             // Read all the same: the end of a torn archive is found here, with the name of the entry.
-            false => io::copy(&mut entry, &mut io::sink()),
+            false => Destination::Nowhere(io::sink()),
+            true => match once(visitor.file(&key, size), &refused)? {
+                Some(file) => Destination::File(file),
+                None if size > LARGEST_VALUE => {
+                    let most = LARGEST_VALUE >> 20;
+                    let text = format!("it has {size} bytes, and at most {most} MiB are read");
+                    return Err(refused(text));
+                }
+                None => Destination::Value(Vec::new()),
+            },
         };
-        if read.map_err(|error| refused(error.to_string()))? != entry.size() {
+        let read = io::copy(&mut entry, &mut destination);
+        if read.map_err(|error| refused(error.to_string()))? != size {
             return Err(refused("it ends too early".to_owned()));
         }
-        if !wanted {
-            continue;
-        }
-        match visitor.add(key, value) {
-            Err(ArchiveError::Store(StoreError::Sequence { .. })) => {
-                return Err(refused("it is there twice".to_owned()));
-            }
-            other => other?,
+        if let Destination::Value(value) = destination {
+            once(visitor.add(key, value), &refused)?;
         }
     }
     Ok(keys)
+}
+
+/// Where the bytes of an entry go.
+enum Destination {
+    Nowhere(io::Sink),
+    File(File),
+    Value(Vec<u8>),
+}
+
+impl Write for Destination {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Nowhere(sink) => sink.write(bytes),
+            Self::File(file) => file.write(bytes),
+            Self::Value(value) => value.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What a visitor returned, with words for a key that it has had before.
+fn once<T>(
+    result: Result<T, ArchiveError>,
+    refused: &dyn Fn(String) -> ArchiveError,
+) -> Result<T, ArchiveError> {
+    match result {
+        Err(ArchiveError::Store(StoreError::Sequence { .. })) => {
+            Err(refused("it is there twice".to_owned()))
+        }
+        other => other,
+    }
 }
 
 /// Opens the archive and decompresses it. Its first bytes show how it is compressed.

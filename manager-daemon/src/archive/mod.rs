@@ -143,6 +143,19 @@ mod tests {
     }
 
     #[test]
+    fn a_value_that_would_fill_the_memory_is_refused_unread() {
+        let mut header = tar::Header::new_ustar();
+        header.set_size(3 << 30);
+        header.set_path("checkpoint/job-manager").unwrap();
+        header.set_cksum();
+        let refused = refusal(header.as_bytes());
+        assert_eq!(
+            refused,
+            "entry \"checkpoint/job-manager\": it has 3221225472 bytes, and at most 256 MiB are read"
+        );
+    }
+
+    #[test]
     fn a_dump_restores_every_key() {
         let dir = tempfile::tempdir().unwrap();
         let [first, second] = ["first", "second"].map(|name| dir.path().join(name));

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -20,7 +20,7 @@ const STORE: &str = "store";
 const BATCH: usize = 8 << 20;
 /// The largest input or output of a job, in bytes, that is restored into the store and not as a file. Most of what jobs
 /// print is shorter, and a directory of as many files as there are jobs is slow.
-const MOST_IN_STORE: usize = 4096;
+const MOST_IN_STORE: u64 = 4096;
 
 /// The result of a restore.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -120,19 +120,20 @@ impl Visitor for Target<'_> {
         self.restored.skipped.push(path);
     }
 
-    fn add(&mut self, key: Key, value: Vec<u8>) -> Result<(), ArchiveError> {
-        self.restored.keys += 1;
-        (self.seen)(self.restored.keys);
-        self.jobs.extend(key.job_id());
+    fn file(&mut self, key: &Key, size: u64) -> Result<Option<File>, ArchiveError> {
         let file = key.job_id().and_then(|id| self.files.path(id, key.name()));
-        if let Some(path) = file.filter(|_| value.len() > MOST_IN_STORE) {
-            return match write(&path, &value) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    Err(StoreError::Sequence { key: key.to_string(), seq: 0 }.into())
-                }
-                other => other.map_err(|reason| ArchiveError::State { path, reason }),
-            };
+        let Some(path) = file.filter(|_| size > MOST_IN_STORE) else { return Ok(None) };
+        self.count(key);
+        match create(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                Err(StoreError::Sequence { key: key.to_string(), seq: 0 }.into())
+            }
+            other => other.map(Some).map_err(|reason| ArchiveError::State { path, reason }),
         }
+    }
+
+    fn add(&mut self, key: Key, value: Vec<u8>) -> Result<(), ArchiveError> {
+        self.count(&key);
         self.bytes += value.len();
         let log = key.name().rsplit('.').next() == Some("eventlog");
         // Within one commit the store would join records of the same log.
@@ -149,6 +150,12 @@ impl Visitor for Target<'_> {
 }
 
 impl Target<'_> {
+    fn count(&mut self, key: &Key) {
+        self.restored.keys += 1;
+        (self.seen)(self.restored.keys);
+        self.jobs.extend(key.job_id());
+    }
+
     fn commit(&mut self) -> Result<(), ArchiveError> {
         self.bytes = 0;
         self.logs.clear();
@@ -156,11 +163,11 @@ impl Target<'_> {
     }
 }
 
-fn write(path: &Path, value: &[u8]) -> io::Result<()> {
+/// A file of a job.
+fn create(path: &Path) -> io::Result<File> {
     if let Some(dir) = path.parent() {
         DirBuilder::new().mode(0o700).recursive(true).create(dir)?;
     }
     // Mode 0600, and created anew, so that a second entry of the same name is an error.
-    let mut file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(value)
+    File::options().write(true).create_new(true).mode(0o600).open(path)
 }

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
+use crate::files::input;
 use jobtap_core::resource::{Children, Hostlist, HostlistError, Idset, ResourceSet};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -197,7 +198,7 @@ fn of_file(path: &Path) -> Result<ResourceSet, ResourceError> {
         path: path.to_owned(),
         reason: error.to_string(),
     };
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
+    let text = input::text(path).map_err(|error| wrong(&error))?;
     let resources: ResourceSet = text.parse().map_err(|error| wrong(&error))?;
     match resources.is_empty() {
         true => Err(wrong(&"R has no resources")),

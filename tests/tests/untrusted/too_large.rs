@@ -1,7 +1,9 @@
 //! Jobs that no host can run are refused when they are submitted, with the option and the limit, and harm no
 //! other job.
 
-use jobtap_tests::{Manager, jobtap, run, temporary};
+use std::path::Path;
+
+use jobtap_tests::{Manager, clean, jobtap, run, temporary};
 use serde_json::{Value, json};
 
 #[test]
@@ -37,4 +39,35 @@ fn a_job_too_large_for_any_host_names_option_and_limit() {
     assert_eq!(m.field(&simulated, "result"), "COMPLETED");
     assert_eq!(m.jobtap("run true").code, 0);
     assert_eq!(m.field(&runs, "state"), "RUN");
+}
+
+#[test]
+fn commands_read_no_file_without_an_end() {
+    let m = Manager::start(jobtap());
+    let refused = |words: &str| {
+        let line = format!("exec '{}' {words} < /dev/zero", jobtap().display());
+        let output = run(clean(Path::new("sh")).args(["-c", &line]).env("JOBTAP_URI", m.uri()));
+        assert!(output.code != 0, "{words}: {output:?}");
+        output.stderr
+    };
+    for words in ["sbatch /dev/zero", "sbatch"] {
+        let text = refused(words);
+        assert!(text.contains("the script is larger than 4 MiB"), "{words}: {text}");
+    }
+    for words in [
+        "batch -n1 /dev/zero",
+        "batch -n1",
+        "job submit /dev/zero",
+        "job submit",
+        "submit --env-file=/dev/zero true",
+        "submit --setattr=^a=/dev/zero true",
+        "submit --add-file=/dev/zero true",
+        "bulksubmit echo {} :::: /dev/zero",
+        "config load /dev/zero",
+        "R decode",
+    ] {
+        let text = refused(words);
+        assert!(text.contains("larger than 256 MiB"), "{words}: {text}");
+    }
+    m.jobtap("run true").ok();
 }

@@ -6,7 +6,6 @@ mod replace;
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::io;
 use std::process::ExitCode;
 
 use self::inputs::Inputs;
@@ -19,6 +18,7 @@ use super::submit::args::{Copies, CopyArgs, SubmitArgs};
 use super::submit::caller::Caller;
 use super::submit::wait::Wait;
 use super::submit::{Submission, list_plugins, submissions, submit_all};
+use crate::files::input;
 
 const COMMAND: &str = "bulksubmit";
 
@@ -84,8 +84,8 @@ fn jobs(args: &BulkSubmitCommand) -> Result<Vec<(SubmitArgs, CopyArgs)>, CliErro
         return Err(CliError::failure("empty separator"));
     }
     let inputs = Inputs::parse(&args.job.command, &unescaped(&args.sep), |name| match name {
-        "-" => io::read_to_string(io::stdin().lock()),
-        name => std::fs::read_to_string(caller.file(name)),
+        "-" => input::stdin_text(),
+        name => input::text(caller.file(name)),
     })?;
     let defined = define::all(&args.define, inputs.values())?;
     let mut template = args.job.clone();

@@ -1,13 +1,12 @@
 //! `job memo`: sets memos of a job, which listings show among the job's annotations.
 
-use std::io::Read;
-
 use serde_json::{Map, Value};
 
 use crate::cli::common::ids::Target;
 use crate::cli::common::message::CliError;
 use crate::client::Client;
 use crate::daemon::config::{merge, nest};
+use crate::files::input;
 use crate::rpc::services::job_manager::Memo;
 
 /// Options and arguments of `job memo`.
@@ -27,11 +26,7 @@ pub(super) struct MemoArgs {
 /// Runs the command.
 pub(super) async fn run(client: &Client, args: &MemoArgs) -> Result<u8, CliError> {
     let target = Target::parse(&args.id)?;
-    let memo = memo(&args.memos, || {
-        let mut text = String::new();
-        std::io::stdin().lock().read_to_string(&mut text)?;
-        Ok(text)
-    })?;
+    let memo = memo(&args.memos, || Ok(input::stdin_text()?))?;
     let response = client.call(Memo { id: target.id, volatile: args.volatile, memo }).await;
     response.map_err(|error| CliError::failure(format!("memo: {error}")))?;
     Ok(0)

@@ -1,7 +1,5 @@
 //! `job submit`: submits a jobspec from a file or standard input.
 
-use std::io::Read;
-
 use jobtap_core::job::Flags;
 use serde_json::Value;
 
@@ -10,6 +8,7 @@ use crate::cli::common::ids::show_id;
 use crate::cli::common::message::{CliError, system_text};
 use crate::cli::common::session;
 use crate::client::Client;
+use crate::files::input;
 use crate::rpc::services::ingest::{Submit, Submitted};
 
 /// The flag of a jobspec that is already signed. Only this command knows it; the service has no such flag.
@@ -68,12 +67,8 @@ fn flags(lists: &[String]) -> Result<(Flags, bool), CliError> {
 
 fn read(file: Option<&str>) -> Result<String, CliError> {
     match file {
-        None | Some("-") => {
-            let mut text = String::new();
-            std::io::stdin().lock().read_to_string(&mut text)?;
-            Ok(text)
-        }
-        Some(path) => std::fs::read_to_string(path)
+        None | Some("-") => Ok(input::stdin_text()?),
+        Some(path) => input::text(path)
             .map_err(|error| CliError::failure(format!("{path}: {}", system_text(&error)))),
     }
 }

@@ -1,6 +1,5 @@
 //! `batch`: submits a script as the initial program of a manager that runs as a job.
 
-use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -16,6 +15,7 @@ use crate::cli::common::usage::{self, Family};
 use crate::cli::submit::caller::Caller;
 use crate::cli::submit::{list_plugins, print_jobspec};
 use crate::client::Client;
+use crate::files::input;
 use crate::rpc::services::ingest::Submitted;
 
 const COMMAND: &str = "batch";
@@ -78,13 +78,12 @@ fn read(args: &BatchCommand, caller: &Caller) -> Result<(String, String), CliErr
     let (name, data) = match words.first() {
         Some(first) if args.wrap => (first.clone(), words.join(" ").into_bytes()),
         Some(file) => {
-            let data = std::fs::read(caller.file(file))
+            let data = input::bytes(caller.file(file))
                 .map_err(|error| CliError::failure(format!("{}: '{file}'", system_text(&error))))?;
             (file.clone(), data)
         }
         None => {
-            let mut data = Vec::new();
-            std::io::stdin().lock().read_to_end(&mut data)?;
+            let data = input::stdin_up_to(input::LARGEST)?;
             (STDIN.to_owned(), data)
         }
     };

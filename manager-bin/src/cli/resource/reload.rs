@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::refused;
 use crate::cli::common::message::{CliError, system_text};
 use crate::client::Client;
+use crate::files::input;
 use crate::rpc::services::resource::Reload;
 
 /// Options and arguments of `resource reload`.
@@ -24,7 +25,7 @@ pub(super) struct ReloadArgs {
 /// Runs the command.
 pub(super) async fn run(client: &Client, args: &ReloadArgs) -> Result<u8, CliError> {
     let path = args.path.display();
-    let text = std::fs::read_to_string(&args.path)
+    let text = input::text(&args.path)
         .map_err(|error| CliError::failure(format!("{path}: {}", system_text(&error))))?;
     let set: ResourceSet =
         text.parse().map_err(|error| CliError::failure(format!("{path}: {error}")))?;

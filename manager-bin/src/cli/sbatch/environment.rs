@@ -1,13 +1,12 @@
 //! The environment of a batch script: what `--export` takes over, and the `SLURM_` variables.
 
-use std::fs;
-
 use jobtap_core::slurm::Environment;
 use serde_json::{Value, json};
 
 use super::describe::Request;
 use crate::cli::common::message::system_text;
 use crate::cli::submit::caller::Caller;
+use crate::files::input;
 
 /// The variables of a login that a script gets without any others of the caller.
 const LOGIN: [&str; 6] = ["HOME", "LOGNAME", "PATH", "SHELL", "USER", "LANG"];
@@ -141,7 +140,7 @@ fn split(list: &str) -> Vec<String> {
 /// The variables of a file, each ended by a zero byte.
 fn from_file(file: &str, caller: &Caller) -> Result<Vec<(String, String)>, String> {
     let failed = |text: String| format!("--export-file: {file}: {text}");
-    let data = fs::read(caller.file(file)).map_err(|error| failed(system_text(&error)))?;
+    let data = input::bytes(caller.file(file)).map_err(|error| failed(system_text(&error)))?;
     let text = String::from_utf8(data).map_err(|_| failed("it isn't UTF-8".to_owned()))?;
     let entries = text.split('\0').filter(|entry| !entry.trim().is_empty());
     entries

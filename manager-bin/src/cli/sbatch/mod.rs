@@ -13,7 +13,7 @@ mod options;
 mod script;
 mod whole_array;
 
-use std::io::Read;
+use std::fs::File;
 use std::mem;
 use std::process::ExitCode;
 
@@ -148,14 +148,14 @@ pub(super) fn described(words: &[String]) -> Result<JobDescriptor, CliError> {
 }
 
 fn read(file: &str, caller: &Caller) -> Result<String, CliError> {
-    let data = std::fs::read(caller.cwd.join(file))
-        .map_err(|error| CliError::failure(format!("{file}: {}", system_text(&error))))?;
+    let opened = File::open(caller.cwd.join(file)).and_then(script::bytes);
+    let data =
+        opened.map_err(|error| CliError::failure(format!("{file}: {}", system_text(&error))))?;
     script::check(file, data).map_err(CliError::failure)
 }
 
 fn read_stdin() -> Result<String, CliError> {
-    let mut data = Vec::new();
-    std::io::stdin().lock().read_to_end(&mut data)?;
+    let data = script::bytes(std::io::stdin().lock())?;
     script::check("standard input", data).map_err(CliError::failure)
 }
 

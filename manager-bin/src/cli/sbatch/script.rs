@@ -1,5 +1,7 @@
 //! Batch scripts: how they are read, and the `#SBATCH` lines in them.
 
+use std::io::{self, Read};
+
 use super::options::{Setting, parse};
 use crate::cli::common::words::{Comments, Escapes, split};
 
@@ -7,6 +9,13 @@ use crate::cli::common::words::{Comments, Escapes, split};
 const LARGEST: usize = 4 * 1024 * 1024;
 
 const DIRECTIVE: &str = "#SBATCH";
+
+/// Reads a script, and of what is no script as much as [`check`] needs to say so.
+pub(super) fn bytes(from: impl Read) -> io::Result<Vec<u8>> {
+    let mut data = Vec::new();
+    from.take(LARGEST as u64 + 1).read_to_end(&mut data)?;
+    Ok(data)
+}
 
 /// Checks the text of a script and returns it.
 ///

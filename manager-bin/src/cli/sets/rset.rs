@@ -13,6 +13,7 @@ use crate::cli::common::session;
 use crate::cli::common::usage::Family;
 use crate::daemon::config::Source;
 use crate::daemon::resources;
+use crate::files::input;
 
 const COMMAND: &str = "R";
 
@@ -114,7 +115,7 @@ struct DecodeArgs {
 /// Runs the command.
 pub(crate) fn run(args: RsetArgs) -> ExitCode {
     session::run(COMMAND, Family::Compiled, async {
-        session::print(&output(args.command, || io::read_to_string(io::stdin().lock()))?)?;
+        session::print(&output(args.command, input::stdin_text)?)?;
         Ok(0)
     })
 }

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use crate::files::input;
 use jobtap_builtins::lua::token::{Kind, Tokens};
 
 /// What a name of a script stands for.
@@ -108,14 +109,14 @@ impl Uses {
 /// # Errors
 /// The script itself can't be read.
 pub(super) fn files(path: &Path) -> std::io::Result<Vec<File>> {
-    let mut files = vec![File { path: path.to_owned(), source: std::fs::read(path)? }];
+    let mut files = vec![File { path: path.to_owned(), source: input::bytes(path)? }];
     let directory = path.parent().unwrap_or(Path::new(""));
     let mut next = 0;
     while let Some(file) = files.get(next) {
         for module in Uses::of(std::slice::from_ref(file)).modules.into_keys() {
             let Some(path) = module_path(directory, &module) else { continue };
             if files.iter().all(|file| file.path != path)
-                && let Ok(source) = std::fs::read(&path)
+                && let Ok(source) = input::bytes(&path)
             {
                 files.push(File { path, source });
             }

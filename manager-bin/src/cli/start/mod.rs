@@ -507,18 +507,21 @@ async fn finished(task: &mut Option<JoinHandle<()>>) {
     *task = None;
 }
 
-/// Waits until the command exits, and forwards signals to it.
+/// Waits until the command exits, and forwards signals to it. SIGHUP reloads the configuration.
 async fn supervise(
     daemon: &Daemon,
     child: &mut Child,
     expiration: &mut Expiration,
     signals: &mut Signals,
 ) -> Result<Stop, CliError> {
+    let mut reload = None;
     loop {
         tokio::select! {
             _ = signals.terminate.recv() => send(child, Signal::TERM),
             _ = signals.alarm.recv() => send(child, Signal::ALARM),
-            _ = signals.hangup.recv() => send(child, Signal::HUP),
+            // Not forwarded: when a terminal hangs up, the command in it is told by the system.
+            _ = signals.hangup.recv() => reload = Some(daemon.reload()),
+            () = finished(&mut reload) => {}
             // Ctrl-C reaches the command directly, which is in the same process group. SIGINT is caught here
             // instead of ignored, since the command would inherit that it is ignored.
             _ = signals.interrupt.recv() => {}

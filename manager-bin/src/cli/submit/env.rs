@@ -2,13 +2,13 @@
 //! They are applied in the order of the command line.
 
 use std::collections::BTreeMap;
-use std::fs;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
 use super::caller::Caller;
 use super::error::ArgError;
 use super::pattern::Pattern;
+use crate::files::input;
 
 /// The maximum nesting of rule files. A file that includes itself exceeds it.
 const MAX_NESTING: usize = 16;
@@ -97,8 +97,7 @@ fn apply_rule(
         if nesting == MAX_NESTING {
             return Err(refuse("files name each other too deeply".to_owned()));
         }
-        let text =
-            fs::read_to_string(caller.file(file)).map_err(|e| ArgError::env_file(file, &e))?;
+        let text = input::text(caller.file(file)).map_err(|e| ArgError::env_file(file, &e))?;
         for line in text.lines().map(str::trim) {
             if !line.is_empty() && !line.starts_with('#') {
                 apply_rule(line, caller, env, nesting + 1)?;
@@ -158,6 +157,8 @@ fn substitute<'e>(
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use proptest::prelude::*;
 
     use super::*;

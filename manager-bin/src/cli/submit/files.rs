@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::caller::Caller;
 use super::error::ArgError;
+use crate::files::input;
 
 /// The bits in the mode of a regular file that are its type.
 const REGULAR: u32 = 0o100_000;
@@ -56,7 +57,7 @@ fn file(option: &str, caller: &Caller) -> Result<(String, Value), ArgError> {
         return Err(failed(Errno::NOENT.into()));
     }
     let found = caller.file(path);
-    let data = std::fs::read(&found).map_err(failed)?;
+    let data = input::bytes(&found).map_err(failed)?;
     let meta = std::fs::metadata(&found).map_err(failed)?;
     let mode = permissions.unwrap_or_else(|| meta.mode());
     let size = data.len();

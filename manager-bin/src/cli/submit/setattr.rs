@@ -1,12 +1,11 @@
 //! `--setattr KEY[=VAL]` and `--setopt OPT[=VAL]`: set values in the jobspec.
 
-use std::fs;
-
 use jobtap_core::jobspec::{JobspecBuilder, JobspecError};
 use serde_json::Value;
 
 use super::caller::Caller;
 use super::error::ArgError;
+use crate::files::input;
 
 /// Applies a `--setattr`.
 ///
@@ -58,7 +57,7 @@ fn to_value(text: Option<&str>) -> Value {
 }
 
 fn from_file(name: &str, caller: &Caller) -> Result<Value, ArgError> {
-    let text = fs::read_to_string(caller.file(name)).map_err(|e| ArgError::file(name, &e))?;
+    let text = input::text(caller.file(name)).map_err(|e| ArgError::file(name, &e))?;
     serde_json::from_str(&text)
         .map_err(|error| ArgError::File { name: name.to_owned(), text: error.to_string() })
 }
@@ -70,6 +69,8 @@ fn failed(key: &str, value: &Value) -> ArgError {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use serde_json::json;
 
     use super::*;

@@ -11,6 +11,7 @@ pub(super) mod settings;
 
 use std::path::{Path, PathBuf};
 
+use crate::files::input;
 pub use lines::Location;
 use serde_json::{Map, Value};
 
@@ -161,7 +162,7 @@ fn is_config_file(path: &Path) -> bool {
 
 /// Reads one TOML or JSON file.
 pub fn load_file(path: &Path) -> Result<Value, ConfigError> {
-    let text = std::fs::read_to_string(path)
+    let text = input::text(path)
         .map_err(|reason| ConfigError::Read { path: path.to_path_buf(), reason })?;
     let place = path.display().to_string();
     if path.extension().is_some_and(|extension| extension == "json") {

@@ -15,6 +15,7 @@ use crate::cli::common::session;
 use crate::daemon::config;
 use crate::daemon::config::check::{Finding, check};
 use crate::daemon::config::place::{self, Step};
+use crate::files::input;
 use crate::shown;
 
 /// Arguments of `config check`.
@@ -72,7 +73,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<u8, CliError> {
 }
 
 fn read(path: &Path) -> Result<String, CliError> {
-    let text = std::fs::read_to_string(path);
+    let text = input::text(path);
     text.map_err(|error| CliError::failure(format!("{}: {error}", path.display())))
 }
 

@@ -2,7 +2,7 @@
 
 mod check;
 
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -14,6 +14,7 @@ use crate::cli::common::session;
 use crate::cli::common::usage::Family;
 use crate::client::Client;
 use crate::daemon::config::{self, ConfigError};
+use crate::files::input;
 use crate::rpc::service::Service;
 use crate::rpc::services::config::{Get, Load, Loaded, Reload};
 use crate::shown;
@@ -173,9 +174,7 @@ fn read(args: &LoadArgs) -> Result<Value, String> {
             error => format!("Error parsing config: {error}"),
         });
     }
-    let mut text = String::new();
-    let read = std::io::stdin().lock().read_to_string(&mut text);
-    read.map_err(|error| format!("stdin: {error}"))?;
+    let text = input::stdin_text().map_err(|error| format!("stdin: {error}"))?;
     config::parse("stdin", &text).map_err(|error| format!("TOML parse error: {error}"))
 }
 

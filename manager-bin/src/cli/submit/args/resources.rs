@@ -1,7 +1,5 @@
 //! The options that request resources: per task, per resource, or as a shape.
 
-use std::fs;
-
 use clap::Args;
 use jobtap_core::jobspec::{JobspecBuilder, JobspecError, Shape};
 use serde_json::Value;
@@ -9,6 +7,7 @@ use serde_json::Value;
 use super::{ArgError, SubmitArgs};
 use crate::cli::submit::caller::Caller;
 use crate::cli::submit::values::count;
+use crate::files::input;
 
 /// The options that give numbers of resources and of tasks on each of them, or a shape.
 #[derive(Debug, Clone, Default, Args)]
@@ -93,7 +92,7 @@ impl PerResourceArgs {
 /// Reads the section `resources` from a JSON file, which has only this section or a whole jobspec.
 fn from_file(name: &str, caller: &Caller) -> Result<Shape, ArgError> {
     let failed = |text: String| ArgError::File { name: name.to_owned(), text };
-    let text = fs::read_to_string(caller.file(name)).map_err(|e| ArgError::file(name, &e))?;
+    let text = input::text(caller.file(name)).map_err(|e| ArgError::file(name, &e))?;
     let value: Value = serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
     match value.get("resources").unwrap_or(&value) {
         Value::Array(resources) => Ok(Shape::from_resources(resources.clone())),

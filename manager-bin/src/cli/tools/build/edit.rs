@@ -7,6 +7,7 @@ use jobtap_core::host::PluginDescriptor;
 use super::{MANIFEST, no_manifest, parse_plugin};
 use crate::build::{self, BuildError, Manifest};
 use crate::cli::common::message::CliError;
+use crate::files::input;
 use crate::files::{self, Access};
 use crate::linked;
 
@@ -115,7 +116,7 @@ fn change(file: &Path, edit: impl Fn(&str) -> Result<String, BuildError>) -> Res
     if !file.exists() {
         return Err(no_manifest(file));
     }
-    let text = std::fs::read_to_string(file).map_err(failed)?;
+    let text = input::text(file).map_err(failed)?;
     // Parsed only for the errors, which name the file: `edit` knows the text alone.
     Manifest::parse(&file.display().to_string(), &text)?;
     files::write_whole(file, edit(&text)?.as_bytes(), Access::Kept).map_err(failed)?;
