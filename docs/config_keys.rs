@@ -209,7 +209,8 @@ fn read_by(literal: &str) -> Option<(String, String)> {
         "store",
     ];
     // Services, and what jobs and the state directory have by these names.
-    let others = ["exec.test", "exec.eventlog", "log.dmesg", "log.clear", "store.lock"];
+    let others =
+        ["exec.test", "exec.eventlog", "log.append", "log.dmesg", "log.clear", "store.lock"];
     let name = match literal.strip_prefix('/') {
         Some(pointer) => pointer.replace('/', "."),
         None => literal.to_owned(),

@@ -1,4 +1,4 @@
-//! `exec.*`. Who may call it, and that it is recorded, the table of services says.
+//! `rexec.*`. Who may call it, and that it is recorded, the table of services says.
 
 use super::{Context, Handle, PendingResponse};
 use crate::rpc::RpcError;

@@ -1,4 +1,4 @@
-//! `exec.*`: commands that administrators run on the nodes, beside the jobs.
+//! `rexec.*`: commands that administrators run on the nodes, beside the jobs.
 //!
 //! The manager runs none of them: a client does so itself, as its own user. It only asks whether it may.
 

@@ -177,7 +177,7 @@ services! { each_service:
     "attr.set":                    attr::Set => Done, Owner, Short, audit = attr::Set::audit;
     "shutdown.start":              attr::Shutdown => attr::Ending, Owner, Short, audit = attr::Shutdown::audit;
 
-    "exec.announce":               exec::Announce => Done, Owner, Short, audit = exec::Announce::audit;
+    "rexec.announce":              exec::Announce => Done, Owner, Short, audit = exec::Announce::audit;
 
     "log.append":                  log::Append => Done, Owner, Short;
     "log.dmesg":                   log::Dmesg => log::Shown, Owner, LongOrStream;
