@@ -85,7 +85,7 @@ fn processes_of_plugins_wait_for_free_file_descriptors() {
          rm running.$JOBTAP_RANK"
     );
     let m = cluster(&directory, 100, &script);
-    m.wait(&m.submit("-N100 --output=/dev/null true"), "clean");
+    m.wait(&m.submit("-N100 --input=/dev/null --output=/dev/null true"), "clean");
     until("all scripts have run", || m.jobtap("housekeeping list -no {id}").ok().is_empty());
     let counts = fs::read_to_string(directory.path().join("counts")).unwrap();
     let counts: Vec<u32> = counts.lines().map(|count| count.parse().unwrap()).collect();
@@ -161,7 +161,7 @@ fn too_many_tasks_are_refused_with_the_remedy() {
     let directory = temporary();
     let m = nodes(&directory, &limited(), (1, "0-199"), "");
     let refused = m.jobtap("submit -n200 sleep 100");
-    let text = "--ntasks: 200 tasks on one host need 2 open files each for their input and output, and \
+    let text = "--ntasks: 200 tasks on one host need 3 open files each for their input and output, and \
                 there can be 96 (hard limit of open files of the manager, ulimit -Hn)";
     assert!(refused.code == 1 && refused.stderr.contains(text), "{}", refused.stderr);
 }
@@ -170,10 +170,10 @@ fn too_many_tasks_are_refused_with_the_remedy() {
 fn a_launch_that_runs_out_of_open_files_leaves_no_task() {
     let directory = temporary();
     let m = nodes(&directory, &limited(), (1, "0-199"), "");
-    let runs = m.submit("-n30 sleep 100");
+    let runs = m.submit("-n20 sleep 100");
     m.wait(&runs, "start");
     let mark = format!("{}", 100_000 + std::process::id());
-    let fails = m.submit(&format!("-n40 sleep {mark}"));
+    let fails = m.submit(&format!("-n28 sleep {mark}"));
     m.wait(&fails, "clean");
     let log = m.jobtap(&format!("job eventlog {fails}")).ok();
     let text = "Too many open files: raise the hard limit of open files (ulimit -Hn)";

@@ -181,7 +181,7 @@ fn output_files_are_named_by_template_and_labeled_per_task() {
 }
 
 #[test]
-fn input_comes_from_a_file_or_is_empty() {
+fn input_comes_from_a_file() {
     let m = Manager::start(jobtap());
     let here = temporary();
     std::fs::write(here.path().join("in.txt"), "from file\n").unwrap();
@@ -190,10 +190,6 @@ fn input_comes_from_a_file_or_is_empty() {
     let id = m.jobtap("jobs -ano {id.f58}").ok();
     let log = m.jobtap(&format!("job eventlog -p input {id}")).ok();
     assert!(log.contains("redirect stream=\"stdin\""), "{log}");
-    // A submitted job has no client that sends input.
-    let id = m.submit("cat");
-    m.wait(&id, "clean");
-    assert_eq!(m.field(&id, "returncode"), "0");
     let missing = run(m.command(["run", "--input=nosuch", "cat"]).current_dir(here.path()));
     assert_eq!(missing.code, 1);
     assert!(missing.stderr.contains("cannot open input file"), "{missing:?}");

@@ -124,7 +124,8 @@ impl HostLimits {
             true => Err(Excess(format!(
                 "{option}: {ntasks} tasks on one host need {per_task} open files each for their \
                  input and output, and there can be {most} (hard limit of open files of the \
-                 manager, ulimit -Hn): ask for fewer tasks, or let them write to a file (--output)"
+                 manager, ulimit -Hn): ask for fewer tasks, or let them read and write files (--input, \
+                 --output)"
             ))),
             false => Ok(()),
         }
@@ -277,7 +278,9 @@ mod tests {
     }
 
     fn to_file(builder: JobspecBuilder) -> JobspecBuilder {
-        builder.shell_option("output", json!({"stdout": {"type": "file", "path": "o"}})).unwrap()
+        let file = |path| json!({"type": "file", "path": path});
+        let builder = builder.shell_option("input", json!({"stdin": file("/dev/null")})).unwrap();
+        builder.shell_option("output", json!({"stdout": file("o")})).unwrap()
     }
 
     #[track_caller]
@@ -302,8 +305,8 @@ mod tests {
         let jobspec = Jobspec::parse(&text).unwrap();
         assert!(limits().have_room(&jobspec, &text));
         limits().check(&jobspec).unwrap();
-        // 16 tasks may have 12 files each.
-        assert!(!HostLimits { files: OWN_FILES + 191, ..limits() }.have_room(&jobspec, &text));
+        // 16 tasks may have 11 files each.
+        assert!(!HostLimits { files: OWN_FILES + 175, ..limits() }.have_room(&jobspec, &text));
     }
 
     #[test]
@@ -326,16 +329,16 @@ mod tests {
 
     #[test]
     fn tasks_are_limited_by_the_files_that_they_keep_open() {
-        taken(&limits(), job().ntasks(100));
+        taken(&limits(), job().ntasks(66));
         refused(
             &limits(),
-            job().ntasks(101),
-            "--ntasks: 101 tasks on one host need 2 open files each for their input and output, and \
+            job().ntasks(67),
+            "--ntasks: 67 tasks on one host need 3 open files each for their input and output, and \
              there can be 200 (hard limit of open files of the manager, ulimit -Hn): ask for fewer",
         );
         let input = json!({"stdin": {"type": "service"}});
-        let job = job().ntasks(51).shell_option("input", input).unwrap();
-        refused(&limits(), job, "--ntasks: 51 tasks on one host need 4 open files each");
+        let job = job().ntasks(67).shell_option("input", input).unwrap();
+        refused(&limits(), job, "--ntasks: 67 tasks on one host need 3 open files each");
     }
 
     #[test]

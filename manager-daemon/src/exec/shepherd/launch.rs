@@ -118,7 +118,7 @@ impl Shepherd {
     ) -> Result<(TaskLimits, bool, Devices), String> {
         option_shapes::check(&start.shell_options)?;
         if IoOptions::parse(&start.shell_options)?.input == Input::Service {
-            job.input = Some(self.make_input(start)?);
+            job.input = Some(JobInput::of_clients(start.ntasks));
         }
         job.exit_options = ExitOptions::parse(&start.shell_options)?;
         let limits = TaskLimits::parse(&start.shell_options, self.open_files)?;
@@ -130,11 +130,6 @@ impl Shepherd {
         let devices = Devices::of(start)?;
         self.claims.claim(start.id);
         Ok((limits, pmi, devices))
-    }
-
-    fn make_input(&self, start: &StartJob) -> Result<JobInput, String> {
-        let file = self.input.create(start.id);
-        file.and_then(|file| JobInput::new(file, start.ntasks)).map_err(cannot_keep)
     }
 
     /// Requests the claims of the jobs whose start was requested.
@@ -365,9 +360,9 @@ impl Shepherd {
             io.warn("rlimit", &warning);
         }
         if let Some(file) = io.input_file() {
-            let mut input = self.make_input(start)?;
-            input.redirect(&file.to_string_lossy()).map_err(cannot_keep)?;
-            job.input = Some(input);
+            let (path, made) = (file.to_string_lossy(), self.input.create(start.id));
+            let input = made.and_then(|made| JobInput::redirected(made, start.ntasks, &path));
+            job.input = Some(input.map_err(cannot_keep)?);
         }
         Ok(if io.has_own_files() { Stage::Files(io, 0) } else { Stage::Tasks(io, 0) })
     }
@@ -413,8 +408,9 @@ impl Shepherd {
         };
         let Some(input) = &mut job.input else { return };
         let Ok(data) = decode_data(data) else { return };
-        if let Err(error) = input.add(rank, &data, eof) {
-            job.inform(format!("input lost: {}", plain(&error)));
+        match input.add(rank, &data, eof, || self.input.create(id)) {
+            Ok(pumps) => job.pumps.extend(pumps),
+            Err(error) => job.inform(format!("input lost: {}", plain(&error))),
         }
     }
 }
@@ -461,11 +457,11 @@ fn start_pumps(
         job.pumps.push(pump);
         job.open_streams += 1;
     }
-    if let (Some(input), Some(pipe)) = (&job.input, spawned.input) {
+    if let (Some(input), Some(pipe)) = (&mut job.input, spawned.input) {
         let pump = input
             .serve(rank, pipe)
             .map_err(|error| format!("task {rank}: cannot pass input: {}", plain(&error)))?;
-        job.pumps.push(pump);
+        job.pumps.extend(pump);
     }
     Ok(())
 }

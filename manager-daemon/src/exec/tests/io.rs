@@ -143,10 +143,12 @@ fn output_that_is_not_utf8_is_logged_in_base64() {
 }
 
 #[test]
-fn input_is_empty_by_default() {
+fn input_comes_from_a_file_that_each_task_reads() {
     let site = Site::new();
     let manager = site.manager();
-    assert_eq!(manager.status(site.job(1, 1, "cat")), 0);
+    let nothing = json!({"input": {"stdin": {"type": "file", "path": "/dev/null"}}});
+    let job = StartJob { shell_options: nothing, ..site.job(1, 1, "cat") };
+    assert_eq!(manager.status(job), 0);
     fs::write(site.path("in.txt"), "from file\n").unwrap();
     let shell_options = json!({"input": {"stdin": {"type": "file", "path": "in.txt"}}});
     let status = manager.status(StartJob { shell_options, ..site.job(2, 2, "cat") });
@@ -163,8 +165,14 @@ fn input_is_empty_by_default() {
 fn clients_may_send_input() {
     let site = Site::new();
     let manager = site.manager();
+    // As without options.
     let shell_options = json!({"input": {"stdin": {"type": "service"}}});
-    manager.executor.start(StartJob { shell_options, ..site.job(1, 2, "cat") });
+    manager.executor.start(StartJob { shell_options, ..site.job(2, 1, "cat") });
+    manager.executor.stdin(JobId::new(2), None, b"x".to_vec(), true);
+    assert_eq!(status(&manager.to_end(2)), 0);
+    assert_eq!(site.output(2, "stdout", 0), "x");
+    manager.executor.ack(JobId::new(2));
+    manager.executor.start(site.job(1, 2, "cat"));
     manager.executor.stdin(JobId::new(1), None, b"all\n".to_vec(), false);
     manager.executor.stdin(JobId::new(1), Some(1), b"one\n".to_vec(), false);
     let big = "x".repeat(300_000);

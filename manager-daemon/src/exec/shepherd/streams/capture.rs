@@ -119,10 +119,13 @@ fn write(
             log.flush()?;
         }
         Target::File(_, labeled) => pieces(&mut |piece| {
-            if *labeled {
-                text.extend_from_slice(format!("{rank}: ").as_bytes());
+            if !*labeled {
+                return text.extend_from_slice(piece);
             }
-            text.extend_from_slice(piece);
+            for line in piece.split_inclusive(|byte| *byte == b'\n') {
+                text.extend_from_slice(format!("{rank}: ").as_bytes());
+                text.extend_from_slice(line);
+            }
         }),
     }
     Ok(text)

@@ -1,7 +1,11 @@
-//! Splits the output of a task into lines.
+//! Splits the output of a task into lines, or into many lines at once where it prints much.
 
 /// A longer line is split, which bounds the memory that a task's output can occupy.
 const LONGEST: usize = 64 * 1024;
+
+/// So many bytes that are read at once are not split into lines: each piece is an entry of the log, and what is read of the
+/// log later would be slower to read than to print.
+const MANY: usize = 4096;
 
 /// Collects the bytes of one stream and returns them line by line, or as they are read.
 ///
@@ -24,6 +28,21 @@ impl LineBuffer {
             self.pending.extend_from_slice(chunk);
             self.cut(&mut piece);
             return;
+        }
+        let whole_lines = match chunk.len() >= MANY {
+            true => memchr::memrchr(b'\n', chunk).map_or(0, |end| end + 1),
+            false => 0,
+        };
+        let (whole, chunk) = chunk.split_at_checked(whole_lines).unwrap_or_default();
+        if !whole.is_empty() {
+            match self.pending.is_empty() {
+                true => piece(whole),
+                false => {
+                    self.pending.extend_from_slice(whole);
+                    piece(&self.pending);
+                    self.pending.clear();
+                }
+            }
         }
         for part in chunk.split_inclusive(|byte| *byte == b'\n') {
             let ends = part.last() == Some(&b'\n');
@@ -80,6 +99,15 @@ mod tests {
     #[test]
     fn lines_are_not_split() {
         assert_eq!(pieces(false, &[b"a", b"b\nc\n", b"d"]), [&b"ab\n"[..], b"c\n", b"d"]);
+    }
+
+    #[test]
+    fn many_lines_at_once_are_one_piece() {
+        let many = "line\n".repeat(MANY / 5 + 1);
+        let chunk = format!("begun\n{many}rest");
+        let out = pieces(false, &[b"was ", chunk.as_bytes(), b"\nlast\n"]);
+        let first = format!("was begun\n{many}");
+        assert_eq!(out, [first.as_bytes(), b"rest\n", b"last\n"]);
     }
 
     #[test]

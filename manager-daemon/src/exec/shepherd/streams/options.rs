@@ -120,8 +120,8 @@ impl ExitOptions {
     }
 }
 
-/// The most that [`files_per_task`] can be: two for each stream, two for the input, one for PMI and five for a terminal.
-pub(crate) const MOST_FILES_PER_TASK: u64 = 12;
+/// The most that [`files_per_task`] can be: two for each stream, one for the input, one for PMI and five for a terminal.
+pub(crate) const MOST_FILES_PER_TASK: u64 = 11;
 
 /// The number of files that a shepherd has open for each task of a job with these options; `None` if they
 /// are invalid. Several tasks have a socket each for PMI besides, where there is room for it.
@@ -140,8 +140,8 @@ pub(crate) fn files_per_task(options: &Value) -> Option<u64> {
         }
     };
     let input = match options.input {
-        // The writing end of the pipe, and the input file.
-        Input::Service => 2,
+        // The writing end of the pipe.
+        Input::Service => 1,
         Input::Null | Input::File(_) => 0,
     };
     Some(Stream::BOTH.into_iter().map(of_stream).sum::<u64>() + input + sockets + terminal)
@@ -195,7 +195,10 @@ fn input(options: &Value) -> Result<Input, String> {
         (Some("service"), _) => Ok(Input::Service),
         (Some("file") | None, Some(path)) => Ok(Input::File(path)),
         (Some("file"), None) => Err("input.stdin.path: missing for type file".to_owned()),
-        (None, None) => Ok(Input::Null),
+        // A terminal has no input unless that is asked for.
+        (None, None) if at(options, &["pty"]).is_some() => Ok(Input::Null),
+        // As in Flux: whoever attaches to the job may send some.
+        (None, None) => Ok(Input::Service),
         (Some(other), _) => Err(format!("input.stdin.type: unknown type '{other}'")),
     }
 }
@@ -211,11 +214,13 @@ mod tests {
     }
 
     #[test]
-    fn without_options_output_is_logged_and_input_is_empty() {
+    fn without_options_output_is_logged_and_clients_send_input() {
         let options = IoOptions::parse(&Value::Null).unwrap();
         assert_eq!(options.stdout, StreamOptions::default());
         assert_eq!(options.stderr, StreamOptions::default());
-        assert_eq!(options.input, Input::Null);
+        assert_eq!(options.input, Input::Service);
+        let terminal = IoOptions::parse(&json!({"pty": 1})).unwrap();
+        assert_eq!(terminal.input, Input::Null);
         assert!(!options.append);
     }
 
@@ -274,17 +279,18 @@ mod tests {
     fn open_files_of_a_task_are_counted() {
         let labelled = |path: &str| json!({"output": {"stdout": {"path": path, "label": true}}});
         for (options, expected) in [
-            // A pipe for each of two streams.
-            (json!({}), Some(2)),
-            (json!({"input": {"stdin": {"type": "service"}}}), Some(4)),
+            // A pipe for each of three streams.
+            (json!({}), Some(3)),
+            (json!({"input": {"stdin": {"type": "service"}}}), Some(3)),
+            (json!({"input": {"stdin": {"path": "in"}}}), Some(2)),
             // The tasks write to it themselves.
-            (json!({"output": {"stdout": {"path": "out"}}}), Some(0)),
-            // A pipe for each of two streams, and a file if the task has its own.
-            (labelled("out"), Some(2)),
-            (labelled("out.{{taskid}}"), Some(4)),
+            (json!({"output": {"stdout": {"path": "out"}}}), Some(1)),
+            // A pipe for each of three streams, and a file for each of two if the task has its own.
+            (labelled("out"), Some(3)),
+            (labelled("out.{{taskid}}"), Some(5)),
             // A socket for PMI.
-            (json!({"pmi": "simple"}), Some(3)),
-            (json!({"pmi": "off"}), Some(2)),
+            (json!({"pmi": "simple"}), Some(4)),
+            (json!({"pmi": "off"}), Some(3)),
             // All at once.
             (
                 json!({

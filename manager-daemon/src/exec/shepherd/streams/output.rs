@@ -156,6 +156,15 @@ impl OutputLog {
     pub(super) fn data(&mut self, stream: Stream, rank: u32, data: &[u8]) {
         let limit = self.limit;
         let extent = self.extent(stream);
+        // The lines of a piece that fit are kept.
+        if extent.printed.saturating_add(data.len() as u64) > limit
+            && memchr::memchr(b'\n', data).is_some_and(|end| end + 1 < data.len())
+        {
+            for line in data.split_inclusive(|byte| *byte == b'\n') {
+                self.data(stream, rank, line);
+            }
+            return;
+        }
         let whole = extent.printed == extent.kept;
         extent.printed += data.len() as u64;
         if !whole {
