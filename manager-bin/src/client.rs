@@ -2,6 +2,10 @@
 //!
 //! Any number of requests share one connection: one task writes them, another one reads the responses
 //! and hands each to the request that waits for it.
+//!
+//! The responses to a stream that nobody takes in time keep the connection from being read, so that the manager sends no
+//! more and a command needs little memory, however long the stream is. Who takes such a stream must await nothing else of
+//! the same connection between two responses; short streams are [read ahead](Client::stream_ahead).
 
 pub(crate) mod listing;
 
@@ -10,7 +14,7 @@ use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
@@ -28,6 +32,16 @@ use crate::rpc::{self, HELLO, PROTOCOL, uri};
 
 /// How long another program than a manager gets to show that it is one, at the address of `FLUX_URI`.
 const GREETING: Duration = Duration::from_secs(2);
+/// How many responses of a stream wait to be taken.
+const WAITING_RESPONSES: usize = 256;
+/// The same for lines of output, of which each may have hundreds of thousands of bytes.
+const WAITING_LINES: usize = 4;
+/// How long a manager may have no room for another connection, before the command gives up.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How many bytes are read from the connection at once.
+const READ: usize = 256 * 1024;
+/// The pause between two attempts to connect to such a manager.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// The reason why there is no connection.
 #[derive(Debug, thiserror::Error)]
@@ -63,6 +77,14 @@ pub enum ClientError {
         /// The reason that it gives.
         reason: RpcError,
     },
+    /// As many wait for a connection as may, and none of them has been served in time.
+    #[error(
+        "the manager at {} serves as many connections as its limit of open files has room for, and many others \
+         wait: end some of the commands that wait or watch, run fewer at once, or start the manager with a higher \
+         limit (LimitNOFILE, or ulimit -n)",
+        .0.display()
+    )]
+    Full(PathBuf),
     /// Anything else that the system reports.
     #[error("can't connect to the manager at {}: {reason}", path.display())]
     Io {
@@ -86,6 +108,7 @@ pub struct Client {
 }
 
 struct Shared {
+    socket: PathBuf,
     next_id: AtomicU64,
     lines: mpsc::UnboundedSender<String>,
     waiting: Arc<Waiting>,
@@ -96,7 +119,17 @@ struct Waiting(Mutex<Result<HashMap<u64, Sink>, RpcError>>);
 
 enum Sink {
     One(oneshot::Sender<rpc::RpcResult>),
-    Many(mpsc::UnboundedSender<rpc::RpcResult>),
+    Many(mpsc::Sender<rpc::RpcResult>),
+    /// Those that are read ahead.
+    Ahead(mpsc::UnboundedSender<rpc::RpcResult>),
+    /// Those that are decoded by who takes them.
+    Lines(mpsc::Sender<Vec<u8>>),
+}
+
+/// Where a response goes that has to wait for room.
+enum Next {
+    Response(mpsc::Sender<rpc::RpcResult>, rpc::RpcResult),
+    Line(mpsc::Sender<Vec<u8>>, Vec<u8>),
 }
 
 /// The responses to a streaming request, of the type that its service has.
@@ -107,9 +140,22 @@ pub struct Responses<S> {
 
 /// The responses to a streaming request, as they come.
 pub struct Stream {
-    responses: mpsc::UnboundedReceiver<rpc::RpcResult>,
+    responses: Taken,
     waiting: Arc<Waiting>,
     ended: bool,
+}
+
+/// The other end of a [`Sink`].
+enum Taken {
+    Many(mpsc::Receiver<rpc::RpcResult>),
+    Ahead(mpsc::UnboundedReceiver<rpc::RpcResult>),
+}
+
+/// The responses to a streaming request as the lines that they are on the wire, for streams that are too long to be
+/// decoded to values first.
+pub struct Lines {
+    lines: mpsc::Receiver<Vec<u8>>,
+    waiting: Arc<Waiting>,
 }
 
 impl Client {
@@ -150,16 +196,26 @@ impl Client {
 
     /// Connects to the manager that listens on this socket.
     pub async fn connect_to(path: &Path) -> Result<Self, ClientError> {
-        let socket = UnixStream::connect(path).await.map_err(|error| connect_error(path, error))?;
+        let socket = connect(path).await?;
         let (read, write) = socket.into_split();
         let waiting = Arc::new(Waiting(Mutex::new(Ok(HashMap::new()))));
         let (lines, queue) = mpsc::unbounded_channel();
         tokio::spawn(write_lines(write, queue));
         tokio::spawn(read_responses(read, Arc::clone(&waiting)));
-        let client =
-            Self { shared: Arc::new(Shared { next_id: AtomicU64::new(0), lines, waiting }) };
+        let socket = path.to_owned();
+        let client = Self {
+            shared: Arc::new(Shared { socket, next_id: AtomicU64::new(0), lines, waiting }),
+        };
         client.greet(path).await?;
         Ok(client)
+    }
+
+    /// Another connection to the same manager, for who takes a stream of this one and has something to ask meanwhile.
+    ///
+    /// # Errors
+    /// As [`connect_to`](Self::connect_to).
+    pub async fn another(&self) -> Result<Self, ClientError> {
+        Self::connect_to(&self.shared.socket).await
     }
 
     async fn greet(&self, path: &Path) -> Result<(), ClientError> {
@@ -209,6 +265,32 @@ impl Client {
         Ok(Responses { stream, service: PhantomData })
     }
 
+    /// As [`stream`](Self::stream), for a short stream: its responses may wait in any number, so that who takes them can
+    /// await other responses of this connection meanwhile.
+    ///
+    /// # Errors
+    /// As [`stream`](Self::stream).
+    pub async fn stream_ahead<S: Service>(&self, request: S) -> Result<Responses<S>, RpcError> {
+        let (sender, responses) = mpsc::unbounded_channel();
+        self.send(S::TOPIC, to_raw_value(&request), Sink::Ahead(sender))?;
+        let stream = self.taken(Taken::Ahead(responses));
+        Ok(Responses { stream, service: PhantomData })
+    }
+
+    /// As [`stream`](Self::stream), for responses that are read as the lines that they are.
+    ///
+    /// # Errors
+    /// As [`stream`](Self::stream).
+    pub async fn lines<S: Service>(&self, request: S) -> Result<Lines, RpcError> {
+        let (sender, lines) = mpsc::channel(WAITING_LINES);
+        self.send(S::TOPIC, to_raw_value(&request), Sink::Lines(sender))?;
+        Ok(Lines { lines, waiting: Arc::clone(&self.shared.waiting) })
+    }
+
+    fn taken(&self, responses: Taken) -> Stream {
+        Stream { responses, waiting: Arc::clone(&self.shared.waiting), ended: false }
+    }
+
     /// Sends a request to a service of which only the topic is known, such as a plugin's.
     ///
     /// # Errors
@@ -242,14 +324,14 @@ impl Client {
         topic: &str,
         payload: impl Serialize,
     ) -> Result<Stream, RpcError> {
-        let (sender, responses) = mpsc::unbounded_channel();
+        let (sender, responses) = mpsc::channel(WAITING_RESPONSES);
         self.send(topic, to_raw_value(&payload), Sink::Many(sender))?;
-        Ok(Stream { responses, waiting: Arc::clone(&self.shared.waiting), ended: false })
+        Ok(self.taken(Taken::Many(responses)))
     }
 
     fn send(&self, topic: &str, payload: Written, sink: Sink) -> Result<(), RpcError> {
         let id = self.shared.next_id.fetch_add(1, Ordering::Relaxed);
-        let stream = matches!(sink, Sink::Many(_));
+        let stream = !matches!(sink, Sink::One(_));
         let line = payload
             .and_then(|payload| encode(&Request { id, topic: topic.to_owned(), payload, stream }));
         let line = line.map_err(|error| RpcError::proto(format!("{topic}: {error}")))?;
@@ -277,12 +359,26 @@ impl Stream {
         if self.ended {
             return None;
         }
-        let response = self.responses.recv().await.unwrap_or_else(|| Err(self.waiting.end()));
+        let response = match &mut self.responses {
+            Taken::Many(responses) => responses.recv().await,
+            Taken::Ahead(responses) => responses.recv().await,
+        };
+        let response = response.unwrap_or_else(|| Err(self.waiting.end()));
         self.ended = response.is_err();
         match response {
             Err(RpcError { errno: ENODATA, .. }) => None,
             other => Some(other),
         }
+    }
+}
+
+impl Lines {
+    /// The next line. The last one has an error, ENODATA if the stream is complete.
+    ///
+    /// # Errors
+    /// The connection is lost.
+    pub async fn next(&mut self) -> Result<Vec<u8>, RpcError> {
+        self.lines.recv().await.ok_or_else(|| self.waiting.end())
     }
 }
 
@@ -295,22 +391,56 @@ impl Waiting {
         Ok(())
     }
 
-    /// Hands a response to the request that it belongs to. A refusal with the id 0 is about the connection:
-    /// the manager sends it before it closes the connection.
-    fn deliver(&self, response: Response) {
+    /// Hands the response in this line to the request that it belongs to, which may have to wait for room.
+    ///
+    /// # Errors
+    /// The line is no response.
+    async fn deliver(&self, line: &[u8]) -> Result<(), String> {
+        let (id, sent) = match self.next_of(line)? {
+            None => return Ok(()),
+            Some((id, Next::Response(sender, response))) => {
+                (id, sender.send(response).await.is_ok())
+            }
+            Some((id, Next::Line(sender, line))) => (id, sender.send(line).await.is_ok()),
+        };
+        // Nobody takes more of this stream.
+        if !sent && let Ok(map) = &mut *self.lock() {
+            map.remove(&id);
+        }
+        Ok(())
+    }
+
+    /// Hands over the response, unless there may be no room for it. A refusal with the id 0 is about the connection: the
+    /// manager sends it before it closes the connection.
+    fn next_of(&self, line: &[u8]) -> Result<Option<(u64, Next)>, String> {
         let mut guard = self.lock();
-        let Ok(map) = &mut *guard else { return };
-        let last = response.result.is_err();
-        match (map.remove(&response.id), response.result) {
+        let Ok(map) = &mut *guard else { return Ok(None) };
+        if let Some(id) = id_of(line)
+            && let Some(Sink::Lines(sender)) = map.get(&id)
+        {
+            return Ok(Some((id, Next::Line(sender.clone(), line.to_owned()))));
+        }
+        let Response { id, result } = decode(line)?;
+        let last = result.is_err();
+        match (map.remove(&id), result) {
             (Some(Sink::One(sender)), result) => drop(sender.send(result)),
-            (Some(Sink::Many(sender)), result) => {
+            (Some(Sink::Ahead(sender)), result) => {
                 if sender.send(result).is_ok() && !last {
-                    map.insert(response.id, Sink::Many(sender));
+                    map.insert(id, Sink::Ahead(sender));
                 }
             }
-            (None, Err(reason)) if response.id == 0 => *guard = Err(reason),
+            (Some(Sink::Many(sender)), result) => {
+                if !last {
+                    map.insert(id, Sink::Many(sender.clone()));
+                }
+                return Ok(Some((id, Next::Response(sender, result))));
+            }
+            // The id is not where the manager writes it.
+            (Some(Sink::Lines(_)), _) => return Err("malformed response".to_owned()),
+            (None, Err(reason)) if id == 0 => *guard = Err(reason),
             (None, _) => {}
         }
+        Ok(None)
     }
 
     /// Fails all requests that wait for a response, and those that are sent later.
@@ -340,7 +470,7 @@ async fn write_lines(mut socket: OwnedWriteHalf, mut queue: mpsc::UnboundedRecei
 }
 
 async fn read_responses(socket: OwnedReadHalf, waiting: Arc<Waiting>) {
-    let mut socket = BufReader::new(socket);
+    let mut socket = BufReader::with_capacity(READ, socket);
     let mut line = Vec::new();
     loop {
         line.clear();
@@ -348,12 +478,34 @@ async fn read_responses(socket: OwnedReadHalf, waiting: Arc<Waiting>) {
             Ok(n) if n > 0 => {}
             _ => break,
         }
-        match decode::<Response>(&line) {
-            Ok(response) => waiting.deliver(response),
-            Err(_) => break,
+        if waiting.deliver(&line).await.is_err() {
+            break;
         }
     }
     waiting.close();
+}
+
+/// The id of the response in a line of the manager, which writes it first.
+fn id_of(line: &[u8]) -> Option<u64> {
+    let rest = line.strip_prefix(b"{\"id\":")?;
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    std::str::from_utf8(rest.get(..digits)?).ok()?.parse().ok()
+}
+
+/// Connects to the socket, and waits while so many wait already that the system has no room for more.
+async fn connect(path: &Path) -> Result<UnixStream, ClientError> {
+    let begin = Instant::now();
+    loop {
+        match UnixStream::connect(path).await {
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                if begin.elapsed() >= PATIENCE {
+                    return Err(ClientError::Full(path.to_owned()));
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+            connected => return connected.map_err(|error| connect_error(path, error)),
+        }
+    }
 }
 
 /// The socket for the values of `JOBTAP_URI` and `FLUX_URI`, and the socket of the system's manager.

@@ -77,7 +77,10 @@ async fn watch(args: WatchArgs) -> Result<u8, CliError> {
             Err(error) => return Err(error.into()),
         }
     }
-    if let Some(wanted) = selection(&args)? {
+    // As in Flux, options select no other jobs where some are named.
+    if let Some(wanted) = selection(&args)?
+        && args.jobids.is_empty()
+    {
         if let Some(when) = &wanted.since {
             since(when, &setting.display).map_err(wrong_since)?;
         }

@@ -16,6 +16,8 @@ use crate::store::{GuestFiles, Key, Store};
 /// The most bytes of a job's input or output that a guest gets in one response. As a stream
 /// (`job-info.eventlog-watch`) a guest gets all of it.
 const MOST_AT_ONCE: u64 = 4 << 20;
+/// The same for the owner.
+const MOST_FOR_OWNER: u64 = 64 << 20;
 
 /// Access to the records of all jobs.
 #[derive(Clone)]
@@ -52,19 +54,20 @@ impl Records {
     /// exist.
     ///
     /// # Errors
-    /// EFBIG for a guest who asks for a large one: the manager would hold all of it in memory.
+    /// EFBIG for a large one: the manager would hold all of it in memory, several times as JSON.
     pub(super) fn read_file(
         &self,
         id: JobId,
         key: &str,
         cred: Cred,
     ) -> Result<Option<Vec<u8>>, RpcError> {
-        let most = if cred.owner { u64::MAX } else { MOST_AT_ONCE };
+        let most = if cred.owner { MOST_FOR_OWNER } else { MOST_AT_ONCE };
         self.files.read_up_to(id.as_u64(), key, most).map_err(|error| match error.kind() {
             io::ErrorKind::FileTooLarge => {
-                let most = MOST_AT_ONCE >> 20;
+                let most = most >> 20;
+                let who = if cred.owner { "nobody can" } else { "guests can't" };
                 let text = format!(
-                    "{key}: more than {most} MiB, which guests can't get at once; \
+                    "{key}: more than {most} MiB, which {who} get at once; \
                      \"jobtap job attach {id}\" shows it line by line"
                 );
                 RpcError::new(EFBIG, text)

@@ -77,6 +77,22 @@ fn excess_connections_wait_until_others_close() {
 }
 
 #[test]
+fn a_client_without_room_is_told_why_and_what_to_do() {
+    let directory = temporary();
+    let state = directory.path().join("state");
+    let m = Manager::start_in(&limited(), &state, &[]);
+    let connect = |_| UnixStream::connect(state.join("local-0")).unwrap();
+    let connections: Vec<UnixStream> = (0..60).map(connect).collect();
+    let late = m.jobtap("submit true");
+    assert_eq!(late.code, 1);
+    let text = "48 connections are as many as the limit of 128 open files has room for: end some of the commands that wait \
+                or watch, run fewer at once, or start the manager with a higher limit (LimitNOFILE, or ulimit -n)";
+    assert!(late.stderr.contains(text), "{late:?}");
+    drop(connections);
+    m.submit("true");
+}
+
+#[test]
 fn processes_of_plugins_wait_for_free_file_descriptors() {
     let directory = temporary();
     let there = directory.path().display();

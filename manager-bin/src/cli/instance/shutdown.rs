@@ -75,7 +75,7 @@ async fn shutdown(client: Client, args: &ShutdownArgs) -> Result<u8, CliError> {
         path => path.map(std::path::absolute).transpose()?,
     };
     // Followed before the request, so that no line is missed.
-    let mut lines = client.stream(Dmesg { nobacklog: true }).await?;
+    let mut lines = client.stream_ahead(Dmesg { nobacklog: true }).await?;
     let pid = client.call(Shutdown { dump }).await?.pid.and_then(Pid::from_raw);
     // It becomes readable when the process ends, even if its parent doesn't wait for it. An error means that the
     // process has ended already.

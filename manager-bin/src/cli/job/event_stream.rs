@@ -32,17 +32,38 @@ impl EventStream {
         waitcreate: bool,
     ) -> Result<Self, RpcError> {
         let flags = if waitcreate { Watch::WAITCREATE } else { 0 };
-        let stream = client.stream(Watch { id, path: path.to_owned(), flags }).await?;
+        let request = Watch { id, path: path.to_owned(), flags, batch: false };
+        let stream = match path {
+            // They may be long.
+            "guest.output" | "guest.input" => client.stream(request).await?,
+            // Commands that follow the life of a job have more to ask meanwhile.
+            _ => client.stream_ahead(request).await?,
+        };
         Ok(Self { stream })
+    }
+
+    /// The events that are there already. What their number is doesn't matter: they are read as they are taken.
+    pub(in crate::cli) async fn open_stored(
+        client: &Client,
+        id: JobId,
+        path: &str,
+    ) -> Result<Self, RpcError> {
+        let flags = Watch::INITIAL_SENTINEL;
+        let request = Watch { id, path: path.to_owned(), flags, batch: false };
+        Ok(Self { stream: client.stream(request).await? })
     }
 
     /// The next event; `None` at the end of the log.
     pub(in crate::cli) async fn next(&mut self) -> Option<Result<EventEntry, RpcError>> {
-        let response = self.stream.next().await?;
-        Some(response.and_then(|response| {
-            EventEntry::decode(&response.event)
-                .map_err(|error| RpcError::new(EPROTO, error.to_string()))
-        }))
+        match self.stream.next().await? {
+            // The sentinel, which follows the events that were there already.
+            Ok(response) if response.event.is_empty() => None,
+            Ok(response) => {
+                let event = EventEntry::decode(&response.event);
+                Some(event.map_err(|error| RpcError::new(EPROTO, error.to_string())))
+            }
+            Err(error) => Some(Err(error)),
+        }
     }
 }
 

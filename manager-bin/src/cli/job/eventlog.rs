@@ -1,13 +1,11 @@
 //! `job eventlog`: prints an eventlog of a job.
 
-use jobtap_core::eventlog::decode_log;
-
 use super::event_print::FormatArgs;
 use super::event_stream::{EventStream, not_found, path_key};
 use crate::cli::common::ids::Target;
 use crate::cli::common::message::CliError;
-use crate::client::Client;
-use crate::rpc::services::job_info::Lookup;
+use crate::client::{Client, RpcError};
+use crate::rpc::errno::ENOENT;
 
 /// Options and arguments of `job eventlog`.
 #[derive(Debug, clap::Args)]
@@ -30,19 +28,22 @@ pub(super) async fn run(client: &Client, args: &EventlogArgs) -> Result<u8, CliE
     let target = Target::parse(&args.id)?;
     let mut printer = args.format.printer()?;
     let key = path_key(&args.path);
-    if args.follow {
-        let mut events = EventStream::open(client, target.id, key, false).await?;
-        while let Some(event) = events.next().await {
-            printer.print(&event.map_err(|error| not_found(error, &target.typed, &args.path))?)?;
+    let open = async {
+        match args.follow {
+            true => EventStream::open(client, target.id, key, false).await,
+            false => EventStream::open_stored(client, target.id, key).await,
         }
-        return Ok(0);
+    };
+    let mut events = open.await?;
+    let mut printed = false;
+    while let Some(event) = events.next().await {
+        printer.print(&event.map_err(|error| not_found(error, &target.typed, &args.path))?)?;
+        printed = true;
     }
-    let values = client
-        .call(Lookup::key(target.id, key))
-        .await
-        .map_err(|error| not_found(error, &target.typed, &args.path))?;
-    for event in decode_log(values.get(key)).map_err(CliError::failure)? {
-        printer.print(&event)?;
+    // A log that exists has an event.
+    if !printed && !args.follow {
+        let missing = RpcError::new(ENOENT, "");
+        return Err(not_found(missing, &target.typed, &args.path));
     }
     Ok(0)
 }

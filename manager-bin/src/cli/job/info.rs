@@ -4,10 +4,12 @@ use crate::cli::common::ids::Target;
 use crate::cli::common::json::spaced_json;
 use crate::cli::common::message::CliError;
 use crate::cli::common::session;
-use crate::client::Client;
-use crate::rpc::services::job_info::Lookup;
+use crate::client::{Client, RpcError};
+use crate::rpc::errno::ENOENT;
+use crate::rpc::services::job_info::{Lookup, Watch};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use jobtap_core::job::JobId;
 use serde_json::Value;
 
 /// Options and arguments of `job info`.
@@ -30,6 +32,9 @@ pub(super) struct InfoArgs {
 /// Runs the command.
 pub(super) async fn run(client: &Client, args: &InfoArgs) -> Result<u8, CliError> {
     let target = Target::parse(&args.id)?;
+    if ["guest.output", "guest.input"].contains(&args.key.as_str()) {
+        return print_log(client, target.id, &args.key).await;
+    }
     let original = args.original && args.key == "jobspec";
     let key = if original { "J" } else { &args.key };
     let request = Lookup::key(target.id, key);
@@ -50,6 +55,23 @@ pub(super) async fn run(client: &Client, args: &InfoArgs) -> Result<u8, CliError
     let newline = if text.ends_with('\n') { "" } else { "\n" };
     session::print(&format!("{text}{newline}"))?;
     Ok(0)
+}
+
+/// Prints what a log has now, line by line, since it may be long.
+async fn print_log(client: &Client, id: JobId, key: &str) -> Result<u8, CliError> {
+    let flags = Watch::INITIAL_SENTINEL;
+    let mut lines = client.stream(Watch { id, path: key.to_owned(), flags, batch: false }).await?;
+    let mut found = false;
+    while let Some(line) = lines.next().await {
+        let line = line?.event;
+        // The sentinel, which follows the lines that are there.
+        if line.is_empty() {
+            break;
+        }
+        session::print(&line)?;
+        found = true;
+    }
+    if found { Ok(0) } else { Err(RpcError::new(ENOENT, "").into()) }
 }
 
 /// The jobspec in a signed request, which is stored under the key `J` (RFC 16).

@@ -30,7 +30,7 @@ pub(super) use attach::terminal::offer;
 pub(super) use attach::{AttachOptions, Interrupt, attach, tasks};
 pub(super) use event_print::{FormatArgs, LocalZone, Printer, color_wanted, local_zone};
 pub(super) use event_stream::{EventStream, has_context, integer};
-pub(super) use output::{Output, show_exception};
+pub(super) use output::{Output, OutputStream, Pieces, show_exception};
 pub(super) use status::{Finish, exit_code_of};
 pub(super) use wait_event::parse_timeout;
 

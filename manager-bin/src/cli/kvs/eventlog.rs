@@ -5,14 +5,18 @@ use std::time::Duration;
 
 use jobtap_core::eventlog::format::{EntryFormat, TimeFormat};
 use jobtap_core::eventlog::{EventEntry, decode_log};
+use jobtap_core::job::JobId;
 
 use super::namespace::NamespaceArgs;
 use super::{get, key_error};
 use crate::cli::common::message::CliError;
-use crate::cli::job::{Printer, color_wanted, parse_timeout};
+use crate::cli::job::{EventStream, Printer, color_wanted, parse_timeout};
 use crate::client::{Client, Responses, RpcError};
 use crate::rpc::errno::ENOENT;
 use crate::rpc::services::kvs::Watch;
+
+/// How many components the directory of a job has: `job` and four groups of its id.
+const JOB_DEPTH: usize = 5;
 
 /// The subcommands.
 #[derive(Debug, clap::Subcommand)]
@@ -107,11 +111,19 @@ pub(super) async fn run(client: &Client, command: &EventlogCommand) -> Result<u8
 async fn get(client: &Client, args: &GetArgs) -> Result<u8, CliError> {
     let mut printer = args.shown.printer()?;
     let whole = args.namespace.namespace()?.whole(&args.key);
-    let mut events = Events::open(client, whole, args.waitcreate).await?;
-    let mut left = args.count.unwrap_or(u64::MAX);
+    let mut events = Events::open(client, &whole, args.waitcreate, args.watch).await?;
+    let most = args.count.unwrap_or(u64::MAX);
+    let mut left = most;
     while left > 0 && (args.watch || events.is_more_known()) {
         let next = events.next().await.map_err(|error| error.of(&args.key))?;
-        let Some(event) = next else { break };
+        let Some(event) = next else {
+            // An eventlog of a job that exists has an event.
+            let missing = left == most && !args.watch && matches!(events, Events::Job(_));
+            match missing {
+                true => return Err(key_error(&args.key, RpcError::new(ENOENT, ""))),
+                false => break,
+            }
+        };
         printer.print(&event)?;
         left -= 1;
     }
@@ -123,7 +135,7 @@ async fn wait_event(client: &Client, args: &WaitEventArgs) -> Result<u8, CliErro
     let timeout = args.timeout.as_deref().map(limit).transpose()?.flatten();
     let mut printer = args.shown.printer()?;
     let whole = args.namespace.namespace()?.whole(&args.key);
-    let mut events = Events::open(client, whole, args.waitcreate).await?;
+    let mut events = Events::open(client, &whole, args.waitcreate, true).await?;
     loop {
         let Some(event) = within(timeout, events.next()).await else {
             let text = format!("wait-event timeout on event '{}'", args.event);
@@ -157,12 +169,31 @@ async fn within<T>(limit: Option<Duration>, future: impl Future<Output = T>) -> 
 }
 
 /// The events of the eventlog at a key, as they are added.
-struct Events {
+enum Events {
+    /// Of a job, line by line, since its output may be long.
+    Job(EventStream),
+    /// Of another key, whose whole value comes with each change.
+    Value(Values),
+}
+
+/// The values of a key.
+struct Values {
     values: Responses<Watch>,
     /// The bytes of the eventlog so far.
     known: Vec<u8>,
-    /// The events among them that [`next`](Events::next) hasn't returned; `None` before the first bytes.
+    /// The events among them that [`next`](Values::next) hasn't returned; `None` before the first bytes.
     waiting: Option<VecDeque<EventEntry>>,
+}
+
+/// The job and the name of the eventlog at this key, if it is one of a job.
+fn of_job(key: &str) -> Option<(JobId, &str)> {
+    const LOGS: [&str; 4] = ["guest.exec.eventlog", "guest.output", "guest.input", "eventlog"];
+    let name = LOGS.into_iter().find(|name| {
+        key.strip_suffix(name).is_some_and(|rest| rest.matches('.').count() == JOB_DEPTH)
+    })?;
+    let directory = key.strip_suffix(name)?.strip_suffix('.')?;
+    let id = directory.starts_with("job.").then(|| directory.parse().ok())??;
+    Some((id, name))
 }
 
 /// Why there is no next event.
@@ -184,16 +215,48 @@ impl EventsError {
 }
 
 impl Events {
-    async fn open(client: &Client, key: String, waitcreate: bool) -> Result<Self, RpcError> {
-        let values = client.stream(Watch { key, waitcreate }).await?;
-        Ok(Self { values, known: Vec::new(), waiting: None })
+    /// Opens the eventlog. Unless `follow`, only its events so far are wanted.
+    async fn open(
+        client: &Client,
+        key: &str,
+        waitcreate: bool,
+        follow: bool,
+    ) -> Result<Self, RpcError> {
+        match of_job(key) {
+            Some((id, name)) if follow && !waitcreate => {
+                EventStream::open(client, id, name, false).await.map(Self::Job)
+            }
+            Some((id, name)) if !waitcreate => {
+                EventStream::open_stored(client, id, name).await.map(Self::Job)
+            }
+            // A job that doesn't exist yet has no eventlog to follow.
+            _ => {
+                let values = client.stream(Watch { key: key.to_owned(), waitcreate }).await?;
+                Ok(Self::Value(Values { values, known: Vec::new(), waiting: None }))
+            }
+        }
     }
 
-    /// Whether the next event is there already, or may be among the bytes that are stored now.
+    /// Whether the next event is there already, or may be.
     fn is_more_known(&self) -> bool {
-        self.waiting.as_ref().is_none_or(|waiting| !waiting.is_empty())
+        match self {
+            Self::Job(_) => true,
+            Self::Value(values) => {
+                values.waiting.as_ref().is_none_or(|waiting| !waiting.is_empty())
+            }
+        }
     }
 
+    /// The next event; `None` at the end of the stream.
+    async fn next(&mut self) -> Result<Option<EventEntry>, EventsError> {
+        match self {
+            Self::Job(events) => events.next().await.transpose().map_err(EventsError::Manager),
+            Self::Value(values) => values.next().await,
+        }
+    }
+}
+
+impl Values {
     /// The next event; `None` at the end of the stream.
     async fn next(&mut self) -> Result<Option<EventEntry>, EventsError> {
         loop {
@@ -209,6 +272,25 @@ impl Events {
                 decode_log(text).map_err(|error| EventsError::NoEventlog(error.to_string()))?;
             self.waiting = Some(events.into());
             self.known = value;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn eventlogs_of_jobs_are_known_by_their_keys() {
+        let id = Some(JobId::new(0x0123_4567));
+        let of = |name: &str| of_job(name).map(|(id, name)| (Some(id), name.to_owned()));
+        for name in ["eventlog", "guest.output", "guest.exec.eventlog", "guest.input"] {
+            let key = format!("job.0000.0000.0123.4567.{name}");
+            assert_eq!(of(&key), Some((id, name.to_owned())));
+        }
+        for key in ["resource.eventlog", "eventlog", "job.1.eventlog", "job.0000.0000.0123.4567.R"]
+        {
+            assert_eq!(of(key), None, "{key}");
         }
     }
 }

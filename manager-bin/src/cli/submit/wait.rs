@@ -9,7 +9,9 @@ use super::log::Sinks;
 use crate::cli::common::ids::show_id;
 use crate::cli::common::message::CliError;
 use crate::cli::common::progress::Progress;
-use crate::cli::job::{EventStream, Finish, Output, exit_code_of, show_exception};
+use crate::cli::job::{
+    EventStream, Finish, Output, OutputStream, Pieces, exit_code_of, show_exception,
+};
 use crate::client::Client;
 use crate::rpc::errno::ENOENT;
 
@@ -105,20 +107,19 @@ async fn copy_output(
     sinks: &Sinks,
 ) -> Result<(), CliError> {
     let output = Output { job: Some(id), ..output };
-    let mut events = EventStream::open(client, id, "guest.output", false).await?;
-    while let Some(event) = events.next().await {
-        match event {
-            Ok(event) => {
-                if let Some((stderr, bytes)) = output.bytes(&event) {
-                    sinks.write(stderr, &bytes)?;
-                }
-            }
+    let mut stream = OutputStream::open(client, id, false).await?;
+    loop {
+        let piece = stream.next().await?;
+        let mut pieces = Pieces::default();
+        match piece.events() {
+            Ok(Some(events)) => events.iter().for_each(|event| output.show(event, &mut pieces)),
+            Ok(None) => return Ok(()),
             // The job has no output: it was never started, or is simulated.
             Err(error) if error.errno == ENOENT => return Ok(()),
             Err(error) => return Err(error.into()),
         }
+        pieces.each(|stderr, bytes| sinks.write(stderr, bytes))?;
     }
-    Ok(())
 }
 
 async fn wait_for_event(

@@ -12,7 +12,6 @@ use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap};
 use hyper::{Request, Response, StatusCode};
 use jobtap_core::engine::Cred;
-use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -266,9 +265,8 @@ fn events_of(
     response(StatusCode::OK, "text/event-stream", Parts::body(parts, Box::pin(work)))
 }
 
-/// Sends one event. An error means that the client has left.
-async fn send(out: &Out, event: &Value) -> Result<(), ()> {
-    // The text of a JSON value has no line breaks.
+/// Sends one event, JSON without line breaks. An error means that the client has left.
+async fn send(out: &Out, event: impl std::fmt::Display) -> Result<(), ()> {
     out.send(Ok(format!("data: {event}\n\n").into())).await.map_err(drop)
 }
 
@@ -276,8 +274,8 @@ async fn send(out: &Out, event: &Value) -> Result<(), ()> {
 struct Events<'a>(&'a Out);
 
 impl Sink for Events<'_> {
-    async fn send(&self, event: Value) -> Result<(), ()> {
-        send(self.0, &event).await
+    async fn send_text(&self, event: &str) -> Result<(), ()> {
+        send(self.0, event).await
     }
 }
 

@@ -31,11 +31,11 @@ use self::shares::{Charge, Seat, Shares};
 use super::Parts;
 use super::engine::EngineHandle;
 use super::engine::intake::Source;
-use super::services::job_info::watch::{self, Sink};
+use super::services::job_info::watch;
 use super::services::privacy::Claim;
 use super::services::{self, Context, PendingResponse};
 use crate::open_files::OpenFiles;
-use crate::rpc::errno::{EINVAL, EPERM};
+use crate::rpc::errno::{EAGAIN, EINVAL, EPERM};
 use crate::rpc::message::Response;
 use crate::rpc::service;
 use crate::rpc::{HELLO, PROTOCOL, RpcError, RpcResult};
@@ -45,6 +45,8 @@ use crate::rpc::{HELLO, PROTOCOL, RpcError, RpcResult};
 const WINDOW: usize = 1024;
 /// The same for services of plugins, whose responses may be long.
 const SERVICES: usize = 64;
+/// How long all places are taken before others that come are refused.
+const WAIT_FOR_ROOM: Duration = Duration::from_secs(10);
 /// How long a client that is refused has to read the reason.
 const LAST_WORD: Duration = Duration::from_secs(5);
 
@@ -60,18 +62,35 @@ type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// ends.
 pub(super) async fn serve(listener: UnixListener, parts: Arc<Parts>, room: usize) {
     let mut connections = JoinSet::new();
-    let shares = Shares::new(room);
+    let shares: Arc<Shares> = Shares::new(room);
     let mut warned = false;
+    let mut full_since = None;
     loop {
         while connections.try_join_next().is_some() {}
         if connections.len() >= room {
             if !warned {
-                parts.log.write(Level::Warning, &full(room));
+                parts.log.write(Level::Warning, &format!("{}: others wait", full(room)));
             }
             warned = true;
-            connections.join_next().await;
+            let late = *full_since.get_or_insert_with(Instant::now) + WAIT_FOR_ROOM;
+            let is_late = late <= Instant::now();
+            tokio::select! {
+                biased;
+                _ = connections.join_next() => {}
+                () = tokio::time::sleep_until(late.into()), if !is_late => {}
+                // Who waits would wait for ever, if those that are served wait for something too.
+                accepted = listener.accept(), if is_late => match accepted {
+                    Ok((socket, _)) => refuse(&socket, RpcError::new(EAGAIN, format!(
+                        "{}: end some of the commands that wait or watch, run fewer at once, or start the manager with \
+                         a higher limit (LimitNOFILE, or ulimit -n)",
+                        full(room)
+                    ))),
+                    Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+                },
+            }
             continue;
         }
+        full_since = None;
         warned = warned && connections.len() > room / 2;
         match listener.accept().await {
             Ok((socket, _)) => {
@@ -87,10 +106,13 @@ pub(super) async fn serve(listener: UnixListener, parts: Arc<Parts>, room: usize
 
 fn full(room: usize) -> String {
     let limit = OpenFiles::of_this_process().own();
-    format!(
-        "{room} connections are as many as the limit of {limit} open files has room for: others \
-         wait until one ends (raise LimitNOFILE, or ulimit -n)"
-    )
+    format!("{room} connections are as many as the limit of {limit} open files has room for")
+}
+
+/// Tells a client that gets no place why. The buffer of a new socket has room for one line.
+fn refuse(socket: &UnixStream, error: RpcError) {
+    let answer = Response { id: 0, result: Err(error) }.encode();
+    let _ = socket.try_write(answer.as_bytes());
 }
 
 /// One client.
@@ -127,9 +149,7 @@ impl Connection {
         let (cred, seat) = match admitted.and_then(|cred| Ok((cred, shares.seat(cred)?))) {
             Ok(admitted) => admitted,
             Err(error) => {
-                let answer = Response { id: 0, result: Err(error) }.encode();
-                // The buffer of a new socket has room for one line.
-                let _ = socket.try_write(answer.as_bytes());
+                refuse(socket, error);
                 return None;
             }
         };

@@ -67,8 +67,7 @@ impl Outbox {
         let _ = self.room.acquire().await;
     }
 
-    async fn put(&self, response: &Response, held: Held) -> Result<(), ()> {
-        let line = response.encode();
+    async fn put(&self, line: String, held: Held) -> Result<(), ()> {
         let bytes = u32::try_from(line.len().min(ROOM)).unwrap_or(u32::MAX);
         let room = Arc::clone(&self.room).acquire_many_owned(bytes).await.ok();
         let outgoing = Outgoing {
@@ -97,7 +96,13 @@ impl Responder {
     /// Sends the last or only response.
     pub(super) async fn last(self, result: RpcResult) {
         // The connection may have ended.
-        let _ = self.outbox.put(&Response { id: self.id, result }, self.held).await;
+        let _ = self.outbox.put(Response { id: self.id, result }.encode(), self.held).await;
+    }
+
+    /// Sends one response of several.
+    pub(super) async fn send(&self, response: Value) -> Result<(), ()> {
+        let response = Response { id: self.id, result: Ok(response) };
+        self.outbox.put(response.encode(), Held::default()).await
     }
 
     /// Sends the only response of a request whose responses are short, without waiting for room. A refusal may
@@ -128,8 +133,9 @@ fn weight(result: &RpcResult) -> usize {
 }
 
 impl Sink for Responder {
-    async fn send(&self, response: Value) -> Result<(), ()> {
-        self.outbox.put(&Response { id: self.id, result: Ok(response) }, Held::default()).await
+    async fn send_text(&self, response: &str) -> Result<(), ()> {
+        let line = format!("{{\"id\":{},\"payload\":{response}}}\n", self.id);
+        self.outbox.put(line, Held::default()).await
     }
 }
 

@@ -63,14 +63,19 @@ pub struct Watch {
     pub id: JobId,
     /// The key of the log, such as `eventlog` or `guest.output`.
     pub path: String,
-    /// [`WAITCREATE`](Self::WAITCREATE) or 0.
+    /// [`WAITCREATE`](Self::WAITCREATE), [`INITIAL_SENTINEL`](Self::INITIAL_SENTINEL), or both added, or 0.
     #[serde(default, deserialize_with = "or_default")]
     pub flags: u64,
+    /// Whether the lines come as [`Event::events`], many in one response.
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "std::ops::Not::not")]
+    pub batch: bool,
 }
 
 impl Watch {
     /// In `flags`: wait for a log that does not exist yet.
     pub const WAITCREATE: u64 = 1;
+    /// In `flags`: a response without a line follows those that are there already.
+    pub const INITIAL_SENTINEL: u64 = 2;
 }
 
 /// One response to [`Watch`].
@@ -79,4 +84,7 @@ impl Watch {
 pub struct Event {
     /// A line of the log.
     pub event: String,
+    /// Lines of the log, which are JSON, in place of `event` if the request asks for batches.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<Value>,
 }

@@ -1,8 +1,11 @@
 //! Forwards standard input to the tasks of a job.
 
 use std::io::Read;
+use std::time::Duration;
 
 use jobtap_core::job::JobId;
+use rustix::process::getpgrp;
+use rustix::termios::tcgetpgrp;
 use serde_json::Value;
 use tokio::sync::mpsc::channel;
 
@@ -12,6 +15,15 @@ use crate::rpc::services::job_list::ListId;
 
 /// The maximum number of bytes in one request.
 const CHUNK: usize = 32 * 1024;
+
+/// How often it is looked whether the terminal has come back.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Whether what is typed at this terminal is meant for another program, since this one runs in the background. To read it
+/// would stop this program.
+fn is_anothers_terminal() -> bool {
+    tcgetpgrp(std::io::stdin()).is_ok_and(|foreground| foreground != getpgrp())
+}
 
 /// Lets all tasks of a job but `ranks` read end of file.
 pub(super) async fn close_others(client: &Client, id: JobId, ranks: &[u32]) {
@@ -36,6 +48,9 @@ pub(super) fn forward(client: Client, id: JobId, ranks: Vec<u32>) -> std::io::Re
     std::thread::Builder::new().name("stdin".into()).spawn(move || {
         let mut buffer = vec![0; CHUNK];
         loop {
+            while is_anothers_terminal() {
+                std::thread::sleep(LOOK);
+            }
             let read = std::io::stdin().lock().read(&mut buffer).unwrap_or(0);
             let chunk = buffer.get(..read).unwrap_or_default().to_vec();
             let last = chunk.is_empty();

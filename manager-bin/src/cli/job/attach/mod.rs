@@ -4,6 +4,7 @@
 mod input;
 mod signals;
 mod status_line;
+mod tail;
 pub(in crate::cli) mod terminal;
 
 use std::time::{Duration, Instant};
@@ -11,15 +12,17 @@ use std::time::{Duration, Instant};
 use jobtap_core::eventlog::{EventEntry, decode_log};
 use jobtap_core::job::Timestamp;
 use jobtap_core::resource::Idset;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::JoinHandle;
 
 pub(in crate::cli) use self::signals::Interrupt;
 use self::signals::{CtrlC, Reaction};
-use self::status_line::StatusLine;
+use self::status_line::{Queue, StatusLine};
+use self::tail::Tail;
 use self::terminal::Raw;
 use super::event_stream::EventStream;
-use super::output::{self, Output, show_exception};
+use super::output::{Meaning, Output, OutputEvent, OutputStream, Piece, Pieces, show_exception};
 use super::print_message;
 use super::status::{Finish, exit_code_of};
 use crate::cli::common::ids::Target;
@@ -27,14 +30,15 @@ use crate::cli::common::message::CliError;
 use crate::cli::common::session;
 use crate::client::{Client, RpcError};
 use crate::rpc::errno::{ENOENT, EPERM};
+use crate::rpc::service::Service;
 use crate::rpc::services::job_exec::Resize;
 use crate::rpc::services::job_info::Lookup;
 use crate::rpc::services::job_manager::{Kill, Raise};
 
-/// The key of the log with the output of a job's tasks.
-const OUTPUT: &str = "guest.output";
 /// The exit code after the user has detached from a running job.
 const DETACHED: u8 = 0;
+/// How long the manager may take to pass a signal on. A user who ends this command doesn't wait for it longer.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Options and arguments of `job attach`.
 #[derive(Debug, clap::Args)]
@@ -121,8 +125,7 @@ pub(super) async fn run(client: &Client, args: AttachArgs) -> Result<u8, CliErro
         input,
         keys,
         stdin_ranks,
-        // Other clients may serve them.
-        close_others: false,
+        close_others: true,
         tail: tail.map_err(|_| CliError::failure("invalid tail argument"))?,
         finished,
         interrupt: Interrupt::WarnFirst,
@@ -137,28 +140,31 @@ pub(in crate::cli) async fn attach(
     target: Target,
     options: AttachOptions,
 ) -> Result<u8, CliError> {
-    let skip = match options.tail {
-        Some(tail) => printed_lines(client, &target).await?.saturating_sub(tail),
-        None => 0,
-    };
     let attached = Attached {
         main: Some(EventStream::open(client, target.id, "eventlog", false).await?),
         exec: match options.show_exec {
             true => Some(EventStream::open(client, target.id, "guest.exec.eventlog", false).await?),
             false => None,
         },
-        out: Some(EventStream::open(client, target.id, OUTPUT, false).await?),
+        out: match options.finished {
+            // How it ended is shown first. Meanwhile nobody would take the output, so it isn't asked for.
+            true => Out::Later,
+            false => Out::Open(open_output(client, &target, &options).await?),
+        },
         signals: signals::catch(options.read_only)?,
         ctrl_c: CtrlC::new(options.interrupt),
         status: StatusLine::new(&target.typed, options.show_status, options.show_events),
+        queue: Queue::default(),
         client: client.clone(),
+        tail: options.tail.map(Tail::new),
         target,
         options,
         first: None,
         finish: Finish::default(),
         started: false,
         no_output: false,
-        skip,
+        writing: None,
+        control: None,
         open_streams: None,
         finished: None,
         raw: None,
@@ -197,21 +203,19 @@ async fn look_up(client: &Client, target: &Target) -> Known {
     let finished = decode_log(values.get("eventlog"))
         .is_ok_and(|events| events.iter().any(|event| event.name == "finish"));
     let source = jobspec.pointer("/attributes/system/shell/options/input/stdin/type");
-    let input = !finished && source.and_then(Value::as_str) == Some("service");
+    let pty = jobspec.pointer("/attributes/system/shell/options/pty");
+    // Tasks without another source read the input of clients, but for those that have a terminal.
+    let takes = source.map_or(pty.is_none(), |source| source == "service");
+    let input = !finished && takes;
     Known { finished, input, keys: input && terminal::is_interactive(&jobspec) }
 }
 
-/// The number of lines of output that the job has printed so far.
-async fn printed_lines(client: &Client, target: &Target) -> Result<usize, CliError> {
-    let values = client
-        .call(Lookup::key(target.id, OUTPUT))
-        .await
-        .map_err(|_| CliError::failure("No job output found"))?;
-    let text = values.get(OUTPUT);
-    // The tasks may be writing: the last line can be incomplete.
-    let complete = text.rfind('\n').and_then(|end| text.get(..=end)).unwrap_or_default();
-    let events = decode_log(complete).map_err(CliError::failure)?;
-    Ok(events.iter().map(output::lines).sum())
+async fn open_output(
+    client: &Client,
+    target: &Target,
+    options: &AttachOptions,
+) -> Result<OutputStream, RpcError> {
+    OutputStream::open(client, target.id, options.tail.is_some()).await
 }
 
 /// A client that is attached to a job.
@@ -221,10 +225,15 @@ struct Attached {
     options: AttachOptions,
     main: Option<EventStream>,
     exec: Option<EventStream>,
-    out: Option<EventStream>,
+    out: Out,
+    /// Output that is being written, while nothing else is shown.
+    writing: Option<JoinHandle<Result<(), CliError>>>,
+    /// Another connection for what is asked while the output is shown, which the first one is full of.
+    control: Option<Client>,
     signals: UnboundedReceiver<i32>,
     ctrl_c: CtrlC,
     status: StatusLine,
+    queue: Queue,
     /// The time of the job's first event, from which times are shown.
     first: Option<Timestamp>,
     finish: Finish,
@@ -232,8 +241,8 @@ struct Attached {
     started: bool,
     /// Whether the job has no output log, as a simulated job.
     no_output: bool,
-    /// How many more lines of output are skipped because of `--tail`.
-    skip: usize,
+    /// The last lines of the output so far, while these are awaited.
+    tail: Option<Tail>,
     /// How many streams of tasks have not ended in the output log; `None` before its header.
     open_streams: Option<u64>,
     /// The `finish` event and when it came, while it waits for the rest of the output.
@@ -247,11 +256,20 @@ struct Attached {
 /// task left behind.
 const OUTPUT_GRACE: Duration = Duration::from_secs(1);
 
+/// The output log of the job.
+enum Out {
+    /// It is opened when it is known how the job has ended.
+    Later,
+    Open(OutputStream),
+    Ended,
+}
+
 /// An input of the loop in [`Attached::run`].
 enum Input {
     Main(Option<Result<EventEntry, RpcError>>),
     Exec(Option<Result<EventEntry, RpcError>>),
-    Out(Option<Result<EventEntry, RpcError>>),
+    Out(Result<Piece, RpcError>),
+    Written(Result<(), CliError>),
     Signal(i32),
     Tick,
 }
@@ -265,19 +283,25 @@ enum Flow {
 impl Attached {
     async fn run(mut self) -> Result<u8, CliError> {
         let mut ticks = tokio::time::interval(Duration::from_secs(1));
-        while self.main.is_some() || self.out.is_some() || self.exec.is_some() {
-            // What a finished job printed is shown after how it ended, however the two streams arrive.
-            let ended_first =
-                self.options.finished && self.finish.status.is_none() && self.main.is_some();
-            // Signals first: a job that prints without end must not delay Ctrl-C. The main eventlog precedes
-            // the output, so that a message about the job's start comes before its output.
+        while !self.is_over() {
+            if matches!(self.out, Out::Later)
+                && (self.finish.status.is_some() || self.main.is_none())
+            {
+                self.out = Out::Open(open_output(&self.client, &self.target, &self.options).await?);
+            }
+            let busy = self.writing.is_some();
+            // Signals first: a job that prints without end, or output that nobody reads, must not delay Ctrl-C. The main
+            // eventlog precedes the output, so that a message about the job's start comes before its output.
             let input = tokio::select! {
                 biased;
                 signal = self.signals.recv() => Input::Signal(signal.unwrap_or_default()),
-                event = next(&mut self.main), if self.finished.is_none() => Input::Main(event),
-                event = next(&mut self.exec) => Input::Exec(event),
-                event = next(&mut self.out), if !ended_first => Input::Out(event),
-                _ = ticks.tick() => Input::Tick,
+                written = written(&mut self.writing), if busy => Input::Written(written),
+                event = next(&mut self.main), if !busy && self.finished.is_none() => {
+                    Input::Main(event)
+                }
+                event = next(&mut self.exec), if !busy => Input::Exec(event),
+                piece = self.out.next(), if !busy => Input::Out(piece),
+                _ = ticks.tick(), if !busy => Input::Tick,
             };
             if let Flow::Exit(code) = self.handle(input).await? {
                 return Ok(code);
@@ -285,7 +309,9 @@ impl Attached {
             if !self.options.finished {
                 self.say_without_output();
             }
-            if let Some((since, event)) = self.finished.take() {
+            if self.writing.is_none()
+                && let Some((since, event)) = self.finished.take()
+            {
                 if !self.output_has_ended() && since.elapsed() < OUTPUT_GRACE {
                     self.finished = Some((since, event));
                 } else {
@@ -296,6 +322,14 @@ impl Attached {
         self.status.clear();
         self.say_without_output();
         Ok(self.exit_code())
+    }
+
+    /// Whether nothing more is to be shown.
+    fn is_over(&self) -> bool {
+        self.main.is_none()
+            && self.exec.is_none()
+            && matches!(self.out, Out::Ended)
+            && self.writing.is_none()
     }
 
     /// Says once that the job has no output: when it has started, or at the end if it was over before.
@@ -318,19 +352,13 @@ impl Attached {
             Input::Exec(Some(Ok(event))) => self.show("exec", &event),
             // Its end, or an error: a job that was never started has no such eventlog.
             Input::Exec(_) => self.exec = None,
-            Input::Out(Some(Ok(event))) => self.output(&event)?,
-            // The tasks of a simulated job print nothing, so that there is no output log.
-            Input::Out(Some(Err(error))) if error.errno == ENOENT => {
-                self.out = None;
-                self.no_output = true;
-            }
-            Input::Out(Some(Err(error))) => {
-                self.out = None;
-                print_message(format!("output: {error}"));
-            }
-            Input::Out(None) => self.out = None,
+            Input::Out(piece) => self.piece(&piece?)?,
+            Input::Written(written) => written?,
             Input::Signal(signal) => return self.signal(signal).await,
-            Input::Tick => self.status.tick(),
+            Input::Tick => {
+                let stopped = self.queue.stopped(&self.client, self.target.id, &self.status);
+                self.status.tick(stopped);
+            }
         }
         Ok(Flow::Continue)
     }
@@ -352,7 +380,7 @@ impl Attached {
             let text = show_exception(event);
             session::print_message(&format!(
                 "{}: job.exception {} {text}",
-                self.time(event),
+                self.time(event.timestamp),
                 self.target.typed
             ));
         } else if self.options.show_events {
@@ -380,7 +408,7 @@ impl Attached {
 
     /// Whether no more output is to come.
     fn output_has_ended(&self) -> bool {
-        self.out.is_none() || self.open_streams == Some(0)
+        matches!(self.out, Out::Ended) || self.open_streams == Some(0)
     }
 
     /// Prints how the tasks have failed, if they did.
@@ -392,49 +420,63 @@ impl Attached {
         }
     }
 
-    /// Counts the streams of tasks that have not ended.
-    fn count_streams(&mut self, event: &EventEntry) {
-        let context = event.context.as_ref();
-        let field = |key: &str| context.and_then(|context| context.get(key));
-        match &*event.name {
-            "header" => {
-                let counts = field("count").and_then(Value::as_object);
-                let counts = counts.into_iter().flat_map(Map::values).filter_map(Value::as_u64);
-                self.open_streams = Some(counts.sum());
+    /// Shows a piece of the output.
+    fn piece(&mut self, piece: &Piece) -> Result<(), CliError> {
+        let events = match piece.events() {
+            Ok(Some(events)) => events,
+            Ok(None) => {
+                self.out = Out::Ended;
+                Vec::new()
             }
-            // A stream that goes to a file has no further entries here.
-            "redirect" => {
-                let ranks = field("rank").and_then(Value::as_str);
-                let ranks = ranks.and_then(|ranks| ranks.parse::<Idset>().ok());
-                self.end_streams(ranks.map_or(1, |ranks| ranks.len() as u64));
+            // The tasks of a simulated job print nothing, so that there is no output log.
+            Err(error) if error.errno == ENOENT => {
+                self.out = Out::Ended;
+                self.no_output = true;
+                Vec::new()
             }
-            "data" if field("eof") == Some(&Value::Bool(true)) => self.end_streams(1),
-            _ => {}
-        }
-    }
-
-    fn end_streams(&mut self, count: u64) {
-        self.open_streams = self.open_streams.map(|open| open.saturating_sub(count));
-    }
-
-    fn output(&mut self, event: &EventEntry) -> Result<(), CliError> {
-        self.count_streams(event);
-        let lines = output::lines(event);
-        // An event is skipped as a whole, even if fewer of its lines are to be skipped.
-        if lines > 0 && self.skip > 0 {
-            self.skip = self.skip.saturating_sub(lines);
-            return Ok(());
-        }
-        self.status.clear();
-        if event.name == "log" {
-            // With its time, as an exception, since it tells when something happened.
-            if let Some(line) = output::shell_line(event) {
-                session::print_message(&format!("{}: {line}", self.time(event)));
+            Err(error) => {
+                self.out = Out::Ended;
+                print_message(format!("output: {error}"));
+                Vec::new()
             }
-            return Ok(());
+        };
+        let mut pieces = Pieces::default();
+        for event in &events {
+            self.output(event, &mut pieces);
         }
-        self.options.output.show(event)?;
+        if events.is_empty()
+            && let Some(tail) = self.tail.take()
+        {
+            if tail.found_nothing() {
+                return Err(CliError::failure("No job output found"));
+            }
+            tail.show(&mut pieces);
+        }
+        if !pieces.is_empty() {
+            self.status.clear();
+            // On a thread of its own, since it takes as long as the reader of the output likes.
+            self.writing = Some(tokio::task::spawn_blocking(move || pieces.write()));
+        }
         Ok(())
+    }
+
+    fn output(&mut self, event: &OutputEvent<'_>, pieces: &mut Pieces) {
+        match event.meaning() {
+            Meaning::Streams(count) => self.open_streams = Some(count),
+            Meaning::Ended(count) => {
+                self.open_streams = self.open_streams.map(|open| open.saturating_sub(count));
+            }
+            // With its time, as an exception, since it tells when something happened.
+            Meaning::Message(line) => {
+                let line = format!("{}: {line}", self.time(event.timestamp));
+                return pieces.add_line(&line);
+            }
+            Meaning::Other => {}
+        }
+        match &mut self.tail {
+            Some(tail) => tail.add(self.options.output, event, pieces),
+            None => self.options.output.show(event, pieces),
+        }
     }
 
     fn show(&mut self, prefix: &str, event: &EventEntry) {
@@ -442,30 +484,40 @@ impl Attached {
         let context =
             event.context.as_ref().map(|context| format!(" {}", Value::from(context.clone())));
         let context = context.unwrap_or_default();
-        session::print_message(&format!("{}: {prefix}.{}{context}", self.time(event), event.name));
+        let time = self.time(event.timestamp);
+        session::print_message(&format!("{time}: {prefix}.{}{context}", event.name));
     }
 
     /// Seconds since the job's first event.
-    fn time(&self, event: &EventEntry) -> String {
-        let first = self.first.unwrap_or(event.timestamp);
-        format!("{:.3}s", event.timestamp.as_secs() - first.as_secs())
+    fn time(&self, timestamp: Timestamp) -> String {
+        let first = self.first.unwrap_or(timestamp);
+        format!("{:.3}s", timestamp.as_secs() - first.as_secs())
     }
 
     async fn signal(&mut self, signal: i32) -> Result<Flow, CliError> {
         self.status.clear();
         match self.ctrl_c.react(signal, Instant::now()) {
             Reaction::Resize => self.resize().await,
+            // There is nothing to cancel or to forward a signal to, and the rest of the output may be long.
+            Reaction::Warn | Reaction::Cancel | Reaction::Detach | Reaction::Forward(_)
+                if self.has_ended() && signals::ends(signal) =>
+            {
+                return Ok(Flow::Exit(signals::code(signal)));
+            }
             Reaction::Warn => {
-                print_message("one more ctrl-C within 2s to cancel or ctrl-Z to detach");
+                self.say("one more ctrl-C within 2s to cancel or ctrl-Z to detach");
             }
             Reaction::Cancel => {
                 if self.options.interrupt == Interrupt::CancelFirst {
-                    print_message("canceling the job; one more ctrl-C within 2s to detach");
+                    self.say("canceling the job; one more ctrl-C within 2s to detach");
                 }
-                self.cancel().await;
+                let request = Raise::cancel(self.target.id, "interrupted by ctrl-C");
+                if let Err(error) = self.ask(request).await {
+                    self.say(&format!("cancel {}: {error}", self.target.typed));
+                }
             }
             Reaction::Detach => {
-                print_message("detaching...");
+                self.say("detaching...");
                 return Ok(Flow::Exit(DETACHED));
             }
             Reaction::Suspend => {
@@ -475,26 +527,48 @@ impl Attached {
             }
             Reaction::Forward(signal) => {
                 let request = Kill { id: self.target.id, signum: signal.into() };
-                if let Err(error) = self.client.call(request).await {
-                    print_message(format!("kill {}: {error}", self.target.typed));
+                if let Err(error) = self.ask(request).await {
+                    self.say(&format!("kill {}: {error}", self.target.typed));
+                    // The job has no tasks, and this command would wait on.
+                    if signals::ends(signal) {
+                        return Ok(Flow::Exit(signals::code(signal)));
+                    }
                 }
             }
         }
         Ok(Flow::Continue)
     }
 
-    /// Gives the job's terminals the size of this one, if keys are passed on to them.
-    async fn resize(&self) {
-        if let (Some(_), Some((rows, columns))) = (&self.raw, terminal::size()) {
-            // Refused: the job has ended.
-            let _ = self.client.call(Resize { id: self.target.id, rows, columns }).await;
+    /// Whether the job has no tasks any more.
+    fn has_ended(&self) -> bool {
+        self.options.finished || self.finished.is_some() || self.finish.status.is_some()
+    }
+
+    /// Prints a message, unless output waits for its reader: the message may wait for the same one.
+    fn say(&self, text: &str) {
+        if self.writing.is_none() {
+            print_message(text);
         }
     }
 
-    async fn cancel(&self) {
-        let request = Raise::cancel(self.target.id, "interrupted by ctrl-C");
-        if let Err(error) = self.client.call(request).await {
-            print_message(format!("cancel {}: {error}", self.target.typed));
+    /// Asks the manager for something over a connection of its own.
+    async fn ask<S: Service>(&mut self, request: S) -> Result<S::Response, CliError> {
+        let asked = async {
+            let client = match &self.control {
+                Some(client) => client.clone(),
+                None => self.control.insert(self.client.another().await?).clone(),
+            };
+            client.call(request).await.map_err(CliError::from)
+        };
+        let late = |_| CliError::failure("the manager doesn't respond");
+        tokio::time::timeout(PATIENCE, asked).await.map_err(late)?
+    }
+
+    /// Gives the job's terminals the size of this one, if keys are passed on to them.
+    async fn resize(&mut self) {
+        if let (Some(_), Some((rows, columns))) = (&self.raw, terminal::size()) {
+            // Refused: the job has ended.
+            let _ = self.ask(Resize { id: self.target.id, rows, columns }).await;
         }
     }
 
@@ -510,6 +584,24 @@ impl Attached {
     fn exit_code(&self) -> u8 {
         exit_code_of(&self.finish, 1)
     }
+}
+
+impl Out {
+    /// The next piece of the output. Never resolves while there is none to come, so that `select!` ignores it.
+    async fn next(&mut self) -> Result<Piece, RpcError> {
+        match self {
+            Self::Open(stream) => stream.next().await,
+            Self::Later | Self::Ended => std::future::pending().await,
+        }
+    }
+}
+
+/// Waits until the output is written.
+async fn written(writing: &mut Option<JoinHandle<Result<(), CliError>>>) -> Result<(), CliError> {
+    let Some(handle) = writing else { return Ok(()) };
+    let written = handle.await;
+    *writing = None;
+    written.unwrap_or_else(|error| Err(CliError::failure(error)))
 }
 
 /// The next event of a log. Never resolves after the end of the log, so that `select!` ignores it.

@@ -8,7 +8,9 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 /// The time within which a second Ctrl-C or a Ctrl-Z after Ctrl-C has its special meaning.
 const WINDOW: Duration = Duration::from_secs(2);
 
+const SIGHUP: i32 = 1;
 pub(super) const SIGINT: i32 = 2;
+const SIGTERM: i32 = 15;
 pub(super) const SIGTSTP: i32 = 20;
 /// The size of the terminal has changed.
 const SIGWINCH: i32 = 28;
@@ -40,6 +42,16 @@ pub(super) fn catch(read_only: bool) -> std::io::Result<UnboundedReceiver<i32>> 
         });
     }
     Ok(receiver)
+}
+
+/// Whether a signal ends a program that doesn't expect it, as users do who send it to one that waits.
+pub(super) fn ends(signal: i32) -> bool {
+    [SIGHUP, SIGINT, SIGTERM].contains(&signal)
+}
+
+/// The exit code of a program that a signal has ended, as shells have it.
+pub(super) fn code(signal: i32) -> u8 {
+    u8::try_from(128 + signal).unwrap_or(u8::MAX)
 }
 
 /// The meaning of Ctrl-C.

@@ -4,10 +4,20 @@ use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use jobtap_core::eventlog::EventEntry;
+use jobtap_core::job::JobId;
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use crate::cli::common::message::Prog;
 use crate::cli::job::COMMAND;
 use crate::cli::job::event_stream::integer;
+use crate::client::{Client, RpcError};
+use crate::rpc::services::job_list::ListId;
+use crate::rpc::services::queue::GetStatus;
+use crate::shown;
+
+const RESOURCES: &str = "waiting for resources";
 
 /// After this time the line is shown even without `--show-status`.
 const DELAY: Duration = Duration::from_secs(2);
@@ -44,7 +54,7 @@ impl StatusLine {
             "submit" => Some("submitted"),
             "validate" => Some("resolving dependencies"),
             "depend" | "urgency" => Some("waiting for priority assignment"),
-            "priority" => Some("waiting for resources"),
+            "priority" => Some(RESOURCES),
             "alloc" | "prolog-finish" => Some("starting"),
             "prolog-start" => Some("waiting for prolog"),
             "exception" if integer(event, "severity") == Some(0) => {
@@ -58,8 +68,13 @@ impl StatusLine {
         }
     }
 
-    /// Redraws the line; to be called every second.
-    pub(super) fn tick(&mut self) {
+    /// Whether the line says, or would soon say, that the job waits for resources.
+    fn waits_for_resources(&self) -> bool {
+        self.after.is_some() && self.message == Some(RESOURCES)
+    }
+
+    /// Redraws the line; to be called every second. `stopped` is the queue of the job, if it is stopped.
+    pub(super) fn tick(&mut self, stopped: Option<String>) {
         let elapsed = self.since.elapsed();
         let (Some(message), Some(after)) = (self.message, self.after) else {
             return;
@@ -69,7 +84,9 @@ impl StatusLine {
         }
         let seconds = elapsed.as_secs();
         let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-        let text = format!("{} {message} {hours:02}:{minutes:02}:{seconds:02}", self.name);
+        let queue = stopped.map(|queue| format!(" ({} queue stopped)", shown::in_line(&queue)));
+        let queue = queue.unwrap_or_default();
+        let text = format!("{} {message}{queue} {hours:02}:{minutes:02}:{seconds:02}", self.name);
         self.write(&format!("\r{}\x1b[K", Prog::current().plain(COMMAND, text)));
         self.shown = true;
     }
@@ -86,4 +103,42 @@ impl StatusLine {
         let mut err = std::io::stderr().lock();
         let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
     }
+}
+
+/// What is known of the job's queue, which is asked for while the job waits for resources.
+#[derive(Default)]
+pub(super) struct Queue {
+    asking: Option<JoinHandle<()>>,
+    /// Its name, if it is stopped.
+    stopped: watch::Sender<Option<String>>,
+}
+
+impl Queue {
+    /// The name of the queue, if it was stopped when the manager was asked last. Asks again.
+    pub(super) fn stopped(
+        &mut self,
+        client: &Client,
+        id: JobId,
+        status: &StatusLine,
+    ) -> Option<String> {
+        if !status.waits_for_resources() {
+            return None;
+        }
+        if self.asking.as_ref().is_none_or(JoinHandle::is_finished) {
+            let (client, told) = (client.clone(), self.stopped.clone());
+            self.asking = Some(tokio::spawn(async move {
+                // A manager that refuses has its reasons: then the line says nothing of the queue.
+                told.send_replace(stopped_queue(&client, id).await.unwrap_or_default());
+            }));
+        }
+        self.stopped.borrow().clone()
+    }
+}
+
+/// The name of the queue of the job, if that is stopped.
+async fn stopped_queue(client: &Client, id: JobId) -> Result<Option<String>, RpcError> {
+    let job = client.call(ListId { id, attrs: &["queue"] }).await?.job;
+    let queue = job.get("queue").and_then(Value::as_str).map(str::to_owned);
+    let status = client.call(GetStatus { name: queue.clone() }).await?;
+    Ok((status.start == Some(false)).then(|| queue.unwrap_or_else(|| "default".to_owned())))
 }

@@ -29,6 +29,10 @@ pub(in crate::daemon) struct Watch {
     path: Path,
     /// Whether a log that does not exist yet is waited for.
     waitcreate: bool,
+    /// Whether a response without a line follows those that are there already.
+    sentinel: bool,
+    /// Whether many lines come in one response.
+    batch: bool,
 }
 
 /// The eventlogs that can be watched.
@@ -55,8 +59,10 @@ impl From<wire::Watch> for Watch {
             "guest.input" => Path::Input,
             _ => Path::Unknown,
         };
-        let waitcreate = request.flags & wire::Watch::WAITCREATE != 0;
-        Self { id: request.id, path, waitcreate }
+        let flag = |flag| request.flags & flag != 0;
+        let waitcreate = flag(wire::Watch::WAITCREATE);
+        let sentinel = flag(wire::Watch::INITIAL_SENTINEL);
+        Self { id: request.id, path, waitcreate, sentinel, batch: request.batch }
     }
 }
 
@@ -77,7 +83,8 @@ mod tests {
     #[test]
     fn the_watched_paths_are_those_of_flux() {
         let path = |name: &str| {
-            let request = wire::Watch { id: JobId::new(1), path: name.to_owned(), flags: 0 };
+            let id = JobId::new(1);
+            let request = wire::Watch { id, path: name.to_owned(), flags: 0, batch: false };
             Watch::from(request).path
         };
         assert_eq!(path("eventlog"), Path::Main);

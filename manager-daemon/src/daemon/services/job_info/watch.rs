@@ -1,12 +1,13 @@
 //! `job-info.eventlog-watch`: a job's eventlog or output, first what is stored, then what is added.
 
-use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jobtap_core::engine::{Cred, JobLog};
 use jobtap_core::job::JobId;
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::merge::{Position, Step};
@@ -26,8 +27,8 @@ const SLOWEST_POLL: Duration = Duration::from_millis(160);
 
 /// Where the responses go. An error means that the client has left.
 pub(in crate::daemon) trait Sink {
-    /// Sends one response.
-    fn send(&self, answer: Value) -> impl Future<Output = Result<(), ()>> + Send;
+    /// Sends one response, which is JSON without line breaks.
+    fn send_text(&self, answer: &str) -> impl Future<Output = Result<(), ()>> + Send;
 }
 
 /// A watch.
@@ -37,6 +38,10 @@ struct Watcher<'a, S> {
     records: &'a Records,
     events: Subscription,
     sink: &'a S,
+    /// Whether many lines are sent in one response.
+    batch: bool,
+    /// Whether a response without a line is to follow those that are there already.
+    sentinel_due: bool,
 }
 
 /// Why no more new events are awaited.
@@ -61,7 +66,8 @@ pub(in crate::daemon) async fn serve<S: Sink>(
     if let Err(error) = answered(engine.read(|_| Ok(()))).await {
         return error;
     }
-    let mut watcher = Watcher { id: request.id, cred, records, events, sink };
+    let Watch { id, batch, sentinel: sentinel_due, .. } = *request;
+    let mut watcher = Watcher { id, cred, records, events, sink, batch, sentinel_due };
     match watcher.run(request).await {
         Ok(()) => RpcError::new(ENODATA, ""),
         Err(error) => error,
@@ -84,6 +90,7 @@ impl<S: Sink> Watcher<'_, S> {
     /// Waits for a log that does not exist, which may be created as long as the job is active.
     async fn in_vain(&mut self, main: &MainLog) -> Result<(), RpcError> {
         let mut over = main.is_inactive();
+        self.sentinel().await?;
         while !over {
             over = match self.heard().await? {
                 Heard::Event(event) => event.log == JobLog::Main && event.entry.name == "clean",
@@ -109,6 +116,7 @@ impl<S: Sink> Watcher<'_, S> {
                 self.show(line).await?;
                 over = over || ends(log, line);
             }
+            self.sentinel().await?;
             if over {
                 return Ok(());
             }
@@ -167,8 +175,10 @@ impl<S: Sink> Watcher<'_, S> {
                 && !tail.found
                 && let Some(text) = self.records.value(self.id, key)?
             {
-                return self.show_all(&text).await;
+                self.show_all(&text).await?;
+                return self.sentinel().await;
             }
+            self.sentinel().await?;
             // There is and will be no file: a client is told so when the job has started, as in Flux.
             if simulated && started && !last {
                 self.missing()?;
@@ -218,7 +228,11 @@ impl<S: Sink> Watcher<'_, S> {
         Ok(self.records.main_log_for(self.id, self.cred)?.is_inactive())
     }
 
+    /// Sends lines, each of which is JSON.
     async fn show_all(&self, lines: &str) -> Result<(), RpcError> {
+        if self.batch {
+            return self.send(&batch(lines)).await;
+        }
         for line in lines.split_inclusive('\n') {
             self.show(line).await?;
         }
@@ -226,9 +240,38 @@ impl<S: Sink> Watcher<'_, S> {
     }
 
     async fn show(&self, line: &str) -> Result<(), RpcError> {
-        let sent = self.sink.send(json!({ "event": line })).await;
-        sent.map_err(|()| RpcError::new(EPIPE, ""))
+        match self.batch {
+            true => self.send(&batch(line)).await,
+            false => self.send(&json!({ "event": line }).to_string()).await,
+        }
     }
+
+    /// Says once that the lines which are there already have been sent, if the client wants to know.
+    async fn sentinel(&mut self) -> Result<(), RpcError> {
+        match std::mem::take(&mut self.sentinel_due) {
+            true => self.send("{}").await,
+            false => Ok(()),
+        }
+    }
+
+    async fn send(&self, answer: &str) -> Result<(), RpcError> {
+        self.sink.send_text(answer).await.map_err(|()| RpcError::new(EPIPE, ""))
+    }
+}
+
+/// A response with all of these lines as they are. They are JSON and have no other line breaks, so that nothing needs to
+/// be read or escaped: the output of a job may be long.
+fn batch(lines: &str) -> String {
+    let mut response = String::with_capacity(lines.len() + 16);
+    response.push_str("{\"events\":[");
+    for (at, line) in lines.lines().enumerate() {
+        if at > 0 {
+            response.push(',');
+        }
+        response.push_str(line);
+    }
+    response.push_str("]}");
+    response
 }
 
 fn ended() -> RpcError {
@@ -271,7 +314,7 @@ impl Tail {
                 self.found = true;
                 self.read += lines.len() as u64;
                 let text = Some(lines).filter(|lines| !lines.is_empty());
-                Ok(text.map(|lines| String::from_utf8_lossy(&lines).into_owned()))
+                Ok(text)
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(unreadable(&error)),
@@ -279,21 +322,37 @@ impl Tail {
     }
 }
 
-fn whole_lines(path: &std::path::Path, from: u64) -> io::Result<Vec<u8>> {
+/// Whole lines of the file from this byte on, each of which is JSON.
+fn whole_lines(path: &std::path::Path, from: u64) -> io::Result<String> {
     let mut file = GuestFiles::open(path)?;
     file.seek(SeekFrom::Start(from))?;
-    let mut file = BufReader::new(file);
-    let mut lines = Vec::new();
-    while lines.len() < PIECE {
-        let whole = lines.len();
-        let read = file.read_until(b'\n', &mut lines)?;
-        if read == 0 || lines.last() != Some(&b'\n') {
+    let mut lines = vec![0; PIECE];
+    let mut read = 0;
+    let whole = loop {
+        let more = file.read(lines.get_mut(read..).unwrap_or_default())?;
+        read += more;
+        let found = lines.get(..read).unwrap_or_default();
+        match memchr::memrchr(b'\n', found) {
+            Some(end) if more == 0 || read == lines.len() => break end + 1,
             // What is still being written is read again when it is whole.
-            lines.truncate(whole);
-            break;
+            None if more == 0 => break 0,
+            // A line that is longer than what is read at once.
+            None if read == lines.len() => lines.resize(2 * read, 0),
+            _ => {}
         }
+    };
+    lines.truncate(whole);
+    let lines = String::from_utf8(lines).map_err(|_| damaged(from))?;
+    let mut at = from;
+    for line in lines.split_inclusive('\n') {
+        serde_json::from_str::<IgnoredAny>(line).map_err(|_| damaged(at))?;
+        at += line.len() as u64;
     }
     Ok(lines)
+}
+
+fn damaged(at: u64) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("what begins at byte {at} is no event"))
 }
 
 fn unreadable(error: &io::Error) -> RpcError {

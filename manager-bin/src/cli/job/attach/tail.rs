@@ -1,0 +1,45 @@
+//! `--tail`: the last lines of the output so far, however much that is.
+
+use std::collections::VecDeque;
+
+use crate::cli::job::output::{Output, OutputEvent, Pieces};
+
+/// The last lines of what is read.
+pub(super) struct Tail {
+    most: usize,
+    /// Whether there was any event, be it one without lines.
+    found: bool,
+    /// The lines as they are printed, each with true if it belongs on standard error.
+    lines: VecDeque<(bool, Vec<u8>)>,
+}
+
+impl Tail {
+    /// Keeps the last `most` lines.
+    pub(super) fn new(most: usize) -> Self {
+        Self { most, found: false, lines: VecDeque::new() }
+    }
+
+    /// Keeps the lines of an event. What an event without lines prints is added to `pieces` at once.
+    pub(super) fn add(&mut self, output: Output, event: &OutputEvent<'_>, pieces: &mut Pieces) {
+        self.found = true;
+        let lines = output.lines(event);
+        if lines.is_empty() {
+            return output.show(event, pieces);
+        }
+        self.lines.extend(lines);
+        let over = self.lines.len().saturating_sub(self.most);
+        self.lines.drain(..over);
+    }
+
+    /// Whether there was no log at all.
+    pub(super) fn found_nothing(&self) -> bool {
+        !self.found
+    }
+
+    /// Adds the lines to what is printed.
+    pub(super) fn show(self, pieces: &mut Pieces) {
+        for (stderr, line) in self.lines {
+            pieces.of(stderr).extend_from_slice(&line);
+        }
+    }
+}
