@@ -1,6 +1,7 @@
 //! A client that sends too much, sends nothing or reads nothing takes a bounded amount of memory and time.
 
 use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use jobtap_tests::until;
@@ -20,10 +21,15 @@ fn memory(site: &Site) -> u64 {
 
 #[test]
 fn a_request_that_is_too_long_is_refused() {
-    let site = Site::open("");
+    let site = Site::with_token("");
     let long = format!("{{\"constraint\":\"{}\"}}", "x".repeat(1 << 20));
-    let words = site.send(&[], "job-list.list", &long).refused(413, EMSGSIZE);
+    let token = format!("Authorization: Bearer {TOKEN}");
+    let words = site.send(&[&token], "job-list.list", &long).refused(413, EMSGSIZE);
     assert!(words.contains("1048576 bytes"), "{words}");
+    // Those of clients without the token are shorter, so that all of them have room together.
+    let shorter = format!("{{\"constraint\":\"{}\"}}", "x".repeat(64 << 10));
+    let words = site.send(&[], "job-list.list", &shorter).refused(413, EMSGSIZE);
+    assert!(words.contains("65536 bytes"), "{words}");
     // Also without its length.
     let mut socket = site.connect();
     let head = format!(
@@ -77,14 +83,107 @@ fn a_client_that_sends_no_header_is_disconnected() {
     assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
 }
 
+/// Asserts that everyone who should be served is, whatever others do.
+#[track_caller]
+fn all_are_served(site: &Site) {
+    for _ in 0..3 {
+        assert_eq!(site.get("/healthz").status, 200);
+        site.call("job-manager.uptime", json!({})).ok();
+        site.read("job-list.job-stats", json!({})).ok();
+        let id = site.m.submit("true");
+        site.m.wait(&id, "clean");
+    }
+}
+
 #[test]
-fn connections_beyond_the_limit_wait_and_the_socket_is_served() {
-    let site = Site::open("");
-    let idle: Vec<_> = (0..300).map(|_| site.connect()).collect();
-    let id = site.m.submit("true");
-    site.m.wait(&id, "clean");
+fn clients_that_keep_their_connections_lock_nobody_out() {
+    let site = Site::with_token("");
+    let ask = |socket: &mut TcpStream| {
+        let request = format!("GET /healthz HTTP/1.1\r\nHost: {}\r\n\r\n", site.address);
+        // Those that gave way are closed.
+        let _ = socket.write_all(request.as_bytes());
+    };
+    let mut clients: Vec<TcpStream> = (0..300).map(|_| site.connect()).collect();
+    for _ in 0..2 {
+        clients.iter_mut().for_each(ask);
+        all_are_served(&site);
+    }
+}
+
+#[test]
+fn idle_clients_lock_nobody_out() {
+    let site = Site::with_token("");
+    let idle: Vec<TcpStream> = (0..2000).map(|_| site.connect()).collect();
+    all_are_served(&site);
     drop(idle);
-    until("a place is free", || site.get("/healthz").status == 200);
+}
+
+#[test]
+fn clients_that_read_slowly_lock_nobody_out() {
+    let site = Site::with_token("");
+    site.m.jobtap("submit --cc=1-20 --quiet --urgency=hold true").ok();
+    let request = format!(
+        "POST /v1/job-list.list HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n\
+         Content-Length: 17\r\n\r\n{{\"max_entries\":0}}",
+        site.address
+    );
+    let mut slow: Vec<TcpStream> = (0..300).map(|_| site.connect()).collect();
+    for client in &mut slow {
+        client.set_nonblocking(true).unwrap();
+        let _ = client.write(request.repeat(50).as_bytes());
+    }
+    all_are_served(&site);
+}
+
+#[test]
+fn a_stream_with_the_token_outlives_a_flood_of_others() {
+    let site = Site::with_token("");
+    let id = site.m.submit("--urgency=hold true");
+    let number: u64 = site.m.field(&id, "id.dec").parse().unwrap();
+    let watch = json!({"id": number, "path": "eventlog"});
+    let mut events = site.stream("job-info.eventlog-watch", &watch);
+    assert!(events.next().unwrap().1["event"].as_str().unwrap().contains("submit"));
+    let flood: Vec<TcpStream> = (0..600).map(|_| site.connect()).collect();
+    all_are_served(&site);
+    site.m.jobtap(&format!("cancel {id}")).ok();
+    let mut rest = std::iter::from_fn(|| events.next());
+    assert!(rest.any(|(_, event)| event["event"].as_str().is_some_and(|e| e.contains("clean"))));
+    drop(flood);
+}
+
+#[test]
+fn streams_of_others_leave_the_token_its_own() {
+    let site = Site::with_token("");
+    let open = |token| site.stream_as(token, "job-list.changes", &json!({}));
+    let mut others: Vec<_> = (0..64).map(|_| open(None)).collect();
+    for stream in &mut others {
+        assert!(stream.next().is_some());
+    }
+    let refused = site.read("job-list.changes", json!({})).refused(429, EAGAIN);
+    assert!(refused.contains("64 streams"), "{refused}");
+    assert!(open(Some(TOKEN)).next().is_some());
+    all_are_served(&site);
+}
+
+#[test]
+fn streams_that_are_not_read_take_little_memory() {
+    let site = Site::with_token("");
+    let before = memory(&site);
+    let changes: Vec<_> =
+        (0..20).map(|_| site.stream_as(None, "job-list.changes", &json!({}))).collect();
+    let journal = |_| site.stream("job-manager.events-journal", &json!({"full": true}));
+    let journals: Vec<_> = (0..20).map(journal).collect();
+    for round in 0..4 {
+        let name = "x".repeat(1000);
+        let words =
+            format!("submit --quiet --cc=1-200 --urgency=hold --job-name={name}{round} true");
+        site.m.jobtap(&words).ok();
+    }
+    all_are_served(&site);
+    let grown = memory(&site).saturating_sub(before);
+    // The jobs themselves take a part of it.
+    assert!(grown < 128, "{grown} MiB more than {before} MiB");
+    drop((changes, journals));
 }
 
 #[test]

@@ -118,7 +118,11 @@ impl Browser {
     }
 
     pub(crate) fn open(&self, address: &str) {
-        self.command("url", &json!({"url": format!("http://{address}/")}));
+        self.open_url(&format!("http://{address}/"));
+    }
+
+    pub(crate) fn open_url(&self, url: &str) {
+        self.command("url", &json!({ "url": url }));
     }
 
     /// The value of an expression of JavaScript in the page.

@@ -4,6 +4,7 @@
 mod bounds;
 mod browser;
 mod client;
+mod hostile;
 mod metrics;
 mod openapi;
 mod page;

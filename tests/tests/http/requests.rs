@@ -240,3 +240,15 @@ fn a_manager_that_restarts_listens_again() {
     let host = format!("Host: {address}");
     assert_eq!(crate::client::ask(socket, "GET /healthz", &[&host], "").status, 200);
 }
+
+#[test]
+fn a_content_that_is_no_object_is_refused() {
+    let site = Site::open("");
+    for content in ["[]", "null", "1", "\"x\"", " [1]", "true"] {
+        let words = site.send(&[], "job-list.job-stats", content).refused(400, 71);
+        assert!(words.contains("the content of a request is a JSON object"), "{content}: {words}");
+    }
+    for content in ["", "{}", " { } \n"] {
+        site.send(&[], "job-list.job-stats", content).ok();
+    }
+}

@@ -125,6 +125,43 @@ fn unread_listings_take_little_memory() {
 }
 
 #[test]
+fn streams_that_are_not_read_take_little_memory() {
+    let m = with_jobs(10);
+    let before = memory(&m);
+    let topics = [
+        ("job-manager.events-journal", json!({"full": true})),
+        ("job-list.changes", json!({})),
+        ("log.dmesg", json!({})),
+        ("kvs.watch", json!({"key": "resource.eventlog"})),
+        ("resource.journal", json!({})),
+    ];
+    let streams: Vec<Client> = (0..8)
+        .flat_map(|_| &topics)
+        .map(|(topic, payload)| {
+            let mut client = Client::connect(&m);
+            let request = json!({"id": 1, "topic": topic, "payload": payload, "stream": true});
+            client.socket.write_all(format!("{request}\n").as_bytes()).unwrap();
+            client
+        })
+        .collect();
+    for round in 0..4 {
+        let name = "x".repeat(1000);
+        m.jobtap(&format!(
+            "submit --quiet --cc=1-200 --urgency=hold --job-name={name}{round} true"
+        ))
+        .ok();
+        m.jobtap(&format!("resource drain 0 {name}{round}")).ok();
+        m.jobtap("resource undrain 0").ok();
+    }
+    let mut other = Client::connect(&m);
+    assert!(other.ask("job-manager.getinfo", json!({}))["payload"].is_object());
+    let grown = memory(&m).saturating_sub(before);
+    // The jobs themselves take a part of it.
+    assert!(grown < 128, "{grown} MiB more than {before} MiB");
+    drop(streams);
+}
+
+#[test]
 fn a_busy_client_delays_others_by_one_turn() {
     let m = with_jobs(400);
     let flood = Client::connect(&m);

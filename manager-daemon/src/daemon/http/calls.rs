@@ -18,8 +18,9 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot::error::RecvError;
 
 use super::guard::{Client, malformed};
+use super::places::AtWork;
 use super::responses::{Content, Parts, Refusal, json_response, response, shown};
-use super::{Http, Place};
+use super::{Http, LIFE, Peer};
 use crate::daemon::engine::EngineHandle;
 use crate::daemon::server::request_lines::MAX_PAYLOAD;
 use crate::daemon::server::shares::{Charge, Share};
@@ -28,7 +29,7 @@ use crate::daemon::services::job_info::watch::{self, Sink};
 use crate::daemon::services::job_list::Listing;
 use crate::daemon::services::privacy::Claim;
 use crate::daemon::services::{self, Admitted, Context, PendingResponse};
-use crate::rpc::errno::{EMSGSIZE, EPERM, ETIMEDOUT};
+use crate::rpc::errno::{EAGAIN, EMSGSIZE, EPERM, ETIMEDOUT};
 use crate::rpc::received::Received;
 use crate::rpc::service::Responses;
 use crate::rpc::{MAX_LINE, RpcError, RpcResult};
@@ -37,6 +38,9 @@ use crate::rpc::{MAX_LINE, RpcError, RpcResult};
 const CONTENT_TIME: Duration = Duration::from_secs(30);
 /// How often a stream says that it is still there. A client that has left is noticed by it.
 const BEAT: Duration = Duration::from_secs(15);
+/// The most bytes of content that a client without the token sends, so that those of all connections together take no one's
+/// share.
+const CONTENT_OF_READERS: usize = 64 * 1024;
 /// How many parts of a response wait for the client to read them.
 const WAITING_PARTS: usize = 8;
 
@@ -48,7 +52,7 @@ struct Held {
     /// First, so that requests which the engine has not begun are dropped before those that wait are abandoned.
     _leaving: Leaving,
     _place: Option<OwnedSemaphorePermit>,
-    _connection: Arc<Place>,
+    _at_work: AtWork,
 }
 
 /// Drops a client's requests when it leaves.
@@ -63,12 +67,12 @@ impl Drop for Leaving {
 /// Carries out a request to a service.
 pub(super) async fn call(
     http: &Http,
-    client: Client,
+    (client, peer): (Client, &Peer),
     topic: &str,
     request: Request<Incoming>,
-    connection: Arc<Place>,
+    at_work: AtWork,
 ) -> Result<Response<Content>, Refusal> {
-    let (cred, share) = http.who(client);
+    let (cred, share) = http.who(client, peer);
     if client == Client::Reader && !services::is_for_readers(topic) && services::is_known(topic) {
         let words = match http.has_token() {
             true => format!("{topic} needs the token: Authorization: Bearer TOKEN"),
@@ -80,20 +84,27 @@ pub(super) async fn call(
         tokio::time::sleep(share.pace(Instant::now(), rate)).await;
     }
     let streaming = wants_stream(request.headers());
-    let (payload, charge) = content(topic, request, share).await?;
+    let most = match client {
+        Client::Owner if services::is_large(topic) => MAX_LINE,
+        Client::Owner => MAX_PAYLOAD,
+        Client::Reader => CONTENT_OF_READERS,
+    };
+    let (payload, charge) = content((topic, most), request, share).await?;
     let mut admitted = services::admit(&http.parts, (cred, Claim::Nothing), topic, &payload)?;
     drop(payload);
     let streaming = streaming || admitted.responses == Responses::Stream;
     let place = match admitted.responses {
         Responses::Short | Responses::Long => None,
         Responses::Late => Some(share.wait()?),
-        Responses::Stream => Some(share.stream()?),
-        Responses::LongOrStream | Responses::Plugin if streaming => Some(share.stream()?),
+        Responses::Stream => Some(stream(client, share, &at_work)?),
+        Responses::LongOrStream | Responses::Plugin if streaming => {
+            Some(stream(client, share, &at_work)?)
+        }
         Responses::LongOrStream => None,
         Responses::Plugin => Some(share.wait()?),
     };
     let engine = http.parts.engine.of_client(source(cred.userid));
-    let held = Held { _leaving: Leaving(engine.clone()), _place: place, _connection: connection };
+    let held = Held { _leaving: Leaving(engine.clone()), _place: place, _at_work: at_work };
     let change = admitted.change.take();
     let claim = Claim::Nothing;
     let context = Context { parts: &http.parts, engine: &engine, cred, claim, streaming };
@@ -101,7 +112,7 @@ pub(super) async fn call(
         Ok(Handled::One(response)) => {
             Arc::clone(&http.parts.audit).recorded(cred, change, response).await
         }
-        Ok(Handled::Body(body)) => return body.into_response(http, cred, held).await,
+        Ok(Handled::Body(body)) => return body.into_response(http, (client, cred), held).await,
         Err(error) => Err(error),
     };
     drop(charge);
@@ -114,13 +125,26 @@ fn wants_stream(headers: &HeaderMap) -> bool {
     headers.get(ACCEPT).is_some_and(|accept| accept.as_bytes().starts_with(b"text/event-stream"))
 }
 
-/// The content of a request, and the bytes that it takes of its client's share. No content is an empty object.
+/// Takes a place for a stream.
+fn stream(
+    client: Client,
+    share: &Share,
+    at_work: &AtWork,
+) -> Result<OwnedSemaphorePermit, RpcError> {
+    let place = share.stream()?;
+    if client == Client::Reader {
+        at_work.stream()?;
+    }
+    Ok(place)
+}
+
+/// The content of a request for this topic, of at most so many bytes, and the bytes that it takes of its client's share. No
+/// content is an empty object.
 async fn content(
-    topic: &str,
+    (topic, most): (&str, usize),
     request: Request<Incoming>,
     share: &Share,
 ) -> Result<(Received, Charge), Refusal> {
-    let most = if services::is_large(topic) { MAX_LINE } else { MAX_PAYLOAD };
     let too_long = || {
         let words = format!("{topic}: a payload of more than {most} bytes is refused");
         Refusal::from(RpcError::new(EMSGSIZE, words))
@@ -155,7 +179,13 @@ async fn content(
     let text = String::from_utf8(read.into()).map_err(|error| malformed(error.to_string()))?;
     let all = 0..text.len();
     let payload = Received::within(text, all);
-    payload.json()?;
+    if !payload.json()?.get().starts_with('{') {
+        let words = format!(
+            "{topic}: the content of a request is a JSON object with its fields, such as {{\"max_entries\": 10}}; \
+             without fields, {{}} or nothing"
+        );
+        return Err(RpcError::proto(words).into());
+    }
     Ok((payload, charge))
 }
 
@@ -192,7 +222,7 @@ impl Streamed {
     async fn into_response(
         self,
         http: &Http,
-        cred: Cred,
+        (client, cred): (Client, Cred),
         held: Held,
     ) -> Result<Response<Content>, Refusal> {
         match self {
@@ -207,37 +237,60 @@ impl Streamed {
                 let beats = out.clone();
                 let manager = Arc::clone(&http.parts);
                 let stream = async move {
-                    let end = match events {
-                        PendingResponse::Engine(mut stream) => loop {
-                            match stream.next().await {
-                                Ok(event) if send(&out, &event).await.is_ok() => {}
-                                Ok(_) => return,
-                                Err(end) => break end,
+                    let events = async {
+                        match events {
+                            PendingResponse::Engine(mut stream) => loop {
+                                match stream.next().await {
+                                    Ok(event) if send(&out, &event).await.is_ok() => {}
+                                    Ok(_) => break None,
+                                    Err(end) => break Some(end),
+                                }
+                            },
+                            PendingResponse::Feed(mut feed) => loop {
+                                match feed.recv().await {
+                                    Some(Ok(event)) if send(&out, &event).await.is_ok() => {}
+                                    Some(Err(end)) => break Some(end),
+                                    Some(Ok(_)) | None => break None,
+                                }
+                            },
+                            PendingResponse::Eventlog(request) => {
+                                let engine = manager.engine.of_client(source(cred.userid));
+                                let (from, events) = ((&manager.hub, &engine), Events(&out));
+                                Some(
+                                    watch::serve(&manager.records, from, cred, &request, &events)
+                                        .await,
+                                )
                             }
-                        },
-                        PendingResponse::Feed(mut feed) => loop {
-                            match feed.recv().await {
-                                Some(Ok(event)) if send(&out, &event).await.is_ok() => {}
-                                Some(Err(end)) => break end,
-                                Some(Ok(_)) | None => return,
-                            }
-                        },
-                        PendingResponse::Eventlog(request) => {
-                            let engine = manager.engine.of_client(source(cred.userid));
-                            let (from, events) = ((&manager.hub, &engine), Events(&out));
-                            watch::serve(&manager.records, from, cred, &request, &events).await
+                            // Those with one response are handled above.
+                            PendingResponse::Request(_)
+                            | PendingResponse::One(_)
+                            | PendingResponse::Jobs(_) => None,
                         }
-                        // Those with one response are handled above.
-                        PendingResponse::Request(_)
-                        | PendingResponse::One(_)
-                        | PendingResponse::Jobs(_) => return,
                     };
+                    // Without an end, the client has left.
+                    let Some(end) = within_life(client, events).await else { return };
                     let text = format!("event: end\ndata: {}\n\n", shown(&end));
                     let _ = out.send(Ok(text.into())).await;
                 };
                 Ok(events_of((beats, parts), stream, held))
             }
         }
+    }
+}
+
+/// The end of a stream, which those of clients without the token reach after a while.
+async fn within_life(
+    client: Client,
+    events: impl Future<Output = Option<RpcError>>,
+) -> Option<RpcError> {
+    match client {
+        Client::Owner => events.await,
+        Client::Reader => tokio::time::timeout(LIFE, events).await.unwrap_or_else(|_| {
+            let minutes = LIFE.as_secs() / 60;
+            let text =
+                format!("a stream without the token ends after {minutes} minutes: ask again");
+            Some(RpcError::new(EAGAIN, text))
+        }),
     }
 }
 

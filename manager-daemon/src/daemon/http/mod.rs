@@ -6,12 +6,13 @@
 //!
 //! What a client sends, or does not read, takes a bounded amount of memory: the connections, the header of a request
 //! and its time, the content and its time, the parts of a response that wait, and the time in which a client must read
-//! some of it are limited.
+//! some of it are limited. Clients without the token take nothing from those with it (`places`).
 
 mod calls;
 mod guard;
 mod metrics;
 mod page;
+mod places;
 mod responses;
 mod settings;
 mod slow;
@@ -32,10 +33,10 @@ use jobtap_core::job::Uid;
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
 use self::guard::{Client, Guard};
+use self::places::{GiveWay, Origin, Place, Places};
 use self::responses::{Content, Refusal, json_response, response, whole};
 pub(in crate::daemon) use self::settings::HttpSettings;
 use self::settings::Listen;
@@ -47,8 +48,12 @@ use super::services::privacy::Claim;
 use crate::rpc::errno::{EINVAL, ENOENT, ETIMEDOUT};
 use crate::rpc::{RpcError, openapi};
 
-/// The most connections at once. More clients wait until one of them ends.
+/// The most connections at once.
 const CONNECTIONS: usize = 256;
+/// How long a connection without the token lasts, and a stream on it.
+const LIFE: Duration = Duration::from_secs(600);
+/// How long its last response may take after that.
+const LAST_RESPONSE: Duration = Duration::from_secs(60);
 /// How long a client may take to send the header of a request, the pause before it included.
 const HEADER_TIME: Duration = Duration::from_secs(10);
 /// The bytes that a header may have. A connection buffers a little more than twice as many, since what is read at once
@@ -81,15 +86,16 @@ struct Http {
     parts: Arc<Parts>,
     guard: Guard,
     has_token: bool,
-    /// Taken for good, so that limits over time survive the clients.
-    reader: Seat,
-    owner: Seat,
+    /// Of all clients with the token.
+    owner: Share,
     document: String,
 }
 
-/// The place of a connection.
-struct Place {
-    _permit: OwnedSemaphorePermit,
+/// Who is at the other end of a connection, and its place.
+struct Peer {
+    place: Arc<Place>,
+    /// The share of the clients without the token that have the same origin.
+    seat: Seat<Origin>,
 }
 
 impl HttpListener {
@@ -128,39 +134,48 @@ impl HttpListener {
     /// Serves connections until it is dropped, at most `room` at once.
     pub(super) async fn serve(self, parts: Arc<Parts>, room: usize) {
         let Self { socket, guard, has_token, address } = self;
-        let shares = Shares::new(room);
-        let owner = Cred { userid: parts.owner, owner: true };
-        let (Ok(reader), Ok(owner)) = (shares.seat(cred_of_readers()), shares.seat(owner)) else {
-            // There is room for each, since neither has a place yet.
-            return;
-        };
+        let readers: Arc<Shares<Origin>> = Shares::new(room);
+        let owner = Share::of_owner();
         parts.log.write(Level::Info, &format!("listening at {address}"));
         let document = openapi::document().to_string();
-        let http = Arc::new(Http { parts, guard, has_token, reader, owner, document });
-        let places = Arc::new(Semaphore::new(room.clamp(1, CONNECTIONS)));
+        let http = Arc::new(Http { parts, guard, has_token, owner, document });
+        let places = Places::new(room.min(CONNECTIONS));
         let mut connections = JoinSet::new();
         loop {
             while connections.try_join_next().is_some() {}
-            let Ok(permit) = Arc::clone(&places).acquire_owned().await else { return };
-            let place = Arc::new(Place { _permit: permit });
-            let http = Arc::clone(&http);
             match &socket {
                 Socket::Tcp(listener) => match listener.accept().await {
-                    Ok((client, _)) => {
+                    Ok((client, address)) => {
                         // The end of a client that has vanished is noticed even if nothing is written to it.
                         let _ = rustix::net::sockopt::set_socket_keepalive(&client, true);
                         let _ = client.set_nodelay(true);
-                        connections.spawn(connection(http, client, place));
+                        let origin = Origin::of(address.ip());
+                        let (peer, give_way) = peer(&places, &readers, origin).await;
+                        connections.spawn(connection(Arc::clone(&http), client, peer, give_way));
                     }
                     Err(_) => pause().await,
                 },
                 Socket::Unix(listener, _) => match listener.accept().await {
-                    Ok((client, _)) => drop(connections.spawn(connection(http, client, place))),
+                    Ok((client, _)) => {
+                        let uid = client.peer_cred().map_or(READER, |cred| Uid::new(cred.uid()));
+                        let (peer, give_way) = peer(&places, &readers, Origin::User(uid)).await;
+                        connections.spawn(connection(Arc::clone(&http), client, peer, give_way));
+                    }
                     Err(_) => pause().await,
                 },
             }
         }
     }
+}
+
+/// Takes a place for a new client.
+async fn peer(
+    places: &Arc<Places>,
+    readers: &Arc<Shares<Origin>>,
+    origin: Origin,
+) -> (Peer, GiveWay) {
+    let (place, give_way) = places.take(origin).await;
+    (Peer { place: Arc::new(place), seat: readers.guest(origin) }, give_way)
 }
 
 impl Drop for Socket {
@@ -176,27 +191,38 @@ async fn pause() {
     tokio::time::sleep(Duration::from_millis(50)).await;
 }
 
-/// Serves one connection to its end.
+/// Serves one connection to its end, or until it is to give way.
 async fn connection(
     http: Arc<Http>,
     socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    place: Arc<Place>,
+    peer: Peer,
+    give_way: GiveWay,
 ) {
+    let place = Arc::clone(&peer.place);
+    let peer = Arc::new(peer);
     let service = service_fn(|request| {
-        let (http, place) = (Arc::clone(&http), Arc::clone(&place));
+        let (http, peer) = (Arc::clone(&http), Arc::clone(&peer));
         async move {
-            let response = http.respond(request, place).await;
+            let response = http.respond(request, &peer).await;
             Ok::<_, Infallible>(response.unwrap_or_else(Refusal::into_response))
         }
     });
-    // A client that leaves in the middle is no matter of the manager's log.
-    let _ = http1::Builder::new()
+    let moved = Arc::clone(&place);
+    let socket = TokioIo::new(Patient::new(socket, move || moved.moved()));
+    let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIME)
         .max_headers(HEADERS)
         .max_buf_size(HEADER)
-        .serve_connection(TokioIo::new(Patient::new(socket)), service)
-        .await;
+        .serve_connection(socket, service);
+    let mut served = std::pin::pin!(served);
+    // A client that leaves in the middle is no matter of the manager's log.
+    tokio::select! {
+        _ = served.as_mut() => return,
+        _ = give_way => return,
+        () = place.grown_old(LIFE) => served.as_mut().graceful_shutdown(),
+    }
+    let _ = tokio::time::timeout(LAST_RESPONSE, served).await;
 }
 
 fn cred_of_readers() -> Cred {
@@ -207,10 +233,13 @@ impl Http {
     async fn respond(
         &self,
         request: Request<Incoming>,
-        place: Arc<Place>,
+        peer: &Arc<Peer>,
     ) -> Result<Response<Content>, Refusal> {
         guard::check_size(&request, HEADER)?;
         self.guard.check_origin(request.uri(), request.headers())?;
+        // What is refused or needs no token says nothing of the client, but keeps no place of one with the token.
+        let client = self.guard.client(request.headers());
+        let at_work = peer.place.begin(client.as_ref().map_or(Client::Reader, |client| *client))?;
         let path = request.uri().path().to_owned();
         if path == "/healthz" {
             only(&[Method::GET, Method::HEAD], request.method())?;
@@ -224,10 +253,10 @@ impl Http {
             only(&[Method::GET, Method::HEAD], request.method())?;
             return Ok(file);
         }
-        let client = self.guard.client(request.headers())?;
+        let client = client?;
         if let Some(topic) = path.strip_prefix(openapi::SERVICES) {
             only(&[Method::POST], request.method())?;
-            return calls::call(self, client, topic, request, place).await;
+            return calls::call(self, (client, peer), topic, request, at_work).await;
         }
         match path.as_str() {
             "/openapi.json" => {
@@ -237,7 +266,7 @@ impl Http {
             }
             "/metrics" => {
                 only(&[Method::GET, Method::HEAD], request.method())?;
-                let (cred, _) = self.who(client);
+                let (cred, _) = self.who(client, peer);
                 let hidden = self.parts.privacy.is_hidden_from(cred, Claim::Nothing);
                 let text = metrics::text(&self.parts, hidden).await?;
                 Ok(response(StatusCode::OK, metrics::TYPE, whole(text)))
@@ -260,10 +289,10 @@ impl Http {
     }
 
     /// As whom a client acts, and the limits of such clients.
-    fn who(&self, client: Client) -> (Cred, &Share) {
+    fn who<'a>(&'a self, client: Client, peer: &'a Peer) -> (Cred, &'a Share) {
         match client {
-            Client::Owner => (Cred { userid: self.parts.owner, owner: true }, self.owner.share()),
-            Client::Reader => (cred_of_readers(), self.reader.share()),
+            Client::Owner => (Cred { userid: self.parts.owner, owner: true }, &self.owner),
+            Client::Reader => (cred_of_readers(), peer.seat.share()),
         }
     }
 

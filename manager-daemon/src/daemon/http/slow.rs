@@ -11,16 +11,17 @@ use tokio::time::{Sleep, sleep};
 /// How long a client may read nothing of what is written to it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A socket that gives up on a client that does not read.
-pub(super) struct Patient<S> {
+/// A socket that gives up on a client that does not read, and notes when anything is read or written.
+pub(super) struct Patient<S, F> {
     socket: S,
+    moved: F,
     /// Runs while a write waits for the client.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Patient<S> {
-    pub(super) fn new(socket: S) -> Self {
-        Self { socket, waiting: None }
+impl<S, F: Fn()> Patient<S, F> {
+    pub(super) fn new(socket: S, moved: F) -> Self {
+        Self { socket, moved, waiting: None }
     }
 
     /// The result of an attempt to write, or the end of the patience.
@@ -31,6 +32,7 @@ impl<S> Patient<S> {
     ) -> Poll<io::Result<T>> {
         if attempt.is_ready() {
             self.waiting = None;
+            (self.moved)();
             return attempt;
         }
         let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(PATIENCE)));
@@ -39,17 +41,21 @@ impl<S> Patient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+impl<S: AsyncRead + Unpin, F: Fn() + Unpin> AsyncRead for Patient<S, F> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_read(context, buffer)
+        let read = Pin::new(&mut self.socket).poll_read(context, buffer);
+        if read.is_ready() {
+            (self.moved)();
+        }
+        read
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncWrite + Unpin, F: Fn() + Unpin> AsyncWrite for Patient<S, F> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -73,8 +79,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let attempt = Pin::new(&mut self.socket).poll_flush(context);
-        self.outcome(context, attempt)
+        // Tells nothing of the client: a socket has nothing to flush.
+        Pin::new(&mut self.socket).poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -98,7 +104,7 @@ mod tests {
     fn a_client_that_does_not_read_is_given_up() {
         paused().block_on(async {
             let (here, _there) = tokio::io::duplex(4);
-            let mut patient = Patient::new(here);
+            let mut patient = Patient::new(here, || {});
             let written = patient.write_all(b"more than four bytes");
             // Sooner than the patience ends nothing happens.
             let early = tokio::time::timeout(Duration::from_millis(20), written).await;

@@ -3,6 +3,7 @@
 //! All connections of a user share one set of limits, and a part is reserved for the owner, whatever all
 //! guests together do. So no user can, by mistake or on purpose, take the share of another one.
 
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -32,19 +33,19 @@ const BURST: Duration = Duration::from_secs(1);
 /// How long a request waits for room for its bytes, which other requests of its user have.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The shares of all users that are connected, or whose next request isn't due yet.
-pub(in crate::daemon) struct Shares {
+/// The shares of all users that are connected, or whose next request isn't due yet. A user is `W`; by default, the number
+/// and whether as owner: the owner who acts as a guest has a second share.
+pub(in crate::daemon) struct Shares<W: Eq + Hash = (Uid, bool)> {
     room: usize,
-    taken: Mutex<Taken>,
+    taken: Mutex<Taken<W>>,
     bytes_of_guests: Arc<Semaphore>,
 }
 
-#[derive(Default)]
-struct Taken {
+struct Taken<W> {
     /// Connections of guests.
     guests: usize,
-    /// By user and whether as owner: the owner who acts as a guest has a second share.
-    users: FxHashMap<(Uid, bool), (usize, Arc<Share>)>,
+    /// The connections and the share of each user.
+    users: FxHashMap<W, (usize, Arc<Share>)>,
 }
 
 /// What all connections of one user may take together.
@@ -59,9 +60,10 @@ pub(in crate::daemon) struct Share {
 }
 
 /// The place of a connection. Dropping it makes it free.
-pub(in crate::daemon) struct Seat {
-    shares: Arc<Shares>,
-    who: (Uid, bool),
+pub(in crate::daemon) struct Seat<W: Copy + Eq + Hash = (Uid, bool)> {
+    shares: Arc<Shares<W>>,
+    who: W,
+    is_guest: bool,
     share: Arc<Share>,
 }
 
@@ -74,13 +76,48 @@ pub(in crate::daemon) struct Charge {
     of_guests: Option<OwnedSemaphorePermit>,
 }
 
-impl Shares {
+impl<W: Copy + Eq + Hash> Shares<W> {
     /// Shares of a manager that serves at most `room` connections.
     pub(in crate::daemon) fn new(room: usize) -> Arc<Self> {
         let bytes_of_guests = Arc::new(Semaphore::new(BYTES_OF_GUESTS));
-        Arc::new(Self { room, taken: Mutex::default(), bytes_of_guests })
+        let taken = Mutex::new(Taken { guests: 0, users: FxHashMap::default() });
+        Arc::new(Self { room, taken, bytes_of_guests })
     }
 
+    /// Takes a place for a connection of a guest who is not limited in their number here.
+    #[cfg(feature = "http")]
+    pub(in crate::daemon) fn guest(self: &Arc<Self>, who: W) -> Seat<W> {
+        self.take(&mut self.lock(), who, true)
+    }
+
+    fn take(self: &Arc<Self>, taken: &mut Taken<W>, who: W, is_guest: bool) -> Seat<W> {
+        taken.guests += usize::from(is_guest);
+        let bytes_of_guests = is_guest.then(|| Arc::clone(&self.bytes_of_guests));
+        let (count, share) =
+            taken.users.entry(who).or_insert_with(|| (0, Arc::new(Share::new(bytes_of_guests))));
+        *count += 1;
+        Seat { shares: Arc::clone(self), who, is_guest, share: Arc::clone(share) }
+    }
+
+    fn free(&self, who: W, is_guest: bool) {
+        let mut taken = self.lock();
+        if is_guest {
+            taken.guests = taken.guests.saturating_sub(1);
+        }
+        if let Some((count, _)) = taken.users.get_mut(&who) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                taken.forget(who, Instant::now());
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Taken<W>> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shares {
     /// Takes a place for a connection of this user.
     ///
     /// # Errors
@@ -91,15 +128,8 @@ impl Shares {
         let own = taken.users.get(&who).map_or(0, |(count, _)| *count);
         if !cred.owner {
             self.check(cred.userid, own, taken.guests)?;
-            taken.guests += 1;
         }
-        let bytes_of_guests = (!cred.owner).then(|| Arc::clone(&self.bytes_of_guests));
-        let (count, share) =
-            taken.users.entry(who).or_insert_with(|| (0, Arc::new(Share::new(bytes_of_guests))));
-        *count += 1;
-        let share = Arc::clone(share);
-        drop(taken);
-        Ok(Seat { shares: Arc::clone(self), who, share })
+        Ok(self.take(&mut taken, who, !cred.owner))
     }
 
     fn check(&self, user: Uid, own: usize, guests: usize) -> Result<(), RpcError> {
@@ -115,29 +145,12 @@ impl Shares {
         };
         Err(RpcError::new(EAGAIN, text))
     }
-
-    fn free(&self, who: (Uid, bool)) {
-        let mut taken = self.lock();
-        if !who.1 {
-            taken.guests = taken.guests.saturating_sub(1);
-        }
-        if let Some((count, _)) = taken.users.get_mut(&who) {
-            *count = count.saturating_sub(1);
-            if *count == 0 {
-                taken.forget(who, Instant::now());
-            }
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Taken> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-impl Taken {
+impl<W: Copy + Eq + Hash> Taken<W> {
     /// Forgets the users without connections who would have no advantage of it under a rate. `last` has closed its
     /// last connection.
-    fn forget(&mut self, last: (Uid, bool), now: Instant) {
+    fn forget(&mut self, last: W, now: Instant) {
         self.users.retain(|_, (count, share)| *count > 0 || share.is_ahead(now));
         let without = self.users.values().filter(|(count, _)| *count == 0).count();
         if without > REMEMBERED {
@@ -146,13 +159,13 @@ impl Taken {
     }
 }
 
-impl Drop for Seat {
+impl<W: Copy + Eq + Hash> Drop for Seat<W> {
     fn drop(&mut self) {
-        self.shares.free(self.who);
+        self.shares.free(self.who, self.is_guest);
     }
 }
 
-impl Seat {
+impl<W: Copy + Eq + Hash> Seat<W> {
     /// The share of the connection's user.
     pub(in crate::daemon) fn share(&self) -> &Share {
         &self.share
@@ -160,6 +173,12 @@ impl Seat {
 }
 
 impl Share {
+    /// The share of the owner alone, whose connections are not counted.
+    #[cfg(feature = "http")]
+    pub(in crate::daemon) fn of_owner() -> Self {
+        Self::new(None)
+    }
+
     fn new(bytes_of_guests: Option<Arc<Semaphore>>) -> Self {
         let semaphore = |permits| Arc::new(Semaphore::new(permits));
         let (bytes, waiting, streams) = (semaphore(BYTES), semaphore(WAITING), semaphore(STREAMS));
@@ -275,7 +294,7 @@ mod tests {
 
     #[test]
     fn one_guest_cannot_take_the_connections_of_others() {
-        let shares = Shares::new(448);
+        let shares = Shares::<(Uid, bool)>::new(448);
         let seats: Vec<Seat> =
             std::iter::from_fn(|| shares.seat(guest(7)).ok()).take(1000).collect();
         assert_eq!(seats.len(), CONNECTIONS_OF_A_GUEST);
@@ -291,7 +310,7 @@ mod tests {
     #[test]
     fn all_guests_together_leave_connections_to_the_owner() {
         for room in [1, 2, 48, 448] {
-            let shares = Shares::new(room);
+            let shares = Shares::<(Uid, bool)>::new(room);
             let mut seats = Vec::new();
             for uid in 0..1000 {
                 seats.extend(std::iter::from_fn(|| shares.seat(guest(uid)).ok()));
@@ -309,7 +328,7 @@ mod tests {
 
     #[tokio::test]
     async fn requests_of_a_user_wait_for_their_share_of_bytes() {
-        let shares = Shares::new(448);
+        let shares = Shares::<(Uid, bool)>::new(448);
         let (one, other) = (shares.seat(guest(7)).unwrap(), shares.seat(guest(7)).unwrap());
         let mut charges = [Charge::default(), Charge::default(), Charge::default()];
         let [first, second, third] = &mut charges;
@@ -325,7 +344,7 @@ mod tests {
 
     #[tokio::test]
     async fn guests_share_a_limit_of_bytes_that_is_not_the_owners() {
-        let shares = Shares::new(448);
+        let shares = Shares::<(Uid, bool)>::new(448);
         let mut charges: Vec<Charge> = Vec::new();
         let mut full = false;
         for uid in 0..8 {
@@ -341,7 +360,7 @@ mod tests {
 
     #[test]
     fn waiting_requests_are_refused_beyond_the_share() {
-        let shares = Shares::new(448);
+        let shares = Shares::<(Uid, bool)>::new(448);
         let seat = shares.seat(guest(7)).unwrap();
         let streams: Vec<_> = std::iter::from_fn(|| seat.share().stream().ok()).collect();
         assert_eq!(streams.len(), STREAMS);
@@ -372,7 +391,7 @@ mod tests {
 
     #[test]
     fn a_user_who_comes_back_has_no_new_share_of_the_rate() {
-        let shares = Shares::new(448);
+        let shares = Shares::<(Uid, bool)>::new(448);
         let seat = shares.seat(guest(7)).unwrap();
         let begin = Instant::now();
         use_burst(&seat, begin);
