@@ -79,7 +79,7 @@ pub fn chapter() -> String {
          handler is refused when it is made, with `CallError::NotServed`.\n\n\
          *yes* means as in jobtap's manager. The numbers lead to the differences and reasons below.\n\n\
          {topics}\n\
-         ## Calls that change something\n\n\
+         ## Calls that change something or wait\n\n\
          Reads, timers, processes, messages to the log, and calls of authors' own topics are served everywhere.\n\n\
          {calls}\n\
          ## Differences and reasons\n\n\

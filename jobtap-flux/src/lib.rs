@@ -31,7 +31,8 @@
 //! - A job that is accepted is shown in DEPEND, though Flux keeps it in NEW until its submission is stored.
 //!   What timers and other jobs' handlers ask for on it is carried out then.
 //! - The text of a refusal is cut by Flux at 159 bytes.
-//! - Annotations can be changed for the job of the callback only, and are lost at a restart, as Flux's are.
+//! - Annotations of `cx.annotate` are lost at a restart, as Flux's are. Those from later work, or for another job
+//!   than that of the callback, are memos for Flux: it shows them below `user`.
 //! - A job's submit flags are known after a restart only. Resources can't be retained, and nothing can be
 //!   stored in a job's guest directory.
 //! - An event that is posted in the last ten milliseconds before the file is loaded may be missing from what

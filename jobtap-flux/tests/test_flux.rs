@@ -1,6 +1,8 @@
 //! The Flux of the test kit: it takes jobs through the same events as our own manager.
 
-use jobtap_core::job::WaitStatus;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use jobtap_core::host::{HostKind, panic_text};
 use jobtap_core::plugin::Plugin;
 use jobtap_core::prelude::*;
 use jobtap_core::testing::{HostSetup, TestHost, TestHosts, TestJob, TestManager};
@@ -85,7 +87,7 @@ fn a_job_has_the_same_events_as_in_our_manager() {
 #[test]
 fn a_prolog_that_fails_ends_the_job_before_it_starts() {
     hosts().each(|host| {
-        host.end_processes_with(WaitStatus::from_exit_code(2));
+        host.end_processes_with(ProcessEnd::new(WaitStatus::from_exit_code(2)));
         let id = host.submit(TestJob::new()).unwrap();
         assert_eq!(host.run(id).unwrap_err(), "exit code 2");
         let mut events = host.events(id);
@@ -130,4 +132,73 @@ impl Slurmish {
 fn a_plugin_that_flux_does_not_serve_is_refused_at_the_start() {
     let error = flux::<Slurmish>().unwrap_err();
     assert!(error.starts_with("plugin \"slurmish\" can't run in Flux: submit handles "), "{error}");
+}
+
+/// Shows what it does to users, from callbacks and from later work.
+#[derive(Default)]
+struct Shows;
+
+#[jobtap_plugin(name = "shows", load = "by-name")]
+impl Shows {
+    #[on("job.state.depend")]
+    async fn depend(job: JobInfo, remote: Remote<Self>) -> Result<(), Reject> {
+        let id = job.id;
+        remote
+            .call(move |_, cx| -> Result<(), CallError> {
+                let job = cx.active_job(id)?;
+                cx.annotate(job, Annotations::new().with("stage", json!({"of": 4, "done": 1})))?;
+                cx.annotate(job, Annotations::new().with("stage", json!({"done": 2})))?;
+                cx.memo(job, "place", "north")
+            })
+            .await??;
+        Ok(())
+    }
+
+    #[on("job.state.sched")]
+    fn sched(&self, job: &Job, cx: Cx<'_, JobStateSched>) -> Result<Annotations, HandlerError> {
+        cx.annotate(job, Annotations::new().with("quota", 3))?;
+        Ok(Annotations::new().with("turn", 1))
+    }
+
+    #[on("job.state.run")]
+    fn run(&self, job: &Job, cx: Cx<'_, JobStateRun>) -> Result<(), HandlerError> {
+        Ok(cx.guest_put(job, "tools.shows.path", "/x")?)
+    }
+}
+
+#[test]
+fn annotations_are_shown_from_callbacks_and_from_later_work() {
+    let hosts = TestHosts::new().plugin::<Shows>().host::<TestManager>().host::<TestFlux>();
+    hosts.each(|host| {
+        let id = host.submit(TestJob::new()).unwrap();
+        let shown = host.annotations(id);
+        assert_eq!((&shown["quota"], &shown["turn"]), (&json!(3), &json!(1)));
+        assert_eq!(shown["user"]["place"], "north");
+        let later = match host.kind() {
+            HostKind::Flux => &shown["user"]["stage"],
+            _ => &shown["stage"],
+        };
+        assert_eq!(*later, json!({"of": 4, "done": 2}));
+    });
+}
+
+#[test]
+fn a_call_that_flux_does_not_serve_fails_the_test() {
+    let hosts = TestHosts::new().plugin::<Shows>().host::<TestFlux>();
+    let run = |takes: bool| {
+        let hosts = hosts.clone();
+        catch_unwind(AssertUnwindSafe(move || {
+            hosts.each(|host| {
+                let id = host.submit(TestJob::new()).unwrap();
+                host.run(id).unwrap();
+                if takes {
+                    assert_eq!(host.unserved().len(), 1);
+                }
+            });
+        }))
+    };
+    let text = panic_text(&*run(false).unwrap_err());
+    let expected = "over TestFlux: calls are not served: shows: Flux doesn't serve `guest_put`: ";
+    assert!(text.contains(expected), "{text}");
+    run(true).unwrap();
 }

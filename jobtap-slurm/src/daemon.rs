@@ -14,6 +14,11 @@ pub trait Daemon: Send + Sync + 'static {
     /// Writes a line to the daemon's log.
     fn log(&self, level: Level, text: &str);
 
+    /// Writes to the log that a plugin has made a call which isn't served.
+    fn unserved(&self, text: &str) {
+        self.log(Level::Error, text);
+    }
+
     /// The path of a configuration file of this name, beside slurm.conf.
     fn config_file(&self, name: &str) -> PathBuf;
 

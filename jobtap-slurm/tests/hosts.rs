@@ -1,6 +1,5 @@
 //! The doubles of Slurm as hosts of the test kit: what a plugin's tests see there.
 
-use jobtap_core::job::WaitStatus;
 use jobtap_core::prelude::*;
 use jobtap_core::testing::{TestHost, TestHosts, TestJob, TestManager};
 use jobtap_slurm::testing::{TestSlurm, TestSlurmPrep};
@@ -78,7 +77,7 @@ fn prologs_of_the_controller_come_before_those_of_the_node() {
         };
         assert_eq!(started(host), ["controller", "node"]);
         assert_eq!(host.end(id, 0).unwrap_err(), "not clean");
-        host.end_processes_with(WaitStatus::from_exit_code(3));
+        host.end_processes_with(ProcessEnd::new(WaitStatus::from_exit_code(3)));
         let id = host.submit(TestJob::new()).unwrap();
         assert_eq!(host.run(id).unwrap_err(), "exit code 3");
         // A job whose prolog has failed in the controller comes to no node.

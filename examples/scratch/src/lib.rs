@@ -43,7 +43,6 @@ impl Scratch {
 
 #[cfg(test)]
 mod tests {
-    use jobtap_core::job::WaitStatus;
     use jobtap_core::testing::{TestHosts, TestJob, TestManager};
     use jobtap_flux::testing::TestFlux;
     use jobtap_slurm::testing::TestSlurmPrep;
@@ -101,7 +100,7 @@ mod tests {
     #[test]
     fn a_job_without_its_directory_never_starts() {
         hosts().each(|host| {
-            host.end_processes_with(WaitStatus::from_exit_code(3));
+            host.end_processes_with(ProcessEnd::new(WaitStatus::from_exit_code(3)));
             let id = host.submit(TestJob::new()).unwrap();
             let text = host.run(id).unwrap_err();
             assert_eq!(text, "/usr/local/sbin/make-scratch: exit code 3");

@@ -15,13 +15,13 @@ use super::core::Core;
 use super::dispatch::{dependencies, frames, perilogs, retention};
 use super::events;
 use super::exec::{self, time_limit};
-use super::jobs::{ApplyError, Phase, Record, merge_annotations, summary};
+use super::jobs::{ApplyError, Phase, Record, summary};
 use super::life_cycle::{actions, waiters};
 use super::requests::purge;
 use super::requests::queues::{self, stop_at_restart};
 use crate::eventlog::decode_log;
 use crate::host::{BoundHandler, OnRestart, Perilog};
-use crate::job::{JobId, State};
+use crate::job::{JobId, State, merge_annotations};
 use crate::jobspec::Jobspec;
 use crate::topic::TopicId;
 

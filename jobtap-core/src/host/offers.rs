@@ -81,6 +81,7 @@ impl HostKind {
     /// Whether the host serves a call of [`Cx`](crate::plugin::Cx) or [`Remote`](crate::plugin::Remote) by its
     /// method's name.
     pub fn call_named(self, name: &str) -> Offer {
+        let name = row_of(name);
         let row = CALL_OFFERS.iter().find(|row| row.name == name);
         row.map_or(Offer::Full, |row| row.offers.of(self))
     }
@@ -265,12 +266,17 @@ const NO_PEER: Offer = Offer::Missing(
     "Flux's interface for plugins has no such call: run the plugin in jobtap's manager",
 );
 
+const NO_END: Offer = Offer::Missing(
+    "Slurm doesn't tell a plugin of the end of a job that it waits for: run the plugin in Flux or in jobtap's \
+     manager",
+);
+
 const fn call(name: &'static str, flux: Offer, submit: Offer, prep: Offer) -> CallOffers {
     CallOffers { name, offers: Offers { flux, submit, prep } }
 }
 
-/// What the hosts offer of each call that changes something. Other calls, such as reads and timers, are served
-/// everywhere.
+/// What the hosts offer of each call that changes something or waits for a job. Other calls, such as reads and
+/// timers, are served everywhere.
 pub const CALL_OFFERS: &[CallOffers] = &[
     call("dependency_add", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
     call("dependency_remove", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
@@ -314,12 +320,14 @@ pub const CALL_OFFERS: &[CallOffers] = &[
     call(
         "annotate",
         Offer::With(
-            "for the job of the callback, at `job.new`, `job.state.*`, `job.update` and later topics; as all \
-             annotations of Flux they are lost at a restart",
+            "shown under its own key for the job of the callback, at `job.new`, `job.state.*`, `job.update` and \
+             later topics; otherwise, as from a timer or a future, below `user`, as a memo; lost at a restart, as \
+             all annotations of Flux",
         ),
         OF_PENDING_JOBS,
         OF_PENDING_JOBS,
     ),
+    call("ended", FULL, NO_END, NO_END),
     call("set_flag", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
     call("subscribe", FULL, OF_PENDING_JOBS, OF_PENDING_JOBS),
     call(
@@ -342,6 +350,20 @@ pub const CALL_OFFERS: &[CallOffers] = &[
         Offer::Missing("it is a call of `slurm.job_submit` and `slurm.job_modify`"),
     ),
 ];
+
+/// The row of a method: several methods ask their host for one thing.
+fn row_of(method: &str) -> &str {
+    match method {
+        "dependency_add_to" => "dependency_add",
+        "epilog_start_of" => "epilog_start",
+        "epilog_reopen" => "prolog_reopen",
+        "fail" | "fail_job" => "raise",
+        "jobspec_update_of" => "jobspec_update",
+        "instance_data" => "data",
+        "until_ended" => "ended",
+        method => method,
+    }
+}
 
 /// The name of the method of [`Cx`](crate::plugin::Cx) or [`Remote`](crate::plugin::Remote) that makes a
 /// command.
@@ -383,8 +405,8 @@ pub const fn call_name(command: &Command) -> &'static str {
         | Command::BeginRequestWork(_)
         | Command::AnswerRequest { .. }
         | Command::BeginWork(_)
-        | Command::WorkEnded { .. }
-        | Command::NotifyAtJobEnd { .. } => "async",
+        | Command::WorkEnded { .. } => "async",
+        Command::NotifyAtJobEnd { .. } => "ended",
     }
 }
 
@@ -426,6 +448,56 @@ mod tests {
         assert_eq!(topic_named("job.update"), Some(TopicId::JobUpdate));
         assert_eq!(topic_named("job.state.run"), Some(TopicId::JobStateRun));
         assert_eq!(topic_named("fairshare.usage"), None);
+    }
+
+    /// The methods in the source of a type, each with its documentation.
+    fn methods(source: &str) -> Vec<(&str, String)> {
+        let mut methods = Vec::new();
+        let mut documentation = String::new();
+        for line in source.lines().map(str::trim_start) {
+            let declared = line.strip_prefix("pub async fn ").or(line.strip_prefix("pub fn "));
+            if let Some(declared) = declared {
+                let end = declared.find(['(', '<']).unwrap();
+                methods.push((&declared[..end], std::mem::take(&mut documentation)));
+            } else if let Some(text) = line.strip_prefix("///") {
+                documentation.push_str(text);
+                documentation.push('\n');
+            } else if !line.starts_with("#[") {
+                documentation.clear();
+            }
+        }
+        methods
+    }
+
+    #[test]
+    fn the_documentation_of_a_call_names_the_hosts_that_serve_it() {
+        let sources = [
+            include_str!("../plugin/cx/context.rs"),
+            include_str!("../plugin/cx/retained.rs"),
+            include_str!("../plugin/handler/slurm.rs"),
+            include_str!("../plugin/remote/handle.rs"),
+        ];
+        let all: Vec<_> = sources.iter().flat_map(|source| methods(source)).collect();
+        let mut named = Vec::new();
+        for (method, documentation) in &all {
+            let of = |host: &HostKind| host.call_named(method);
+            let hosts: Vec<String> = HostKind::ALL
+                .iter()
+                .filter(|host| of(host).is_served())
+                .map(|host| match of(host) {
+                    Offer::With(_) => format!("{host} (with a difference)"),
+                    _ => host.to_string(),
+                })
+                .collect();
+            let line = format!("\n **Hosts**: {}.\n", hosts.join(", "));
+            let all_alike = HostKind::ALL.iter().all(|host| of(host) == Offer::Full);
+            assert_eq!(documentation.contains(&line), !all_alike, "{method}: {line}");
+            named.push(row_of(method));
+        }
+        // No row is about a method that isn't there.
+        for row in CALL_OFFERS {
+            assert!(named.contains(&row.name), "{}", row.name);
+        }
     }
 
     #[test]

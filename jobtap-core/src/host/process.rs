@@ -100,6 +100,35 @@ pub struct ProcessEnd {
 }
 
 impl ProcessEnd {
+    /// A process that has ended with this status, and printed nothing: for tests, in which
+    /// [`stdout`](Self::stdout) and [`stderr`](Self::stderr) add what it printed.
+    ///
+    /// ```
+    /// use jobtap_core::job::WaitStatus;
+    /// use jobtap_core::plugin::ProcessEnd;
+    ///
+    /// let end = ProcessEnd::new(WaitStatus::SUCCESS).stdout("3 licences\n");
+    /// assert_eq!(end.stdout, b"3 licences\n");
+    /// ```
+    #[must_use]
+    pub fn new(status: WaitStatus) -> Self {
+        Self { status, stdout: Vec::new(), stderr: Vec::new() }
+    }
+
+    /// Sets what it printed to its standard output.
+    #[must_use]
+    pub fn stdout(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.stdout = bytes.into();
+        self
+    }
+
+    /// Sets what it printed to its standard error.
+    #[must_use]
+    pub fn stderr(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.stderr = bytes.into();
+        self
+    }
+
     /// Returns `Ok` when the process ended with exit code 0.
     ///
     /// # Errors

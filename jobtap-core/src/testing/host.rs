@@ -12,8 +12,8 @@ use crate::host::{
     Args, Failure, HandlerEntry, HandlerFn, HostKind, IntroductionOrder, Load, Outcome,
     PluginDescriptor, Role,
 };
-use crate::job::{JobId, State, Timestamp, WaitStatus};
-use crate::plugin::{Priority, Process};
+use crate::job::{JobId, State, Timestamp};
+use crate::plugin::{Priority, Process, ProcessEnd};
 use crate::topic::TopicId;
 
 /// Sets the priority of a job to its urgency where no other plugin sets one, as Flux does itself and our
@@ -99,6 +99,14 @@ impl TestHost for TestManager {
         TestManager::events(self, id)
     }
 
+    fn annotations(&self, id: JobId) -> Value {
+        TestManager::annotations(self, id)
+    }
+
+    fn unserved(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
     fn run(&mut self, id: JobId) -> Result<(), String> {
         let state = self.job(id).state();
         if state != State::Sched {
@@ -123,8 +131,8 @@ impl TestHost for TestManager {
         }
     }
 
-    fn end_processes_with(&mut self, status: WaitStatus) {
-        self.processes.status = status;
+    fn end_processes_with(&mut self, end: ProcessEnd) {
+        self.processes.end = Some(end);
     }
 
     fn started_processes(&self) -> Vec<Process> {

@@ -58,6 +58,31 @@ pub trait TestHost {
     /// The names of the events of a job. Slurm has no events: the list is empty there.
     fn events(&self, id: JobId) -> Vec<String>;
 
+    /// The annotations of a job, as its user sees them: those that plugins returned or set by
+    /// [`Cx::annotate`](crate::plugin::Cx::annotate), and memos below `user`. An inactive job of Flux's keeps them.
+    /// Slurm has none: the value is an empty object there.
+    fn annotations(&self, id: JobId) -> Value;
+
+    /// The calls of plugins that the host doesn't serve, since the last call of this method. `jobtap build --host`
+    /// refuses those that it sees in the source. [`TestHosts::each`] fails when there are some at the end of a test,
+    /// so a test of a plugin that copes with them takes them.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// # use jobtap_core::testing::{TestHosts, TestJob, TestManager};
+    /// # #[derive(Default)]
+    /// # struct Site;
+    /// # #[jobtap_plugin(name = "site")]
+    /// # impl Site {}
+    /// # let hosts = TestHosts::new().plugin::<Site>().host::<TestManager>();
+    /// hosts.each(|host| {
+    ///     host.submit(TestJob::new()).unwrap();
+    ///     // The plugin stores the path elsewhere where there is no guest directory.
+    ///     assert!(host.unserved().iter().all(|text| text.contains("guest_put")));
+    /// });
+    /// ```
+    fn unserved(&mut self) -> Vec<String>;
+
     /// Gives a job its resources, and runs the prologs of plugins. It does nothing in a job_submit plugin of
     /// Slurm, which is told of requests only.
     ///
@@ -72,8 +97,9 @@ pub trait TestHost {
     /// The message of an epilog that has failed, or what the job still waits for.
     fn end(&mut self, id: JobId, exit_code: u8) -> Result<(), String>;
 
-    /// Sets how the processes of plugins end from now on. They end at once; without this call with success.
-    fn end_processes_with(&mut self, status: WaitStatus);
+    /// Sets how the processes of plugins end from now on, and what they print. They end at once; without this
+    /// call with success.
+    fn end_processes_with(&mut self, end: ProcessEnd);
 
     /// The processes of plugins that were started.
     fn started_processes(&self) -> Vec<Process>;
@@ -165,15 +191,20 @@ impl TestHosts {
     /// Runs a test over each host. Each starts anew.
     ///
     /// # Panics
-    /// When the test has failed over a host, or when one doesn't start. All are tried before, and the message
-    /// names those that failed.
+    /// When the test has failed over a host, when one doesn't start, or when a plugin has made a call that one
+    /// [doesn't serve](TestHost::unserved). All are tried before, and the message names those that failed.
     #[track_caller]
     pub fn each(&self, test: impl Fn(&mut dyn TestHost)) {
         let mut failures = String::new();
         for (name, start) in &self.hosts {
-            let run = || start(&self.setup).map(|mut host| test(&mut *host));
+            let run = || -> Result<Vec<String>, String> {
+                let mut host = start(&self.setup)?;
+                test(&mut *host);
+                Ok(host.unserved())
+            };
             let failure = match catch_unwind(AssertUnwindSafe(run)) {
-                Ok(Ok(())) => continue,
+                Ok(Ok(unserved)) if unserved.is_empty() => continue,
+                Ok(Ok(unserved)) => format!("calls are not served: {}", unserved.join("; ")),
                 Ok(Err(text)) => format!("it doesn't start: {text}"),
                 Err(panic) => panic_text(&*panic),
             };
@@ -185,10 +216,16 @@ impl TestHosts {
 }
 
 /// The processes of a host of the test kit: each ends when it starts.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct TestProcesses {
     started: Vec<Process>,
-    status: WaitStatus,
+    end: ProcessEnd,
+}
+
+impl Default for TestProcesses {
+    fn default() -> Self {
+        Self { started: Vec::new(), end: ProcessEnd::new(WaitStatus::SUCCESS) }
+    }
 }
 
 impl TestProcesses {
@@ -198,14 +235,13 @@ impl TestProcesses {
         if let ProcessCommand::Run { process, mut answer, .. } = command {
             self.started.push(process);
             answer.started();
-            let (stdout, stderr) = Default::default();
-            answer.send(Ok(ProcessEnd { status: self.status, stdout, stderr }));
+            answer.send(Ok(self.end.clone()));
         }
     }
 
     /// Sets how those that start from now on end.
-    pub fn end_with(&mut self, status: WaitStatus) {
-        self.status = status;
+    pub fn end_with(&mut self, end: ProcessEnd) {
+        self.end = end;
     }
 
     /// Those that have started.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::job::TestJob;
 use super::manager::TestManager;
@@ -178,6 +178,29 @@ impl TestManager {
         let answer = self.engine().map(|engine| engine.list_id(id));
         let job = answer.and_then(Result::ok).and_then(|answer| answer.get("job").cloned());
         job.unwrap_or_default()
+    }
+
+    /// The annotations of a job, as its user sees them; an empty object if it has none.
+    ///
+    /// ```
+    /// # use jobtap_core::prelude::*;
+    /// # use jobtap_core::testing::{TestJob, TestManager};
+    /// # #[derive(Default)]
+    /// # struct Estimate;
+    /// # #[jobtap_plugin(name = "estimate")]
+    /// # impl Estimate {
+    /// #     #[on("job.state.depend")]
+    /// #     fn depend(&self) -> Annotations {
+    /// #         Annotations::new().with("estimate", json!({"hours": 2}))
+    /// #     }
+    /// # }
+    /// let mut m = TestManager::new().plugin::<Estimate>().start();
+    /// let id = m.submit(TestJob::new()).unwrap();
+    /// assert_eq!(m.annotations(id)["estimate"], json!({"hours": 2}));
+    /// ```
+    pub fn annotations(&self, id: JobId) -> Value {
+        let annotations = self.listed(id).get("annotations").cloned();
+        annotations.unwrap_or_else(|| Value::Object(Map::new()))
     }
 
     /// The jobs of the response of `job-list.list` to this payload.

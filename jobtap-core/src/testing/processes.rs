@@ -6,14 +6,14 @@ use std::io::ErrorKind;
 use super::manager::TestManager;
 use crate::host::{LineSink, PluginKey, ProcessAnswer, ProcessCommand, ProcessKey};
 use crate::job::WaitStatus;
-use crate::plugin::{OutputLine, Process, ProcessEnd, ProcessError, ProcessResult, Stream};
+use crate::plugin::{OutputLine, Process, ProcessEnd, ProcessError, Stream};
 
 /// The processes that are waiting, running, and have been started.
 #[derive(Debug, Default)]
 pub(super) struct Processes {
     hold: bool,
-    /// How those end that end at once.
-    pub(super) status: WaitStatus,
+    /// How those end that end at once; without it, with success.
+    pub(super) end: Option<ProcessEnd>,
     /// The limit of running processes; `None` for no limit.
     slots: Option<usize>,
     waiting: BTreeMap<ProcessKey, Running>,
@@ -28,14 +28,39 @@ struct Running {
     lines: Option<LineSink>,
     answer: ProcessAnswer,
     signals: Vec<i32>,
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+}
+
+impl Running {
+    /// Prints a line: the plugin gets it at once if it asked for lines, and with the end in any case.
+    fn print(&mut self, stream: Stream, text: &str) {
+        let printed = match stream {
+            Stream::Stdout => &mut self.stdout,
+            Stream::Stderr => &mut self.stderr,
+        };
+        printed.extend_from_slice(text.as_bytes());
+        printed.push(b'\n');
+        if let Some(lines) = &self.lines {
+            for line in text.split('\n') {
+                lines.send(OutputLine { stream, text: line.to_owned() });
+            }
+        }
+    }
+
+    fn end(self, status: WaitStatus) {
+        let Self { answer, stdout, stderr, .. } = self;
+        answer.send(Ok(ProcessEnd { status, stdout, stderr }));
+    }
 }
 
 impl Processes {
     pub(super) fn follow(&mut self, plugin: PluginKey, command: ProcessCommand) {
         match command {
             ProcessCommand::Run { key, process, lines, answer } => {
-                let signals = Vec::new();
-                self.waiting.insert(key, Running { plugin, process, lines, answer, signals });
+                let (signals, stdout, stderr) = Default::default();
+                let waiting = Running { plugin, process, lines, answer, signals, stdout, stderr };
+                self.waiting.insert(key, waiting);
             }
             ProcessCommand::Signal { key, signum } => self.signal(key, signum),
             ProcessCommand::KillAll => {
@@ -56,7 +81,8 @@ impl Processes {
             if self.hold {
                 self.running.insert(key, next);
             } else {
-                next.answer.send(Ok(ended(self.status)));
+                let end = self.end.clone().unwrap_or(ProcessEnd::new(WaitStatus::SUCCESS));
+                next.answer.send(Ok(end));
             }
         }
     }
@@ -64,7 +90,7 @@ impl Processes {
     fn signal(&mut self, key: ProcessKey, signum: i32) {
         const SIGKILL: i32 = 9;
         if let Some(waiting) = self.waiting.remove(&key) {
-            return waiting.answer.send(Ok(ended(WaitStatus::from_signal(signum))));
+            return waiting.end(WaitStatus::from_signal(signum));
         }
         let Some(running) = self.running.get_mut(&key) else {
             return;
@@ -73,7 +99,7 @@ impl Processes {
         if signum == SIGKILL
             && let Some(killed) = self.running.remove(&key)
         {
-            killed.answer.send(Ok(ended(WaitStatus::from_signal(signum))));
+            killed.end(WaitStatus::from_signal(signum));
         }
     }
 
@@ -82,10 +108,6 @@ impl Processes {
         self.waiting.clear();
         self.running.clear();
     }
-}
-
-fn ended(status: WaitStatus) -> ProcessEnd {
-    ProcessEnd { status, stdout: Vec::new(), stderr: Vec::new() }
 }
 
 impl TestManager {
@@ -137,30 +159,55 @@ impl TestManager {
         running.map(|running| (&running.process, running.signals.as_slice()))
     }
 
-    /// Lets the oldest running process of this program print a line.
+    /// Lets the oldest running process of this program print a line. The plugin gets it as a line if it asked
+    /// for lines, and in [`ProcessEnd`] when the process has ended.
+    ///
+    /// ```
+    /// # use jobtap_core::job::WaitStatus;
+    /// # use jobtap_core::prelude::*;
+    /// # use jobtap_core::testing::{TestJob, TestManager};
+    /// #[derive(Default)]
+    /// struct Licences;
+    ///
+    /// #[jobtap_plugin(name = "licences")]
+    /// impl Licences {
+    ///     #[on("job.state.depend")]
+    ///     async fn wait(remote: Remote<Self>) -> Result<(), Reject> {
+    ///         let end = remote.run_process(Process::new("count-licences")).await?;
+    ///         let free: u32 = String::from_utf8(end.stdout)?.trim().parse()?;
+    ///         Reject::when(free == 0, "there is no licence left")
+    ///     }
+    /// }
+    ///
+    /// let mut m = TestManager::new().plugin::<Licences>().start();
+    /// m.hold_processes();
+    /// let id = m.submit(TestJob::new()).unwrap();
+    /// m.process_prints("count-licences", Stream::Stdout, "0");
+    /// m.end_process("count-licences", WaitStatus::SUCCESS);
+    /// m.assert_exception(id, "dependency", "there is no licence left");
+    /// ```
     ///
     /// # Panics
     /// If there is no such process.
     #[track_caller]
     pub fn process_prints(&mut self, program: &str, stream: Stream, text: &str) {
-        let mut running = self.processes.running.values();
+        let mut running = self.processes.running.values_mut();
         match running.find(|running| running.process.program == program) {
-            Some(Running { lines: Some(lines), .. }) => {
-                lines.send(OutputLine { stream, text: text.to_owned() });
-            }
-            Some(_) => {}
+            Some(running) => running.print(stream, text),
             None => panic!("no process of {program} runs"),
         }
         self.come_to_rest();
     }
 
-    /// Ends the oldest running process of this program.
+    /// Ends the oldest running process of this program. Its [`ProcessEnd`] has what it has
+    /// [printed](Self::process_prints).
     ///
     /// # Panics
     /// If there is no such process.
     #[track_caller]
     pub fn end_process(&mut self, program: &str, status: WaitStatus) {
-        self.answer_process(program, Ok(ended(status)));
+        self.take_process(program).end(status);
+        self.go_on_after_process();
     }
 
     /// Lets the start of the oldest running process of this program fail.
@@ -169,19 +216,25 @@ impl TestManager {
     /// If there is no such process.
     #[track_caller]
     pub fn fail_process(&mut self, program: &str, kind: ErrorKind) {
+        let failed = self.take_process(program);
         let (program, reason) = (program.to_owned(), kind.to_string());
-        self.answer_process(&program.clone(), Err(ProcessError::Start { program, reason, kind }));
+        failed.answer.send(Err(ProcessError::Start { program, reason, kind }));
+        self.go_on_after_process();
     }
 
+    /// Takes the oldest running process of a program.
     #[track_caller]
-    fn answer_process(&mut self, program: &str, end: ProcessResult) {
+    fn take_process(&mut self, program: &str) -> Running {
         let of = |running: &Running| running.process.program == program;
         let key = self.processes.running.iter().find(|(_, running)| of(running));
         let key = key.map(|(key, _)| *key);
         match key.and_then(|key| self.processes.running.remove(&key)) {
-            Some(running) => running.answer.send(end),
+            Some(running) => running,
             None => panic!("no process of {program} runs"),
         }
+    }
+
+    fn go_on_after_process(&mut self) {
         self.processes.begin();
         self.come_to_rest();
     }

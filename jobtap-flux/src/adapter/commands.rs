@@ -4,13 +4,14 @@
 //! transitions, and the callbacks of all plugins, before the call returns. So nothing of the adapter is
 //! borrowed during a call.
 
-use jobtap_core::host::{Command, HostKind, PluginKey, RemoteWork, TIME_BUDGET, over_budget};
+use jobtap_core::host::{
+    Command, HostKind, LoadedPlugin, PluginKey, RemoteWork, TIME_BUDGET, over_budget,
+};
 use jobtap_core::job::{JobId, State};
 use jobtap_core::plugin::{CallError, Level, Perilog, Priority};
 use serde_json::{Map, Value, json};
 
 use super::Adapter;
-use super::frame::NOT_ANNOTATED;
 use super::queued::Queued;
 use crate::flux::{Errno, Flux};
 
@@ -192,7 +193,10 @@ impl<F: Flux> Adapter<F> {
                 let context = object(json!({"expiration": at.as_secs()}));
                 self.post(job, "resource-update", Some(&context))
             }
-            Command::Annotate { job, annotations } => self.annotate(job, annotations),
+            Command::Annotate { job, annotations } => {
+                self.annotate(job, annotations);
+                Ok(())
+            }
             Command::SetFlag { job, flag } => {
                 of("flux_jobtap_job_set_flag", flux.job_set_flag(job, flag.name()))
             }
@@ -446,20 +450,23 @@ impl<F: Flux> Adapter<F> {
         }
     }
 
-    /// Whether the callback that is under way can annotate this job.
-    pub(super) fn annotates(&self, job: JobId) -> bool {
-        self.answers.borrow().last().is_some_and(|(current, _)| *current == job)
+    /// Annotates a job. The answer of a callback about it has annotations; at other times Flux takes them as a
+    /// memo only, which it shows among them below `user`. A volatile one is lost at a restart as they are.
+    fn annotate(&self, job: JobId, annotations: Map<String, Value>) {
+        if let Some((current, notes)) = self.answers.borrow_mut().last_mut()
+            && *current == job
+        {
+            return merge(notes, annotations);
+        }
+        let payload = json!({"id": job, "volatile": true, "memo": annotations});
+        self.flux.rpc("job-manager.memo", &payload, format!("annotations of job {job}"));
     }
 
-    /// Annotations go to Flux as part of the answer of the callback, so only those of its job can be changed.
-    fn annotate(&self, job: JobId, annotations: Map<String, Value>) -> Result<(), Dropped> {
-        let mut answers = self.answers.borrow_mut();
-        match answers.last_mut() {
-            Some((current, notes)) if *current == job => {
-                merge(notes, annotations);
-                Ok(())
-            }
-            _ => Err(Dropped::Check(NOT_ANNOTATED)),
+    /// Says once for each plugin that a call isn't served: the plugin may overlook the error.
+    pub(super) fn tell_unserved(&self, plugin: &LoadedPlugin, error: &CallError) {
+        let text = format!("{}: {error}", plugin.name());
+        if self.open.borrow_mut().unserved.insert(text.clone()) {
+            self.log(Level::Error, &text);
         }
     }
 
@@ -494,6 +501,7 @@ fn changed_job(command: &Command) -> Option<JobId> {
         | Command::PostEvent { job, .. }
         | Command::SetUrgency { job, .. }
         | Command::Memo { job, .. }
+        | Command::Annotate { job, .. }
         | Command::SetFlag { job, .. } => Some(*job),
         _ => None,
     }

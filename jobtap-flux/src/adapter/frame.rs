@@ -57,14 +57,6 @@ pub(super) struct Dispatched {
     pub(super) refusal: Option<String>,
 }
 
-/// Annotations go to Flux with the answer of the callback, which is about one job.
-pub(super) const NOT_ANNOTATED: CallError = CallError::NotServed {
-    host: HostKind::Flux,
-    call: "annotate",
-    reason: "a callback annotates its own job, at `job.new`, `job.state.*`, `job.update` and later topics: set \
-             a memo otherwise",
-};
-
 /// What one callback sees.
 struct Frame<'e, F: Flux> {
     adapter: &'e Adapter<F>,
@@ -174,13 +166,10 @@ impl<F: Flux> Host for Frame<'_, F> {
     }
 
     fn call(&self, command: Command) -> Result<(), CallError> {
-        HostKind::Flux.check_call(&command)?;
-        if let Command::Annotate { job, .. } = &command
-            && !self.adapter.annotates(*job)
-        {
-            return Err(NOT_ANNOTATED);
-        }
-        self.mirror.check(self.plugin.get().key(), &command)?;
+        let plugin = self.plugin.get();
+        let served = HostKind::Flux.check_call(&command);
+        served.inspect_err(|error| self.adapter.tell_unserved(plugin, error))?;
+        self.mirror.check(plugin.key(), &command)?;
         self.push(command);
         Ok(())
     }

@@ -29,7 +29,7 @@ mod services;
 mod topics;
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -121,6 +121,8 @@ struct Open {
     epilogs: FxHashMap<JobId, Vec<(PluginKey, String)>>,
     /// The times of each plugin's panics within the last period.
     panics: FxHashMap<PluginKey, Vec<f64>>,
+    /// The calls that plugins made and Flux doesn't serve, in words.
+    unserved: BTreeSet<String>,
     /// A job that Flux has shown, to tell a removal from the end of the job manager.
     seen: Option<JobId>,
 }
@@ -221,6 +223,11 @@ impl<F: Flux> Adapter<F> {
 
     fn log(&self, level: Level, text: &str) {
         self.flux.log(level, text);
+    }
+
+    /// The calls that plugins have made and that Flux doesn't serve, since the last call.
+    pub fn take_unserved(&self) -> Vec<String> {
+        std::mem::take(&mut self.open.borrow_mut().unserved).into_iter().collect()
     }
 
     /// The name of a loaded plugin, for messages.

@@ -40,9 +40,9 @@ use std::sync::Arc;
 
 use jobtap_core::eventlog::EventEntry;
 use jobtap_core::host::{HostKind, Registry};
-use jobtap_core::job::{JobId, State, Timestamp, Urgency, WaitStatus};
+use jobtap_core::job::{JobId, State, Timestamp, Urgency, WaitStatus, merge_annotations};
 use jobtap_core::jobspec::Jobspec;
-use jobtap_core::plugin::{Level, Process};
+use jobtap_core::plugin::{Level, Process, ProcessEnd};
 use jobtap_core::resource::{Children, Hostlist, Idset, ResourceSet};
 use jobtap_core::testing::{HostSetup, TestHost, TestJob};
 use serde_json::{Value, json};
@@ -130,7 +130,11 @@ impl TestFlux {
         if let Value::Object(more) = more {
             arguments.extend(more);
         }
-        self.adapter.call(topic, Some(&Value::Object(arguments)))
+        let mut answer = self.adapter.call(topic, Some(&Value::Object(arguments)));
+        if let Some(Value::Object(notes)) = answer.out.remove("annotations") {
+            self.change(id, |job| merge_annotations(&mut job.annotations, notes));
+        }
+        answer
     }
 
     /// The callbacks that may reject a submission.
@@ -398,6 +402,15 @@ impl TestHost for TestFlux {
     }
 
     #[track_caller]
+    fn annotations(&self, id: JobId) -> Value {
+        self.read(id, |job| Value::Object(job.annotations.clone()))
+    }
+
+    fn unserved(&mut self) -> Vec<String> {
+        self.adapter.take_unserved()
+    }
+
+    #[track_caller]
     fn run(&mut self, id: JobId) -> Result<(), String> {
         let (state, seen) = self.read(id, |job| (job.state, job.log.len()));
         if state != State::Sched {
@@ -418,8 +431,8 @@ impl TestHost for TestFlux {
         self.outcome(id, seen, |job| job.state == State::Inactive)
     }
 
-    fn end_processes_with(&mut self, status: WaitStatus) {
-        self.world.work.processes.borrow_mut().end_with(status);
+    fn end_processes_with(&mut self, end: ProcessEnd) {
+        self.world.work.processes.borrow_mut().end_with(end);
     }
 
     fn started_processes(&self) -> Vec<Process> {

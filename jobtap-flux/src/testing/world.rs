@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use jobtap_core::eventlog::EventEntry;
 use jobtap_core::host::{BlockingCommand, PluginKey, ProcessCommand, ReplyTo, Task};
-use jobtap_core::job::{JobId, State, Timestamp};
+use jobtap_core::job::{JobId, State, Timestamp, merge_annotations};
 use jobtap_core::jobspec::path;
 use jobtap_core::plugin::Level;
 use jobtap_core::testing::{TestJob, TestProcesses, TestTasks};
@@ -44,6 +44,7 @@ pub(super) struct FluxJob {
     pub(super) jobspec: Value,
     pub(super) resources: Option<Value>,
     pub(super) log: Vec<EventEntry>,
+    pub(super) annotations: Map<String, Value>,
     end_event: Option<EventEntry>,
     dependencies: BTreeSet<String>,
     /// The prologs and epilogs that have started and not finished.
@@ -65,6 +66,7 @@ impl FluxJob {
             jobspec,
             resources: None,
             log: Vec::new(),
+            annotations: Map::new(),
             end_event: None,
             dependencies: BTreeSet::new(),
             open: BTreeSet::new(),
@@ -124,6 +126,7 @@ impl FluxJob {
                     self.state = State::Priority;
                 }
             }
+            "memo" => self.remember(entry.context.clone().unwrap_or_default().into()),
             "alloc" => self.state = State::Run,
             "prolog-start" | "epilog-start" => drop(self.open.insert(text("description"))),
             "prolog-finish" | "epilog-finish" => drop(self.open.remove(&text("description"))),
@@ -141,6 +144,12 @@ impl FluxJob {
         if self.state != before {
             self.is_moving = false;
         }
+    }
+
+    /// Takes a memo, which is shown below `user`.
+    fn remember(&mut self, memo: Map<String, Value>) {
+        let notes = [("user".to_owned(), Value::Object(memo))].into_iter().collect();
+        merge_annotations(&mut self.annotations, notes);
     }
 
     /// Whether it waits for a dependency.
@@ -318,8 +327,18 @@ impl Flux for Rc<World> {
         self.post(job, "set-flags", json!({ "flags": [flag] }))
     }
 
-    fn rpc(&self, topic: &str, payload: &Value, _: String) {
+    fn rpc(&self, topic: &str, payload: &Value, what: String) {
         self.log(Level::Debug, &format!("request {topic} {payload}"));
+        if topic != "job-manager.memo" {
+            return;
+        }
+        let id = payload.get("id").and_then(Value::as_u64).map(JobId::new);
+        let memo = payload.get("memo").and_then(Value::as_object).cloned().unwrap_or_default();
+        let mut jobs = self.jobs.borrow_mut();
+        match id.and_then(|id| jobs.get_mut(&id)) {
+            Some(job) if job.state != State::Inactive => job.remember(memo),
+            _ => self.log(Level::Error, &format!("{what}: unknown job id")),
+        }
     }
 
     fn kvs_lookup(&self, key: &str) -> Result<Option<String>, String> {

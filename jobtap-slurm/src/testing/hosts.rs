@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use jobtap_core::host::{HostKind, JobParts, PluginDescriptor, Registry};
-use jobtap_core::job::{JobId, State, Timestamp, Uid, WaitStatus};
+use jobtap_core::job::{JobId, State, Timestamp, Uid};
 use jobtap_core::jobspec::{Jobspec, path};
-use jobtap_core::plugin::Process;
+use jobtap_core::plugin::{Process, ProcessEnd};
 use jobtap_core::slurm::{JobDescriptor, JobRecord, NO_VAL, SlurmError};
 use jobtap_core::testing::{HostSetup, TestHost, TestJob};
 use serde_json::{Map, Value};
@@ -120,6 +120,17 @@ impl TestHost for TestSlurm {
         Vec::new()
     }
 
+    fn annotations(&self, _: JobId) -> Value {
+        Value::Object(Map::new())
+    }
+
+    fn unserved(&mut self) -> Vec<String> {
+        let mut unserved: Vec<String> = std::mem::take(&mut lock(&self.recorder.unserved));
+        unserved.sort_unstable();
+        unserved.dedup();
+        unserved
+    }
+
     fn run(&mut self, _: JobId) -> Result<(), String> {
         Ok(())
     }
@@ -128,9 +139,9 @@ impl TestHost for TestSlurm {
         Ok(())
     }
 
-    fn end_processes_with(&mut self, status: WaitStatus) {
+    fn end_processes_with(&mut self, end: ProcessEnd) {
         if let Some(processes) = &self.recorder.processes {
-            lock(processes).end_with(status);
+            lock(processes).end_with(end);
         }
     }
 
@@ -235,6 +246,14 @@ impl TestHost for TestSlurmPrep {
         self.slurm.events(id)
     }
 
+    fn annotations(&self, id: JobId) -> Value {
+        self.slurm.annotations(id)
+    }
+
+    fn unserved(&mut self) -> Vec<String> {
+        self.slurm.unserved()
+    }
+
     #[track_caller]
     fn run(&mut self, id: JobId) -> Result<(), String> {
         self.call(id, Part::Prolog, State::Run)
@@ -245,8 +264,8 @@ impl TestHost for TestSlurmPrep {
         self.call(id, Part::Epilog, State::Cleanup)
     }
 
-    fn end_processes_with(&mut self, status: WaitStatus) {
-        self.slurm.end_processes_with(status);
+    fn end_processes_with(&mut self, end: ProcessEnd) {
+        self.slurm.end_processes_with(end);
     }
 
     fn started_processes(&self) -> Vec<Process> {

@@ -177,6 +177,8 @@ pub struct Recorder {
     prep_timeout: Option<Duration>,
     configured_at: AtomicI64,
     log: Mutex<Vec<(Level, String)>>,
+    /// The calls of plugins that aren't served, in words.
+    unserved: Mutex<Vec<String>>,
     ended: Mutex<Vec<(Part, u32, PrepEnd)>>,
     /// The jobs that were cancelled.
     cancelled: Mutex<BTreeSet<u32>>,
@@ -191,6 +193,11 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Daemon for Recorder {
     fn log(&self, level: Level, text: &str) {
         lock(&self.log).push((level, text.to_owned()));
+    }
+
+    fn unserved(&self, text: &str) {
+        self.log(Level::Error, text);
+        lock(&self.unserved).push(text.to_owned());
     }
 
     fn config_file(&self, name: &str) -> PathBuf {

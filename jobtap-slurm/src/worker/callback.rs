@@ -138,7 +138,8 @@ impl Host for Callback<'_> {
         // An asynchronous handler of a prolog or epilog begins with this one.
         let is_prep = matches!(command, Command::StartProlog { .. } | Command::StartEpilog { .. });
         if !(is_prep && self.core.kind == HostKind::SlurmPrep) {
-            self.core.kind.check_call(&command)?;
+            let served = self.core.kind.check_call(&command);
+            served.inspect_err(|error| self.core.tell_unserved(self.instance.get(), error))?;
         }
         if let Command::UpdateJobspec { .. } = command {
             self.core.mirror.check(self.instance.get().key(), &command)?;

@@ -88,8 +88,11 @@ impl Core {
                 self.log_of(plugin, level, &format!("job {}: {text}", job.as_u64()));
             }
             other => {
-                let text = format!("{}: Slurm has no such call", name_of(&other));
-                self.log_of(plugin, Level::Error, &text);
+                if let (Err(error), Some(plugin)) =
+                    (self.kind.check_call(&other), self.stack.get(plugin))
+                {
+                    self.tell_unserved(plugin, &error);
+                }
             }
         }
     }
@@ -138,11 +141,4 @@ impl Core {
 pub(super) fn spawn(task: Task) {
     // The SDK catches a panic of the work, and the future that waits for the result gets an error.
     drop(tokio::spawn(task));
-}
-
-/// The name of a command, for the log.
-fn name_of(command: &Command) -> String {
-    let text = format!("{command:?}");
-    let end = text.find([' ', '(', '{']).unwrap_or(text.len());
-    text.get(..end).unwrap_or_default().to_owned()
 }

@@ -1,6 +1,7 @@
 //! The plugins, and the loop that serves the messages.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use jobtap_core::host::{
     RemoteCall, RemoteWork, RequestKey, Stack, Ticks, TimerKey,
 };
 use jobtap_core::job::{Job, JobId};
-use jobtap_core::plugin::Level;
+use jobtap_core::plugin::{CallError, Level};
 use jobtap_core::queue::Queues;
 use jobtap_core::resource::ResourceSet;
 use jobtap_core::topic::TopicId;
@@ -63,6 +64,8 @@ pub(crate) struct Core {
     pub(super) resources: ResourceSet,
     pub(super) queues: Queues,
     pub(super) request_timeout: Arc<AtomicU64>,
+    /// The calls that plugins made and Slurm doesn't serve, in words.
+    unserved: RefCell<BTreeSet<String>>,
 }
 
 /// How the call of one handler went.
@@ -104,6 +107,7 @@ impl Core {
             resources: ResourceSet::new(),
             queues: Queues::default(),
             request_timeout,
+            unserved: RefCell::default(),
         }
     }
 
@@ -186,6 +190,14 @@ impl Core {
     /// Writes a line with the plugin's name to the daemon's log.
     pub(super) fn log(&self, plugin: &LoadedPlugin, level: Level, text: &str) {
         self.daemon.log(level, &format!("jobtap: {}: {text}", plugin.name()));
+    }
+
+    /// Says once for each plugin that a call isn't served: the plugin may overlook the error.
+    pub(super) fn tell_unserved(&self, plugin: &LoadedPlugin, error: &CallError) {
+        let text = format!("jobtap: {}: {error}", plugin.name());
+        if self.unserved.borrow_mut().insert(text.clone()) {
+            self.daemon.unserved(&text);
+        }
     }
 
     /// Sends a message to this thread after some time.

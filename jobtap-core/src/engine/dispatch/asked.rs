@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use crate::engine::jobs::{Jobs, merge_annotations};
+use crate::engine::jobs::Jobs;
 use crate::host::{Command, JobFlag};
-use crate::job::{Change, Flags, Job, JobId};
+use crate::job::{Change, Flags, Job, JobId, merge_annotations};
 
 /// Notes a command on the job that it concerns. `place` is its place among the commands of the callback.
 /// Returns the job if this is the first note on it.

@@ -6,9 +6,8 @@ use crate::engine::agenda::{Progress, Said};
 use crate::engine::alloc::schedule;
 use crate::engine::core::Core;
 use crate::engine::events;
-use crate::engine::jobs::merge_annotations;
 use crate::host::Priority;
-use crate::job::{JobId, State};
+use crate::job::{JobId, State, merge_annotations};
 use crate::topic::TopicId;
 
 /// Takes over what all handlers of a topic have decided.

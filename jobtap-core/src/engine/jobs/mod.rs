@@ -19,7 +19,6 @@ pub(super) mod attributes;
 mod counts;
 mod execution;
 mod inactive;
-mod merge;
 mod pending_events;
 mod perilogs;
 mod record;
@@ -38,7 +37,6 @@ use serde_json::{Map, Value};
 pub(super) use async_work::Running;
 pub(super) use execution::{Phase, PrepStage, Reattach, Simulated};
 pub(super) use inactive::PurgeLimits;
-pub(super) use merge::merge_annotations;
 pub(super) use perilogs::PerilogEvents;
 pub(super) use record::{Admission, HeldBack, Record};
 pub(super) use said::AllSaid;
@@ -47,7 +45,9 @@ pub(super) use transitions::{Applied, ApplyError};
 use super::agenda::{Agenda, Work};
 use super::api::{Effects, JobLog, Logged, Write, append_held_back};
 use crate::eventlog::EventEntry;
-use crate::job::{Annotations, IdGenerator, IdsExhausted, JobId, JobResult, State, Uid};
+use crate::job::{
+    Annotations, IdGenerator, IdsExhausted, JobId, JobResult, State, Uid, merge_annotations,
+};
 use counts::AllCounts;
 use inactive::Inactive;
 use pending_events::SpareQueues;

@@ -9,12 +9,11 @@ use serde_json::{Map, Value};
 
 use super::allocation::ResourceOrigin;
 use super::execution::Phase;
-use super::merge::merge_annotations;
 use super::record::Record;
 use crate::engine::events::{ANNOTATIONS, field};
 use crate::eventlog::EventEntry;
 use crate::host::Perilog;
-use crate::job::{Flags, KnownDependency, State, Uid, Urgency};
+use crate::job::{Flags, KnownDependency, State, Uid, Urgency, merge_annotations};
 use crate::resource::Idset;
 
 /// What an event did.

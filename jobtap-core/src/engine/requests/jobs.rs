@@ -8,11 +8,11 @@ use super::slurm::begin;
 use crate::engine::agenda::Work;
 use crate::engine::api::{Cred, Exception, ReplyTo, RequestError};
 use crate::engine::core::Core;
-use crate::engine::jobs::{Record, merge_annotations};
+use crate::engine::jobs::Record;
 use crate::engine::{events, exec};
 use crate::eventlog::EventEntry;
 use crate::host::errno::{EINVAL, ENOENT, EPERM, EPROTO};
-use crate::job::{JobId, Signal, State, StateSet, Uid, Urgency};
+use crate::job::{JobId, Signal, State, StateSet, Uid, Urgency, merge_annotations};
 use crate::topic::TopicId;
 
 /// How many bytes of JSON one memo may have, and all memos of a job together: they are in memory and in

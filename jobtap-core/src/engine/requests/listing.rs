@@ -5,9 +5,9 @@ use serde_json::{Map, Value, json};
 use super::selection::Selection;
 use crate::engine::api::RequestError;
 use crate::engine::core::Core;
-use crate::engine::jobs::{Record, merge_annotations};
+use crate::engine::jobs::Record;
 use crate::host::errno::ENOENT;
-use crate::job::{JobId, State, Timestamp, Uid};
+use crate::job::{JobId, State, Timestamp, Uid, merge_annotations};
 
 /// The user and state of a job: what must be known of it before more is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -221,6 +221,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// that is drained already keeps its reason and time. Ranks that the instance doesn't have are
     /// logged.
     ///
+    /// **Hosts**: jobtap's manager, Flux.
+    ///
     /// ```
     /// # use jobtap_core::prelude::*;
     /// fn inspect(job: &Job, r: &ResourceSet, cx: Cx<'_, JobStateRun>) {
@@ -234,6 +236,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
 
     /// Calls `job.priority.get` on all plugins for each job in PRIORITY and SCHED: call it when something
     /// has changed that the priorities of many jobs depend on.
+    ///
+    /// **Hosts**: jobtap's manager, Flux.
     pub fn reprioritize_all(&self) {
         self.host().push(Command::ReprioritizeAll);
     }
@@ -286,6 +290,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// already, or was removed before, has no effect. So a handler that is called again after a restart
     /// adds it again without a check.
     ///
+    /// **Hosts**: jobtap's manager, Flux.
+    ///
     /// ```
     /// # use jobtap_core::prelude::*;
     /// fn depend(job: &Job, cx: Cx<'_, JobStateDepend>) -> Result<(), HandlerError> {
@@ -307,6 +313,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
 
     /// Starts a prolog: the current job's tasks are not started until the token is finished.
     ///
+    /// **Hosts**: jobtap's manager, Flux, Slurm's PrEp (with a difference).
+    ///
     /// ```
     /// # use jobtap_core::prelude::*;
     /// fn run(cx: Cx<'_, JobStateRun>, remote: Remote<()>) -> Result<(), HandlerError> {
@@ -327,6 +335,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
 
     /// Starts an epilog: the current job's resources are not freed until the token is finished.
     ///
+    /// **Hosts**: jobtap's manager, Flux, Slurm's PrEp (with a difference).
+    ///
     /// # Errors
     /// [`CallError::WrongState`] when the job isn't in CLEANUP.
     pub fn epilog_start(&self, description: impl IsText) -> Result<Token, CallError>
@@ -338,6 +348,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
 
     /// Changes one value of the current job's jobspec. All changes of a callback become one
     /// `jobspec-update` event; they are dropped when the handler returns an error.
+    ///
+    /// **Hosts**: jobtap's manager, Flux, Slurm's job_submit (with a difference).
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -366,6 +378,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// Ends the current job with a fatal exception of type `kind`, at topics where the job is active. At
     /// other topics there is [`fail_job`](Self::fail_job).
     ///
+    /// **Hosts**: jobtap's manager, Flux.
+    ///
     /// ```compile_fail,E0277
     /// # use jobtap_core::prelude::*;
     /// fn updated(cx: Cx<'_, JobUpdate>) -> Result<(), HandlerError> {
@@ -389,6 +403,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
 impl<'a, T: TopicSet> Cx<'a, T> {
     /// Removes a dependency. After the last one the job leaves DEPEND.
     ///
+    /// **Hosts**: jobtap's manager, Flux.
+    ///
     /// ```
     /// # use jobtap_core::prelude::*;
     /// fn granted(id: JobId, cx: &Cx<'_, Service>) -> Result<(), ServiceError> {
@@ -406,6 +422,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
 
     /// Adds a dependency to a job that was looked up; otherwise as
     /// [`dependency_add`](Self::dependency_add).
+    ///
+    /// **Hosts**: jobtap's manager, Flux.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -434,6 +452,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
 
     /// Raises an exception that does not end the job. [`fail`](Self::fail) ends it.
     ///
+    /// **Hosts**: jobtap's manager, Flux.
+    ///
     /// ```
     /// # use jobtap_core::prelude::*;
     /// fn run(job: &Job, cx: Cx<'_, JobStateRun>) -> Result<(), HandlerError> {
@@ -450,6 +470,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
 
     /// Ends a job that was looked up with a fatal exception of type `kind`; otherwise as
     /// [`fail`](Self::fail).
+    ///
+    /// **Hosts**: jobtap's manager, Flux.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -471,6 +493,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// Sets the urgency of a pending job as if the instance's owner did: 0 holds the job, 31 expedites
     /// it, whatever priority the plugins compute (RFC 30).
     ///
+    /// **Hosts**: jobtap's manager, Flux.
+    ///
     /// ```
     /// # use jobtap_core::prelude::*;
     /// fn hold(job: &Job, cx: Cx<'_, JobStateSched>) -> Result<(), HandlerError> {
@@ -484,6 +508,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
 
     /// Starts an epilog for a job that was looked up, for example when a prolog that was canceled has
     /// ended; otherwise as [`epilog_start`](Self::epilog_start).
+    ///
+    /// **Hosts**: jobtap's manager, Flux, Slurm's PrEp (with a difference).
     ///
     /// # Errors
     /// [`CallError::WrongState`] when the job isn't in CLEANUP.
@@ -505,7 +531,9 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     }
 
     /// Sets a memo on a job, a note for its user that is kept with the job. It is shown among the job's
-    /// annotations under `user`. Null removes it.
+    /// annotations under `user`, from a callback and from later work alike. Null removes it.
+    ///
+    /// **Hosts**: jobtap's manager, Flux.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -531,6 +559,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// a timeout. Plugins that [subscribe](Self::subscribe) to the job see it as
     /// `job.event.resource-update`.
     ///
+    /// **Hosts**: jobtap's manager, Flux.
+    ///
     /// ```
     /// # use jobtap_core::prelude::*;
     /// /// Gives a job another ten minutes.
@@ -554,6 +584,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// name of the plugin's own. It is durable with the events of this callback. The manager never reads it
     /// again; what the plugin itself needs after a restart is [`Data`](crate::plugin::Data).
     ///
+    /// **Hosts**: jobtap's manager.
+    ///
     /// ```
     /// # use jobtap_core::prelude::*;
     /// fn run(job: &Job, cx: Cx<'_, JobStateRun>) -> Result<(), HandlerError> {
@@ -576,6 +608,13 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// Merges annotations into those of a job, which `jobtap jobs` shows and watchers of all jobs see. They
     /// outlive a restart, unlike those that a handler returns. Objects are merged key by key; null removes a
     /// key. `sched` belongs to the scheduler and `user` to the user.
+    ///
+    /// In Flux they stand under their own key only for the job of the present callback. From later work, such as
+    /// a timer or a future, and for another job, Flux shows them below `user`, as it shows a memo:
+    /// `user.licences` in the example. A plugin that shows something from later work in several hosts sets a
+    /// [memo](Self::memo), which stands below `user` in each.
+    ///
+    /// **Hosts**: jobtap's manager, Flux (with a difference).
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -603,6 +642,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
 
     /// Sets the priority of a job in PRIORITY or SCHED; in other states it has no effect.
     ///
+    /// **Hosts**: jobtap's manager, Flux.
+    ///
     /// ```
     /// # use jobtap_core::prelude::*;
     /// fn new_job(job: &Job, cx: Cx<'_, JobNew>) -> Result<(), HandlerError> {
@@ -622,6 +663,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
 
     /// Delivers this job's events to the plugin's `job.event.*` handlers, until the job is inactive or the
     /// plugin is removed. Subscribing twice is the same as once.
+    ///
+    /// **Hosts**: jobtap's manager, Flux.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -655,6 +698,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// Posts an event of the plugin's own to a job's eventlog. `context` is an object, or null for no
     /// context.
     ///
+    /// **Hosts**: jobtap's manager, Flux.
+    ///
     /// ```
     /// # use jobtap_core::prelude::*;
     /// const SEEN: EventName = event_name!("site.seen");
@@ -685,6 +730,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
 
     /// Sets a flag of a job.
     ///
+    /// **Hosts**: jobtap's manager, Flux.
+    ///
     /// ```
     /// # use jobtap_core::prelude::*;
     /// fn run(job: &Job, cx: Cx<'_, JobStateRun>) -> Result<(), HandlerError> {
@@ -704,6 +751,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     }
 
     /// Changes one value of a pending job's jobspec. `job.validate` is not called.
+    ///
+    /// **Hosts**: jobtap's manager, Flux, Slurm's job_submit (with a difference).
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -776,6 +825,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// Takes over a prolog of this plugin that was open when the manager stopped, or when the plugin was
     /// reloaded. Call it in `job.new`: a prolog that isn't taken over there fails.
     ///
+    /// **Hosts**: jobtap's manager, Flux.
+    ///
     /// ```
     /// # use jobtap_core::prelude::*;
     /// # #[derive(Default)]
@@ -802,6 +853,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
 
     /// The same as [`prolog_reopen`](Self::prolog_reopen) for an epilog.
     ///
+    /// **Hosts**: jobtap's manager, Flux.
+    ///
     /// # Errors
     /// [`CallError::NotOpen`] when this plugin has no open epilog of this description on the job.
     pub fn epilog_reopen(
@@ -823,6 +876,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// The signal is sent at most once, after the changes of this callback are durable. It is not sent
     /// when the manager is killed in between.
     ///
+    /// **Hosts**: jobtap's manager, Flux.
+    ///
     /// ```
     /// # use jobtap_core::prelude::*;
     /// # use jobtap_core::job::Signal;
@@ -840,6 +895,8 @@ impl<'a, T: TopicSet> Cx<'a, T> {
     /// Ends a job with a fatal exception, as [`fail_job`](Self::fail_job) does, and starts an epilog in the
     /// same step: for example when a prolog has failed and its effects must be undone before the
     /// resources are freed.
+    ///
+    /// **Hosts**: jobtap's manager, Flux.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;

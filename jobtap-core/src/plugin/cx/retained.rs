@@ -108,6 +108,8 @@ impl<T: TopicSet> Cx<'_, T> {
     /// [`Retained::free`] or until the returned value is dropped. The job itself becomes inactive. When
     /// several plugins retain a resource, it is allocated again after the last of them has freed it.
     ///
+    /// **Hosts**: jobtap's manager.
+    ///
     /// ```compile_fail,E0277
     /// # use jobtap_core::prelude::*;
     /// fn inactive(cx: Cx<'_, JobStateInactive>) -> Result<Retained, CallError> {

@@ -259,6 +259,8 @@ impl<T: TopicSet> Cx<'_, T> {
     /// Sends a message to the user who made the request: `slurm.log_user` of Slurm's scripts. It is delivered
     /// whether the request is accepted or refused, each line on the standard error of the command.
     ///
+    /// **Hosts**: jobtap's manager, Slurm's job_submit.
+    ///
     /// ```
     /// # use jobtap_core::prelude::*;
     /// # use jobtap_core::slurm::SlurmError;

@@ -260,6 +260,8 @@ impl<P: 'static> Remote<P> {
 
     /// Waits until the job has a fatal exception or is inactive; returns at once if it has or is.
     ///
+    /// **Hosts**: jobtap's manager, Flux.
+    ///
     /// # Errors
     /// [`Gone`] when the plugin was removed or the manager stopped.
     pub async fn ended(&self, job: JobId) -> Result<(), Gone> {
@@ -272,6 +274,8 @@ impl<P: 'static> Remote<P> {
     }
 
     /// Waits for `work`, but no longer than until the job has a fatal exception or is inactive.
+    ///
+    /// **Hosts**: jobtap's manager, Flux.
     ///
     /// # Errors
     /// [`Ended`] when the job did first; `work` is dropped.
@@ -303,6 +307,8 @@ pub struct Ended {
 /// In a closure of [`Remote`] the plugin's type is known, and with it the types of its data.
 impl<'a, P: 'static> Cx<'a, Later<P>> {
     /// The plugin's data on a job.
+    ///
+    /// **Hosts**: jobtap's manager, Flux, Slurm's job_submit (with a difference), Slurm's PrEp (with a difference).
     pub fn data<D>(&self, job: impl AsJob) -> Data<'a, D>
     where
         P: PluginData<D>,
@@ -311,6 +317,8 @@ impl<'a, P: 'static> Cx<'a, Later<P>> {
     }
 
     /// The plugin's data on the instance.
+    ///
+    /// **Hosts**: jobtap's manager, Flux, Slurm's job_submit (with a difference), Slurm's PrEp (with a difference).
     ///
     /// ```
     /// # use jobtap_core::prelude::*;

@@ -2,8 +2,22 @@
 
 use serde_json::{Map, Value};
 
-/// Merges `notes` into `target`.
-pub(crate) fn merge_annotations(target: &mut Map<String, Value>, mut notes: Map<String, Value>) {
+/// Merges annotations into those of a job, as job managers do: objects key by key; `null` removes a key, and so
+/// does becoming empty.
+///
+/// ```
+/// use jobtap_core::job::merge_annotations;
+/// use serde_json::{Map, Value, json};
+///
+/// fn object(value: Value) -> Map<String, Value> {
+///     value.as_object().cloned().unwrap_or_default()
+/// }
+///
+/// let mut shown = object(json!({"quota": {"left": 3, "of": 9}, "site": "north"}));
+/// merge_annotations(&mut shown, object(json!({"quota": {"left": 2}, "site": null})));
+/// assert_eq!(Value::Object(shown), json!({"quota": {"left": 2, "of": 9}}));
+/// ```
+pub fn merge_annotations(target: &mut Map<String, Value>, mut notes: Map<String, Value>) {
     if target.is_empty() {
         // Those of most jobs, which get them from the scheduler once.
         drop_blank(&mut notes);
