@@ -30,7 +30,7 @@ use serde_json::{Value, json};
 pub use crate::plugin::{
     AllHandlersInOneImplBlock, Call, ConfError, DataForm, DataSpec, FromInit, FromTopic, IntoInit,
     IntoOutcome, Plugin, PluginData, PluginInstanceData, Refusal, ServiceError, Upgrade,
-    VersionedData, reply, spawn, spawn_service,
+    VersionedData, decline, is_concerned, reply, spawn, spawn_service,
 };
 use crate::plugin::{Conf, InstanceConf, StoredData};
 

@@ -119,6 +119,7 @@ pub fn jobtap_plugin(args: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// | setting | meaning | default |
 /// |---|---|---|
+/// | `when = Self::wants` | Which jobs the handler is concerned with: a function of the plugin and the job, `fn wants(&self, job: &Job) -> bool`, or a closure `\|plugin, job\| ..`. It is called in the callback, and a job for which it returns `false` doesn't wait: no dependency, prolog or epilog is posted, and its priority is left to other plugins. Not at `slurm.job_submit` and `slurm.job_modify`. | all jobs |
 /// | `timeout = "5m"` | The work has failed when it takes longer: a number with `ms`, `s`, `m`, `h` or `d`; a bare number is in seconds. | no limit |
 /// | `on_restart = ".."` | What a restart of the manager or a reload of the plugin does to the work: with `"fail"` it has failed, with `"rerun"` it begins again. Not at `job.validate` and `job.state.priority`, where it would have no effect. | `"fail"` for prologs and epilogs, else `"rerun"` |
 /// | `on_cancel = ".."` | What happens to a prolog when its job ends first: with `"stop"` it is dropped at its next `.await`, with `"run-on"` it goes on. At `job.state.run` only. | `"stop"` |

@@ -32,7 +32,7 @@ pub use data::{
 };
 pub use handler::asyncs::{AsyncTopic, BareAnswer, IntoAnswer};
 #[doc(hidden)]
-pub use handler::asyncs::{spawn, spawn_service};
+pub use handler::asyncs::{decline, is_concerned, spawn, spawn_service};
 pub use handler::failure::{
     EpilogFailed, HandlerError, PrologFailed, Reject, ResultExt, TextError,
 };

@@ -627,3 +627,146 @@ mod bombs {
         m.submit(TestJob::new()).unwrap();
     }
 }
+
+mod printing {
+    use super::*;
+
+    /// Lets a job wait until a command has counted the free licences.
+    #[derive(Default)]
+    struct Counts;
+
+    #[jobtap_plugin(name = "counts")]
+    impl Counts {
+        #[on("job.state.run")]
+        async fn count(remote: Remote<Self>) -> Result<(), PrologFailed> {
+            let end = remote.run_process(Process::new("count")).await?;
+            let (out, err) = (String::from_utf8(end.stdout)?, String::from_utf8(end.stderr)?);
+            Err(PrologFailed::new(format!("{}: {out:?} {err:?}", end.status.is_success())))
+        }
+    }
+
+    #[test]
+    fn what_a_process_prints_is_in_its_end() {
+        let mut m = with::<Counts>();
+        m.hold_processes();
+        let id = m.submit(TestJob::new()).unwrap();
+        m.process_prints("count", Stream::Stdout, "free: 3");
+        m.process_prints("count", Stream::Stderr, "slow server");
+        m.process_prints("count", Stream::Stdout, "used: 4\nold: 1");
+        m.end_process("count", WaitStatus::SUCCESS);
+        let printed = r#"true: "free: 3\nused: 4\nold: 1\n" "slow server\n""#;
+        assert_eq!(note(&m, id), printed);
+    }
+
+    #[test]
+    fn each_process_has_what_it_has_printed_itself() {
+        let mut m = with::<Counts>();
+        m.hold_processes();
+        let first = m.submit(TestJob::new()).unwrap();
+        let second = m.submit(TestJob::new()).unwrap();
+        m.process_prints("count", Stream::Stdout, "1");
+        m.end_process("count", WaitStatus::from_exit_code(2));
+        m.end_process("count", WaitStatus::SUCCESS);
+        assert_eq!(note(&m, first), r#"false: "1\n" """#);
+        assert_eq!(note(&m, second), r#"true: "" """#);
+    }
+}
+
+mod concerned {
+    use super::*;
+
+    /// Lets a job wait that wants data of the site, at each topic at which a job can wait.
+    #[derive(Default)]
+    struct Stages {
+        /// Whether it is concerned with no job any more.
+        closed: bool,
+    }
+
+    impl Stages {
+        fn wants(&self, job: &Job) -> bool {
+            !self.closed && job.jobspec().attribute("data").is_some()
+        }
+    }
+
+    #[jobtap_plugin(name = "stages")]
+    impl Stages {
+        #[on("job.validate", when = Self::wants)]
+        async fn validate(remote: Remote<Self>) -> Result<(), Reject> {
+            remote.run_process(Process::new("validate")).await?;
+            Ok(())
+        }
+
+        #[on("job.state.depend", when = Self::wants)]
+        async fn depend(remote: Remote<Self>) -> Result<(), Reject> {
+            remote.run_process(Process::new("depend")).await?;
+            Ok(())
+        }
+
+        #[on("job.state.priority", when = Self::wants)]
+        async fn priority(remote: Remote<Self>) -> Result<Priority, HandlerError> {
+            remote.run_process(Process::new("priority")).await?;
+            Ok(Priority::new(7))
+        }
+
+        #[on("job.state.run", when = |stages: &Self, job| stages.wants(job))]
+        async fn run(remote: Remote<Self>) -> Result<(), PrologFailed> {
+            remote.run_process(Process::new("run")).await?;
+            Ok(())
+        }
+
+        #[on("job.state.cleanup", when = |_, job| job.jobspec().attribute("data").is_some())]
+        async fn cleanup(remote: Remote<Self>) -> Result<(), EpilogFailed> {
+            remote.run_process(Process::new("cleanup")).await?;
+            Ok(())
+        }
+
+        #[init]
+        fn new(conf: Conf<Value>) -> Self {
+            Self { closed: conf.get("closed").is_some() }
+        }
+    }
+
+    fn manager() -> TestManager {
+        with::<Stages>()
+    }
+
+    #[test]
+    fn a_job_that_a_handler_declines_has_no_event_of_it() {
+        let mut m = manager();
+        let id = m.submit(TestJob::new()).unwrap();
+        m.assert_priority(id, 16);
+        m.finish(id, 0);
+        m.assert_events(
+            id,
+            "submit validate depend priority alloc start finish release free clean",
+        );
+        assert_eq!(m.started_processes().len(), 0);
+    }
+
+    #[test]
+    fn a_job_that_concerns_it_waits_at_each_topic() {
+        let mut m = manager();
+        let id = m.submit(TestJob::new().attribute("data", 1)).unwrap();
+        m.assert_priority(id, 7);
+        m.finish(id, 0);
+        m.assert_events(
+            id,
+            "submit validate dependency-add dependency-remove depend priority alloc prolog-start \
+             prolog-finish start finish epilog-start epilog-finish release free clean",
+        );
+        assert_eq!(m.started_processes().len(), 5);
+    }
+
+    #[test]
+    fn what_it_held_before_a_restart_is_let_go_when_it_declines() {
+        let mut m = manager();
+        m.hold_processes();
+        m.submit(TestJob::new().attribute("data", 1)).unwrap_err();
+        m.end_process("validate", WaitStatus::SUCCESS);
+        let depends = m.late_answers().pop().unwrap().unwrap();
+        m.assert_state(depends, State::Depend);
+        m.configure(json!({"plugins": {"stages": {"closed": true}}})).unwrap();
+        m.crash_and_restart();
+        m.assert_state(depends, State::Run);
+    }
+}

@@ -373,7 +373,16 @@ fn call(handler: &Handler, set: &TokenStream, p: &TokenStream) -> TokenStream {
         }
         (true, is_async) => answered(output, is_async, &called, set, p),
     };
-    let plugin = if handler.has_self { quote!(#plugin) } else { quote!(_) };
+    let declines = handler.policy.when.as_ref().map(|when| {
+        let name = method.unraw().to_string();
+        quote_spanned! {when.span()=>
+            if !#p::is_concerned::<Self, #set>(&#call, #plugin, #when)? {
+                return #p::Result::Ok(#p::decline(&#call, #name)?);
+            }
+        }
+    });
+    let needs_plugin = handler.has_self || declines.is_some();
+    let plugin = if needs_plugin { quote!(#plugin) } else { quote!(_) };
     let calls = !handler.params.is_empty() || handler.is_async || handler.service.is_some();
     // Its topics are inferred from its uses, which have the author's spans, and so have errors about them.
     let (args, begin) = if calls {
@@ -383,6 +392,8 @@ fn call(handler: &Handler, set: &TokenStream, p: &TokenStream) -> TokenStream {
     };
     quote!(|#plugin, #args| {
         #begin
+        // First, since a job that it isn't concerned with must cost nothing.
+        #declines
         #(#takes)*
         // `?` boxes the failure: it is rare, and would make every outcome as large.
         #p::Result::Ok(#result?)

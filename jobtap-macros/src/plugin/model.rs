@@ -2,7 +2,7 @@
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
-use syn::{Attribute, Ident, LitStr, Path, Type};
+use syn::{Attribute, Expr, Ident, LitStr, Path, Type};
 
 use crate::arguments;
 use crate::topics::Found;
@@ -144,6 +144,8 @@ impl OnTopic {
 /// How the work of an `async` handler is treated.
 #[derive(Default)]
 pub(crate) struct Policy {
+    /// Which jobs are the handler's, as a function of the plugin and a job.
+    pub(crate) when: Option<Expr>,
     pub(crate) on_restart: Option<OnRestart>,
     /// In seconds.
     pub(crate) timeout: Option<f64>,

@@ -25,7 +25,7 @@ struct Setting {
     value: Expr,
 }
 
-const KEYS: &[&str] = &["on_restart", "timeout", "on_cancel"];
+const KEYS: &[&str] = &["when", "on_restart", "timeout", "on_cancel"];
 
 impl Parse for Arg {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
@@ -55,10 +55,11 @@ impl Parse for Arg {
 
 impl Parse for Setting {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
-        let key = input.parse()?;
+        let key: Ident = input.parse()?;
         input.parse::<Token![=]>()?;
         if input.is_empty() || input.peek(Token![,]) {
-            let message = format!("`{key}` needs a value\nnote: write `{key} = \"..\"`");
+            let example = if key == "when" { "Self::is_concerned" } else { "\"..\"" };
+            let message = format!("`{key}` needs a value\nnote: write `{key} = {example}`");
             return Err(syn::Error::new_spanned(key, message));
         }
         Ok(Self { key, value: input.parse()? })
@@ -171,6 +172,7 @@ fn set(policy: &mut Policy, setting: Setting) -> syn::Result<()> {
         return Err(arguments::twice(&key));
     }
     match key.to_string().as_str() {
+        "when" => policy.when = Some(value),
         "on_restart" => {
             let words = [("fail", OnRestart::Fail), ("rerun", OnRestart::Rerun)];
             let note = "after a restart of the manager the work has failed, or begins again";
@@ -252,6 +254,9 @@ fn refuse_without_async(key: &Ident) -> syn::Error {
 /// here, since a handler of theirs is refused as such.
 fn why_idle(key: &str, topic: &str) -> Option<&'static str> {
     match (key, topic) {
+        ("when", "slurm.job_submit" | "slurm.job_modify") => Some(
+            "it asks about a job, and this topic is about a request; return what was asked for as it is",
+        ),
         ("on_restart", "job.validate") => {
             Some("a job that isn't accepted yet is gone after a restart, and submitted again")
         }

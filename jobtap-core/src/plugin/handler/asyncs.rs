@@ -9,6 +9,8 @@
 //! | `job.state.cleanup` | an epilog delays the release of the resources | the epilog is finished |
 //! | `slurm.job_submit`, `slurm.job_modify` | the request waits, before the next plugin | the request goes on or is refused |
 //!
+//! - With `when = Self::wants` a job that the handler isn't concerned with doesn't wait at all, and has no event of
+//!   it.
 //! - The future starts after the events of the callback are durable, and runs off the manager's thread.
 //!   It waits through [`Remote`](crate::plugin::Remote) only, so that virtual time works.
 //! - A future that fails or panics ends the job with a fatal exception; from `job.validate` it rejects
@@ -18,6 +20,7 @@
 //! - After a restart of the manager, handlers of dependencies and priorities are called again. A prolog or
 //!   epilog has failed, unless its handler says `on_restart = "rerun"`.
 
+use std::any::Any;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -266,6 +269,46 @@ impl JobWaits for JobStateCleanup {
     }
 }
 
+/// Whether an asynchronous handler is concerned with a job, by its `when`; called by the code that
+/// `#[jobtap_plugin]` generates.
+#[doc(hidden)]
+pub fn is_concerned<P: 'static, T: HasJob>(
+    call: &Call<'_, T>,
+    plugin: &mut dyn Any,
+    when: impl FnOnce(&P, &Job) -> bool,
+) -> Result<bool, Failure> {
+    let job = call.args.job.ok_or(NO_JOB)?;
+    let plugin = plugin.downcast_ref().ok_or(NOT_THIS_PLUGIN)?;
+    Ok(when(plugin, job))
+}
+
+/// Leaves a job alone; called by the code that `#[jobtap_plugin]` generates.
+#[doc(hidden)]
+pub fn decline<T: AsyncTopic + HasJob>(
+    call: &Call<'_, T>,
+    handler: &str,
+) -> Result<Outcome, Failure> {
+    let (host, job) = (call.args.host, call.args.job.ok_or(NO_JOB)?);
+    let description = described(call, handler);
+    if job.dependencies().any(|open| open == description) {
+        // It was concerned with the job before a restart or a reload, and nobody else would remove this.
+        host.push(Command::RemoveDependency { job: job.id(), description });
+    }
+    Ok(Outcome::default())
+}
+
+const NO_JOB: Failure = Failure::Input("the host gave no job");
+const NOT_THIS_PLUGIN: Failure = Failure::Input("the host gave another plugin's instance");
+
+/// What the work of a handler is called in events.
+fn described<T: TopicSet>(call: &Call<'_, T>, handler: &str) -> String {
+    let dependency = match call.args.detail {
+        Detail::Dependency(dependency) => Some(dependency),
+        _ => None,
+    };
+    work_description(call.args.host.remote().name(), handler, dependency)
+}
+
 /// Starts an asynchronous handler; called by the code that `#[jobtap_plugin]` generates.
 #[doc(hidden)]
 pub fn spawn<T, R, F>(
@@ -295,13 +338,9 @@ where
     F: Future<Output = R> + Send + 'static,
 {
     let host = call.args.host;
-    let job = call.args.job.ok_or(Failure::Input("the host gave no job"))?;
+    let job = call.args.job.ok_or(NO_JOB)?;
     let remote = host.remote();
-    let dependency = match call.args.detail {
-        Detail::Dependency(dependency) => Some(dependency),
-        _ => None,
-    };
-    let what = work_description(remote.name(), handler, dependency);
+    let what = described(call, handler);
     let mut dependencies = job.dependencies.iter();
     if dependencies.any(|known| *known.description == *what && !known.open) {
         // The handler is called again after a restart or a reload, but this dependency was satisfied
