@@ -11,7 +11,7 @@ pub struct PriorityDefault;
 impl PriorityDefault {
     #[on("job.state.priority", "job.priority.get")]
     fn priority(&self, job: &Job) -> Priority {
-        Priority::new(job.urgency().value().into())
+        Priority::new(u32::from(job.urgency().value()))
     }
 }
 

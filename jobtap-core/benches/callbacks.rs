@@ -49,7 +49,7 @@ struct ByUrgency;
 impl ByUrgency {
     #[on("job.state.priority")]
     fn priority(&self, job: &Job) -> Priority {
-        Priority::new(job.urgency().value().into())
+        Priority::new(u32::from(job.urgency().value()))
     }
 }
 

@@ -22,7 +22,7 @@ struct InOrder;
 impl InOrder {
     #[on("job.state.priority", "job.priority.get")]
     fn priority(&self, job: &Job) -> Priority {
-        Priority::new(job.urgency().value().into())
+        Priority::new(u32::from(job.urgency().value()))
     }
 }
 

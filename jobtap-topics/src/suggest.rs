@@ -6,7 +6,8 @@
 /// word. The first of equally near candidates is taken.
 ///
 /// ```
-/// use jobtap_topics::suggest::nearest;
+/// # mod jobtap_core { pub use jobtap_topics::suggest; }
+/// use jobtap_core::suggest::nearest;
 ///
 /// let keys = ["half_life", "weights"];
 /// assert_eq!(nearest("weigths", keys), Some("weights"));
@@ -29,7 +30,8 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
 /// For names that may also be new ones, where [`nearest`] would find too many.
 ///
 /// ```
-/// use jobtap_topics::suggest::slip_of;
+/// # mod jobtap_core { pub use jobtap_topics::suggest; }
+/// use jobtap_core::suggest::slip_of;
 ///
 /// assert_eq!(slip_of("finsh", ["start", "finish"]), Some("finish"));
 /// assert_eq!(slip_of("finished", ["start", "finish"]), None);

@@ -101,11 +101,53 @@ impl Display for ConfError {
 #[error("the plugin was removed or the manager stopped")]
 pub struct Gone;
 
-/// The message of a panic, as far as it is a string.
+/// The message of a panic, as far as it is a string. Where the message of another library says nothing of what
+/// to do in a plugin, this follows.
 pub fn panic_text(panic: &(dyn Any + Send)) -> String {
-    panic
+    let text = panic
         .downcast_ref::<&str>()
         .map(|text| (*text).to_owned())
         .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "no message".to_owned())
+        .unwrap_or_else(|| "no message".to_owned());
+    match HINTS.iter().find(|(part, _)| text.contains(part)) {
+        Some((_, hint)) => format!("{text}: {hint}"),
+        None => text,
+    }
+}
+
+/// What to do instead, by a part of the message.
+const HINTS: [(&str, &str); 4] = [
+    (
+        "there is no reactor running",
+        "a handler has no runtime of tokio: start work with `remote.spawn(..)`, wait with `remote.sleep(..)`, and \
+         run programs with `remote.run_process(..)`",
+    ),
+    (
+        "Cannot start a runtime from within a runtime",
+        "a future can't wait by `block_on`: write `.await`, or let `remote.blocking(..)` wait",
+    ),
+    (
+        "Cannot block the current thread from within a runtime",
+        "a future can't wait by a blocking call: write `.await`, or let `remote.blocking(..)` wait",
+    ),
+    (
+        "TryFromIntError",
+        "the number is out of range; `Priority::clamped(..)` makes a priority of any number",
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_of_a_library_says_what_to_do_in_a_plugin() {
+        let text = |panic: &str| panic_text(&panic.to_owned());
+        let tokio =
+            "there is no reactor running, must be called from the context of a Tokio 1.x runtime";
+        assert!(text(tokio).contains("with `remote.spawn(..)`"), "{}", text(tokio));
+        let number = u32::try_from(-1).map_err(|error| format!("{error:?}")).unwrap_err();
+        assert!(text(&number).contains("`Priority::clamped(..)`"), "{}", text(&number));
+        assert_eq!(text("no such model"), "no such model");
+    }
 }

@@ -39,18 +39,66 @@ impl Priority {
     /// See [`Priority::Unchanged`].
     pub const UNCHANGED: Priority = Priority::Unchanged;
 
-    /// The priority of this value.
-    pub const fn new(value: u32) -> Self {
-        Priority::Set(value)
+    /// The priority of this value, a `u32`. For a number that may be out of its range, such as the result of a
+    /// subtraction, there is [`clamped`](Self::clamped).
+    pub fn new(value: impl IsPriorityValue) -> Self {
+        Priority::Set(value.value())
     }
 
-    /// The priority that is nearest to a computed score: a negative score and NaN are 0, a score above the
-    /// maximum is the maximum, and fractions are cut off.
-    pub fn clamped(score: f64) -> Self {
+    /// The priority that is nearest to a computed score, which is any number: a negative score and NaN are 0, a
+    /// score above the maximum is the maximum, and fractions are cut off.
+    ///
+    /// ```
+    /// use jobtap_core::plugin::Priority;
+    ///
+    /// let nice: i64 = 1200;
+    /// assert_eq!(Priority::clamped(1000 - nice), Priority::HELD);
+    /// assert_eq!(Priority::clamped(1.5e3), Priority::new(1500));
+    /// ```
+    pub fn clamped(score: impl IsScore) -> Self {
         // `as` saturates and maps NaN to 0, which is the rule here.
-        Priority::Set(score.clamp(f64::from(PRIORITY_MIN), f64::from(PRIORITY_MAX)) as u32)
+        Priority::Set(score.score().clamp(f64::from(PRIORITY_MIN), f64::from(PRIORITY_MAX)) as u32)
     }
 }
+
+/// The value of a priority: a `u32`.
+#[diagnostic::on_unimplemented(
+    message = "a priority is a `u32`, and this is `{Self}`",
+    label = "not a `u32`",
+    note = "`Priority::clamped(..)` takes any number: a negative one is 0, which holds the job; `u32::from(..)` makes a `u32` of a smaller unsigned number"
+)]
+pub trait IsPriorityValue {
+    /// The value.
+    fn value(self) -> u32;
+}
+
+impl IsPriorityValue for u32 {
+    fn value(self) -> u32 {
+        self
+    }
+}
+
+/// A number from which a priority is computed.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a number",
+    label = "not a number",
+    note = "a score is an integer or a floating-point number; of a duration it is `.as_secs()`"
+)]
+pub trait IsScore {
+    /// The number.
+    fn score(self) -> f64;
+}
+
+macro_rules! scores {
+    ($($number:ident)*) => { $(
+        impl IsScore for $number {
+            fn score(self) -> f64 {
+                self as f64
+            }
+        }
+    )* };
+}
+scores!(f64 f32 i8 i16 i32 i64 isize u8 u16 u32 u64 usize);
 
 impl From<u32> for Priority {
     fn from(value: u32) -> Self {

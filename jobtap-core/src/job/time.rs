@@ -3,8 +3,11 @@
 
 use std::cmp::Ordering;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+use super::duration::Fsd;
 
 /// Seconds since the UNIX epoch, with fractions.
 ///
@@ -14,6 +17,7 @@ use serde::{Deserialize, Serialize};
 /// let start = Timestamp::from_secs(1700000000.0);
 /// let end = start + 1.5;
 /// assert_eq!(end - start, 1.5);
+/// assert_eq!(end, start + std::time::Duration::from_millis(1500));
 /// assert!(start < end);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
@@ -114,6 +118,22 @@ impl Add<f64> for Timestamp {
 
     fn add(self, secs: f64) -> Self {
         Self(self.0 + secs)
+    }
+}
+
+impl Add<Duration> for Timestamp {
+    type Output = Self;
+
+    fn add(self, duration: Duration) -> Self {
+        self + duration.as_secs_f64()
+    }
+}
+
+impl Add<Fsd> for Timestamp {
+    type Output = Self;
+
+    fn add(self, duration: Fsd) -> Self {
+        self + duration.as_secs()
     }
 }
 

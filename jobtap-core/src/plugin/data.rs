@@ -426,7 +426,13 @@ fn read<D>(stored: Option<Value>, form: &DataForm<D>, job: Option<JobId>) -> Res
     let version = u32::try_from(version).unwrap_or(u32::MAX);
     let wanted = form.spec.version;
     match form.spec.upgrade {
-        _ if version == wanted => (form.read)(data).map_err(|e| unreadable::<D>(job, e)),
+        _ if version == wanted => (form.read)(data).map_err(|e| {
+            let next = wanted.saturating_add(1);
+            let reason = format!(
+                "{e}; if the type has changed since it was stored, write `#[data(version = {next}, upgrade = ..)]`"
+            );
+            unreadable::<D>(job, reason)
+        }),
         _ if version > wanted => {
             let reason = format!(
                 "version {version} was stored by a newer plugin, this one knows up to {wanted}"
@@ -480,6 +486,10 @@ mod tests {
         let stored = written(&7, &v2, None).unwrap();
         let error = read::<u64>(Some(stored), &form(1, None), None).unwrap_err();
         assert!(error.to_string().contains("stored by a newer plugin"), "{error}");
+        let renamed = json!({"version": 1, "data": {"minutes": 2}});
+        let error = read::<u64>(Some(renamed), &form(1, None), None).unwrap_err();
+        let says = "write `#[data(version = 2, upgrade = ..)]`";
+        assert!(error.to_string().contains(says), "{error}");
         let error = read::<u64>(Some(json!(5)), &form(1, None), None).unwrap_err();
         assert!(
             error.to_string().starts_with("data of the instance, of type `u64`, can't be read"),

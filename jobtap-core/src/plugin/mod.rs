@@ -16,7 +16,8 @@ mod remote;
 pub use conf::{Conf, ConfDirectory, ConfTable, FromInit, InstanceConf, IntoInit, PolicyLimits};
 pub use cx::annotations::Annotations;
 pub use cx::arguments::{
-    IsActiveJob, IsAddedDependency, IsEventName, IsJobFlag, IsJobspecPath, IsJson, IsText,
+    IsActiveJob, IsAddedDependency, IsEventName, IsJobFlag, IsJobspecPath, IsJson, IsSeconds,
+    IsText,
 };
 pub use cx::call::Call;
 pub use cx::context::Cx;
@@ -58,7 +59,7 @@ pub use crate::host::command::{JobFlag, Level};
 pub use crate::host::event_name::{EventName, InvalidEventName};
 pub use crate::host::exception::{Exception, Severity};
 pub use crate::host::failure::{ConfError, Gone};
-pub use crate::host::outcome::Priority;
+pub use crate::host::outcome::{IsPriorityValue, IsScore, Priority};
 pub use crate::host::perilog::Perilog;
 pub use crate::host::prep::Node;
 pub use crate::host::process::{

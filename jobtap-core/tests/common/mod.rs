@@ -9,6 +9,6 @@ pub(crate) struct ByUrgency;
 impl ByUrgency {
     #[on("job.state.priority", "job.priority.get")]
     fn priority(&self, job: &Job) -> Priority {
-        Priority::new(job.urgency().value().into())
+        Priority::new(u32::from(job.urgency().value()))
     }
 }

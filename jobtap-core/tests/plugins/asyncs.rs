@@ -260,7 +260,7 @@ mod restart {
 
         #[on("job.dependency.wait", on_restart = "fail")]
         async fn wait(dependency: Dependency, remote: Remote<Self>) -> Result<(), Reject> {
-            Ok(remote.sleep(dependency.value.parse()?).await?)
+            Ok(remote.sleep(dependency.value.parse::<f64>()?).await?)
         }
 
         #[on("job.state.cleanup")]

@@ -7,7 +7,7 @@ use syn::{Attribute, ImplItem, ImplItemFn, ItemImpl, Meta, parse_quote};
 use super::model::{
     Build, Clash, Handler, Init, Methods, OnKind, OnTopic, PluginArgs, Policy, both,
 };
-use super::{handler, on, params, service, signature};
+use super::{body, handler, on, params, service, signature};
 use crate::errors::ErrorSink;
 
 /// The attributes that mark a method.
@@ -50,6 +50,9 @@ fn add(
     };
     if let Some(other) = others.iter().find(|other| !(is_on(first) && is_on(other))) {
         errors.push(two_roles(first, other));
+    }
+    if let Some(error) = body::check(method) {
+        errors.push(error);
     }
     // Handlers take `Cx` and the like by value, and most only look into them.
     method.attrs.push(parse_quote!(#[allow(clippy::needless_pass_by_value)]));

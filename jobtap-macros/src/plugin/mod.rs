@@ -9,6 +9,7 @@
 //! `expand` writes the code. What they hand on is in `model`.
 
 mod args;
+mod body;
 mod expand;
 mod handler;
 mod methods;

@@ -221,8 +221,12 @@ fn refuse_in_async(path: &TypePath) -> Option<syn::Error> {
             "take `remote: Remote<Self>`, and get a `cx` with \
              `remote.call(|plugin, cx| ..).await`"
         }
-        "Data" | "InstanceData" | "JobsData" => {
+        "Data" | "JobsData" => {
             "use it in a handler that is not `async`, or `cx.data(job)` in \
+             `remote.call(|plugin, cx| ..).await`"
+        }
+        "InstanceData" => {
+            "use it in a handler that is not `async`, or `cx.instance_data()` in \
              `remote.call(|plugin, cx| ..).await`"
         }
         "Descriptor" => {

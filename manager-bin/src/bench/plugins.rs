@@ -29,7 +29,7 @@ struct ByUrgency {
 impl ByUrgency {
     #[on("job.state.priority")]
     fn first(&self, job: &Job) -> Priority {
-        Priority::new(job.urgency().value().into())
+        Priority::new(u32::from(job.urgency().value()))
     }
 
     /// The same as before, or another one for each job, when the service has asked for that.

@@ -3,14 +3,16 @@
 //! A derived `Deserialize` reads an unknown key's value by `deserialize_ignored_any`. This deserializer
 //! fails there, so that unknown keys are refused in every struct, without `deny_unknown_fields`.
 
+use serde::de::value::MapDeserializer;
 use serde::de::{
     DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, Error, Expected, MapAccess,
     SeqAccess, Unexpected, VariantAccess, Visitor,
 };
-use serde::forward_to_deserialize_any;
+use serde::{Deserialize, forward_to_deserialize_any};
 use serde_json::{Map, Number, Value, map};
 
 use super::error::{Names, ReadError};
+use crate::job::Fsd;
 
 /// What happens to keys that a struct doesn't have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,6 +116,16 @@ impl<'de> Reader<'de> {
         table.finish(value)
     }
 
+    /// A [`std::time::Duration`] as people write one: a number of seconds, or a Flux standard duration.
+    fn duration<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
+        let duration = Fsd::deserialize(self)?;
+        let parts = duration.to_duration().ok_or_else(|| {
+            ReadError::custom(format_args!("{duration} is too long for a duration"))
+        })?;
+        let parts = [("secs", parts.as_secs()), ("nanos", parts.subsec_nanos().into())];
+        visitor.visit_map(MapDeserializer::new(parts.into_iter()))
+    }
+
     fn choice<V: Visitor<'de>>(self, variants: Names, visitor: V) -> Result<V::Value, ReadError> {
         match self.value {
             Value::String(name) => visitor.visit_enum(Choice::new(name, None)),
@@ -133,6 +145,9 @@ impl<'de> Reader<'de> {
         }
     }
 }
+
+/// The fields as which serde reads a [`std::time::Duration`].
+const SECS_NANOS: Names = &["secs", "nanos"];
 
 fn unexpected_number(number: &Number) -> Unexpected<'static> {
     if let Some(unsigned) = number.as_u64() {
@@ -238,11 +253,16 @@ impl<'de> Deserializer<'de> for Reader<'de> {
 
     fn deserialize_struct<V: Visitor<'de>>(
         self,
-        _: &'static str,
+        name: &'static str,
         fields: Names,
         visitor: V,
     ) -> Result<V::Value, ReadError> {
-        self.table(Some(fields), visitor)
+        match self.value {
+            Value::Number(_) | Value::String(_) if name == "Duration" && fields == SECS_NANOS => {
+                self.duration(visitor)
+            }
+            _ => self.table(Some(fields), visitor),
+        }
     }
 
     fn deserialize_enum<V: Visitor<'de>>(

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value};
+
+use crate::job::Fsd;
 
 /// The schema (draft 2020-12) of the table that [`Conf`](super::Conf) reads as `C`.
 pub(super) fn of<C: JsonSchema>() -> Value {
@@ -13,6 +15,13 @@ pub(super) fn of<C: JsonSchema>() -> Value {
     // The name of the Rust type, which says nothing to those who write configurations.
     if let Value::Object(root) = &mut schema {
         root.remove("title");
+    }
+    if let Some(duration) = schema.pointer_mut("/$defs/Duration")
+        && duration.pointer("/properties/secs").is_some()
+        && duration.pointer("/properties/nanos").is_some()
+    {
+        // The standard library's, which the reader takes in the form of a Flux standard duration.
+        *duration = Fsd::json_schema(&mut SchemaGenerator::default()).to_value();
     }
     let mut extended = BTreeSet::new();
     find_extended(&schema, &mut extended);
@@ -85,7 +94,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::job::{Fsd, Uid};
+    use crate::job::Uid;
 
     /// What the plugin does.
     #[derive(Deserialize, JsonSchema)]

@@ -4,11 +4,14 @@
 //! trait here is implemented by one such type and exists for its compile error: an author who passes
 //! the string reads what to pass instead, and not that two types differ.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 use super::jobs::{ActiveJob, AddedDependency, CleanupJob, Identified, PendingJob};
 use super::jobspec_path::JobspecPath;
 use crate::host::{EventName, JobFlag};
+use crate::job::Fsd;
 
 /// The name of an event that a plugin posts: an [`EventName`].
 #[diagnostic::on_unimplemented(
@@ -79,6 +82,40 @@ pub trait IsText {
 impl<S: Into<String>> IsText for S {
     fn into_text(self) -> String {
         self.into()
+    }
+}
+
+/// A number of seconds: a number, or a duration.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no number of seconds",
+    label = "expected seconds, a `Duration` or an `Fsd`",
+    note = "write `5.0` for five seconds; the time from now to a `Timestamp` is `at - cx.now()`"
+)]
+pub trait IsSeconds {
+    /// The number of seconds.
+    fn into_secs(self) -> f64;
+}
+
+macro_rules! seconds {
+    ($($number:ident)*) => { $(
+        impl IsSeconds for $number {
+            fn into_secs(self) -> f64 {
+                self as f64
+            }
+        }
+    )* };
+}
+seconds!(f64 i32 u32 i64 u64);
+
+impl IsSeconds for Duration {
+    fn into_secs(self) -> f64 {
+        self.as_secs_f64()
+    }
+}
+
+impl IsSeconds for Fsd {
+    fn into_secs(self) -> f64 {
+        self.as_secs()
     }
 }
 

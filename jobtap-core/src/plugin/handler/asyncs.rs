@@ -320,7 +320,8 @@ pub fn spawn<T, R, F>(
 where
     T: AsyncTopic,
     R: IntoAnswer<T>,
-    F: Future<Output = R> + Send + 'static,
+    // The compiler shows this line to authors.
+    F: Future<Output = R> + Send + 'static, // end a lock's guard or an `Rc` before the `.await`, as in `{ .. }`
 {
     T::start(call, handler, policy, future)
 }
@@ -430,7 +431,8 @@ pub fn spawn_service<T, R, K, F>(call: &Call<'_, T>, future: F) -> Result<Outcom
 where
     T: HasRequest,
     R: IntoReply<K>,
-    F: Future<Output = R> + Send + 'static,
+    // The compiler shows this line to authors.
+    F: Future<Output = R> + Send + 'static, // end a lock's guard or an `Rc` before the `.await`, as in `{ .. }`
 {
     let Detail::Request(request) = call.args.detail else {
         return Err(Failure::Input("the host gave no request"));

@@ -18,6 +18,7 @@ use crate::host::{
     LineSink, OutputLine, Process, ProcessEnd, ProcessError, ProcessResult, RemoteHandle,
 };
 use crate::job::{Signal, Timestamp, WaitStatus};
+use crate::plugin::cx::arguments::IsSeconds;
 use crate::resource::Idset;
 
 /// A process for each of some ranks. All of them run on the manager's host, as every [`Process`].
@@ -65,14 +66,14 @@ impl Bulk {
 
     /// Terminates each process this many seconds after its own start, however long it was queued. Without
     /// it there is no time limit.
-    pub fn timeout(mut self, seconds: f64) -> Self {
-        self.limits.timeout = Some(seconds);
+    pub fn timeout(mut self, seconds: impl IsSeconds) -> Self {
+        self.limits.timeout = Some(seconds.into_secs());
         self
     }
 
     /// Kills each process this many seconds after it was terminated; the default is 60.
-    pub fn kill_timeout(mut self, seconds: f64) -> Self {
-        self.limits.kill_timeout = seconds;
+    pub fn kill_timeout(mut self, seconds: impl IsSeconds) -> Self {
+        self.limits.kill_timeout = seconds.into_secs();
         self
     }
 

@@ -17,6 +17,7 @@ use crate::host::careful::Careful;
 use crate::host::failure::Gone;
 use crate::host::{Command, Level, RemoteHandle, RemoteWork, Task, panic_text};
 use crate::job::JobId;
+use crate::plugin::cx::arguments::IsSeconds;
 use crate::plugin::cx::call::Call;
 use crate::plugin::cx::context::Cx;
 use crate::plugin::cx::jobs::AsJob;
@@ -91,9 +92,9 @@ impl<P> fmt::Debug for Remote<P> {
 /// Work for later: a closure or future that owns all that it uses and can be sent to another thread.
 #[diagnostic::on_unimplemented(
     message = "this work can't be kept for later",
-    label = "uses something that is lent for this callback only",
-    note = "the closure gets the plugin and a context of its own: `|plugin, cx| ..`",
-    note = "copy what it needs from a job before, as in `let id = job.id();`, and write `move |plugin, cx| ..`"
+    label = "uses something that is lent for this callback, or that can't be sent to another thread",
+    note = "a job, a context and the plugin are lent: copy what it needs before, as in `let id = job.id();`, and write `move |plugin, cx| ..`, which gets the plugin and a context of its own",
+    note = "an `Rc`, a borrow of a `RefCell` and a `MutexGuard` can't be sent: use `Arc` and `Mutex`, or a field of the plugin"
 )]
 pub trait OwnsWhatItUses: Send + 'static {}
 
@@ -219,7 +220,8 @@ impl<P: 'static> Remote<P> {
     ///
     /// # Errors
     /// [`Gone`] when the plugin was removed or the manager stopped.
-    pub async fn sleep(&self, seconds: f64) -> Result<(), Gone> {
+    pub async fn sleep(&self, seconds: impl IsSeconds) -> Result<(), Gone> {
+        let seconds = seconds.into_secs();
         let (sender, receiver) = oneshot::channel();
         let remote = self.clone();
         self.run(move |_, cx| {
@@ -251,7 +253,12 @@ impl<P: 'static> Remote<P> {
     ///
     /// # Errors
     /// [`TimedOut`] after that time; `work` is dropped.
-    pub async fn timeout<F: Future>(&self, seconds: f64, work: F) -> Result<F::Output, TimedOut> {
+    pub async fn timeout<F: Future>(
+        &self,
+        seconds: impl IsSeconds,
+        work: F,
+    ) -> Result<F::Output, TimedOut> {
+        let seconds = seconds.into_secs();
         match select(pin!(work), pin!(self.sleep(seconds))).await {
             Either::Left((output, _)) => Ok(output),
             Either::Right(_) => Err(TimedOut { seconds }),

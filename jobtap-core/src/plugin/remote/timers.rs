@@ -5,6 +5,7 @@ use std::any::Any;
 use super::handle::{OwnsWhatItUses, Remote, call};
 use crate::host::{Args, Command, RemoteHandle, RemoteWork, TimerKey};
 use crate::job::Timestamp;
+use crate::plugin::cx::arguments::IsSeconds;
 use crate::plugin::cx::call::Call;
 use crate::plugin::cx::context::Cx;
 use crate::topic::Later;
@@ -33,7 +34,8 @@ impl<P: 'static> Remote<P> {
         Timer::new(key, self.handle().clone())
     }
 
-    /// Runs `work` with the plugin after some seconds of the host's time, which is virtual in tests.
+    /// Runs `work` with the plugin after some seconds of the host's time, which is virtual in tests: a number, a
+    /// `Duration`, or an [`Fsd`](crate::job::Fsd) of the settings.
     ///
     /// ```
     /// # use jobtap_core::prelude::*;
@@ -49,11 +51,11 @@ impl<P: 'static> Remote<P> {
     /// ```
     pub fn after(
         &self,
-        seconds: f64,
+        seconds: impl IsSeconds,
         work: impl FnOnce(&mut P, Cx<'_, Later<P>>) + OwnsWhatItUses,
     ) -> Timer {
         let key = TimerKey::next();
-        let work = call(work);
+        let (seconds, work) = (seconds.into_secs(), call(work));
         // Two steps, since only the manager's thread knows the host's time.
         self.handle().work(RemoteWork::Call(Box::new(move |_, args| {
             let at = args.host.now() + seconds;
@@ -84,10 +86,10 @@ impl<P: 'static> Remote<P> {
     /// ```
     pub fn every(
         &self,
-        seconds: f64,
+        seconds: impl IsSeconds,
         work: impl FnMut(&mut P, Cx<'_, Later<P>>) + OwnsWhatItUses,
     ) -> Timer {
-        let seconds = seconds.max(0.001);
+        let seconds = seconds.into_secs().max(0.001);
         let ticker = Ticker { key: TimerKey::next(), period: seconds, work: Box::new(work) };
         let timer = Timer::new(ticker.key, self.handle().clone());
         self.handle().work(RemoteWork::Call(Box::new(move |_, args| {
