@@ -75,8 +75,10 @@ pub fn chapter() -> String {
          <!-- Generated. `UPDATE_DOCS=1 cargo test -p jobtap-guide` writes it again. -->\n\n\
          Jobtap's own manager serves every topic and every call. A Flux and a Slurm serve what their\n\
          interfaces for plugins offer. `jobtap build --host HOST` reads the same table: it refuses a plugin that\n\
-         needs more before it compiles anything, topic by topic. A call that it can't see in the source of a\n\
-         handler is refused when it is made, with `CallError::NotServed`.\n\n\
+         needs more before it compiles anything, and names each place. It sees the calls of the whole crate, also in\n\
+         functions beside the plugin and in closures of `Remote`. A call that it can't see, as in another crate, is\n\
+         refused when it is made, with `CallError::NotServed` and a line in the log, and fails\n\
+         [a test over that host](testing.md#over-each-host).\n\n\
          *yes* means as in jobtap's manager. The numbers lead to the differences and reasons below.\n\n\
          {topics}\n\
          ## Calls that change something or wait\n\n\

@@ -8,9 +8,10 @@ use jobtap_core::suggest::nearest;
 use serde_json::{Map, Value};
 
 use super::error::BuildError;
+use super::needs::Need;
 use super::plan::Plan;
 use super::resolve::{self, Package, Resolved};
-use super::scan::{self, Declared};
+use super::scan::{self, Declared, Found};
 use crate::composition::PluginInfo;
 
 /// A crate with its plugins.
@@ -22,6 +23,8 @@ pub(super) struct Member {
     pub(super) plugins: Vec<Declared>,
     /// Its schedulers, likewise.
     pub(super) schedulers: Vec<Declared>,
+    /// What its functions need of the host, beside those of the plugins' own blocks.
+    pub(super) shared: Vec<Need>,
 }
 
 /// The plugins of a manager.
@@ -42,15 +45,17 @@ impl Lineup {
             let (name, mut plugins) = ("jobtap-builtins".to_owned(), plan.builtins.clone());
             // By their names, as in a manager that declares no sequence; in the source they are by folders.
             plugins.sort_by(|one, other| one.name.cmp(&other.name));
-            members.push(Member { name, plugins, schedulers: Vec::new() });
+            let (schedulers, shared) = Default::default();
+            members.push(Member { name, plugins, schedulers, shared });
         }
         for entry in &plan.manifest.plugins {
             let package = resolved.direct(&entry.name).ok_or_else(|| {
                 BuildError::refused(format!("plugin {:?}: cargo does not know it", entry.name))
             })?;
-            let all = compiled(package, resolved)?;
-            let (schedulers, plugins) = all.into_iter().partition(|found| found.scheduler);
-            members.push(Member { name: entry.name.clone(), plugins, schedulers });
+            let Found { declared, shared } = compiled(package, resolved)?;
+            let (schedulers, plugins) = declared.into_iter().partition(|found| found.scheduler);
+            let shared = shared.into_iter().map(|shared| shared.need).collect();
+            members.push(Member { name: entry.name.clone(), plugins, schedulers, shared });
         }
         distinct(&members)?;
         let order = order(plan, &members)?;
@@ -85,16 +90,18 @@ impl Lineup {
     }
 }
 
-/// Returns the plugins and schedulers of a crate that are compiled with its features.
-fn compiled(package: &Package, resolved: &Resolved) -> Result<Vec<Declared>, BuildError> {
+/// Returns what of a crate is compiled with its features.
+fn compiled(package: &Package, resolved: &Resolved) -> Result<Found, BuildError> {
     let on = resolved.features(&package.id);
-    let all = resolve::library(package).map(scan::library).unwrap_or_default();
+    let Found { declared: all, mut shared } =
+        resolve::library(package).map(scan::library).unwrap_or_default();
+    shared.retain(|shared| shared.features.iter().all(|feature| on.contains(feature)));
     let names: Vec<String> = all.iter().map(|found| found.name.clone()).collect();
     let wants = all.iter().flat_map(|found| found.features.clone()).collect::<Vec<_>>();
     let is_on = |found: &Declared| found.features.iter().all(|feature| on.contains(feature));
     let compiled: Vec<Declared> = all.into_iter().filter(is_on).collect();
     match (compiled.is_empty(), names.is_empty()) {
-        (false, _) => Ok(compiled),
+        (false, _) => Ok(Found { declared: compiled, shared }),
         (true, true) => Err(BuildError::refused(format!(
             "plugin {:?}: the crate has no plugin: no #[jobtap_plugin] and no scheduler! in its library; take it out of the manifest, or add one",
             package.name.as_str(),

@@ -16,6 +16,7 @@ mod host;
 mod host_gaps;
 mod lineup;
 mod manifest;
+mod needs;
 mod new;
 mod pipeline;
 mod plan;

@@ -4,12 +4,15 @@
 //! are refused by what the source says, and [`verify`](super::verify) compares the linked binary with it.
 //!
 //! It follows the modules from the library's root as the compiler does, and reads the arguments of each
-//! `#[jobtap_plugin]` and `scheduler!`. Plugins that other macros make are found only after linking.
+//! `#[jobtap_plugin]` and `scheduler!`. Plugins that other macros make are found only after linking. What the
+//! functions of the crate ask of their host is read by [`needs`](super::needs).
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
+
+use super::needs::{self, Need, Signature, What};
 
 /// A plugin or a scheduler in a crate's source.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,43 +29,44 @@ pub(super) struct Declared {
     pub(super) features: Vec<String>,
     /// Whether it has another condition, which only the compiler can evaluate.
     pub(super) conditional: bool,
-    /// What it needs of its host.
+    /// What its handlers need of their host.
     pub(super) needs: Vec<Need>,
+}
+
+/// What was found in a crate.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// Its plugins and schedulers, in the order of the source.
+    pub(super) declared: Vec<Declared>,
+    /// What functions outside of the plugins' own blocks need of their host. Which plugins call them is not known.
+    pub(super) shared: Vec<Shared>,
+}
+
+/// A need of a function that several plugins of a crate may call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Shared {
+    pub(super) need: Need,
+    /// The features of its crate under which it is compiled.
+    pub(super) features: Vec<String>,
 }
 
 impl Declared {
     /// The topics of its handlers, sorted.
     pub(super) fn topics(&self) -> Vec<String> {
-        let topic = |need: &Need| match need {
-            Need::Handler { topic, .. } => Some(topic.clone()),
-            Need::Service => Some("service".to_owned()),
-            Need::Call(_) => None,
+        let topic = |need: &Need| match &need.what {
+            What::Handler { topic, .. } => Some(topic.clone()),
+            What::Service(_) => Some("service".to_owned()),
+            What::Call(_) => None,
         };
         let topics: BTreeSet<String> = self.needs.iter().filter_map(topic).collect();
         topics.into_iter().collect()
     }
 }
 
-/// What a plugin needs of its host, as far as the source of its `impl` tells.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Need {
-    /// A call of its handler of a topic.
-    Handler {
-        /// The topic, as in `#[on]`.
-        topic: String,
-        /// Whether the handler is asynchronous.
-        is_async: bool,
-    },
-    /// Requests for one of its services.
-    Service,
-    /// A call of `cx`.
-    Call(String),
-}
-
 /// Returns the plugins and schedulers of a library in the order of the source. A file that can't be read
 /// or parsed has none: the compiler reports what is wrong with it.
-pub(super) fn library(root: &Path) -> Vec<Declared> {
-    let mut found = Vec::new();
+pub(super) fn library(root: &Path) -> Found {
+    let mut found = Found::default();
     let directory = root.parent().map(Path::to_path_buf).unwrap_or_default();
     file(root, &directory, &Conditions::default(), &mut found);
     found
@@ -96,7 +100,7 @@ impl Conditions {
 }
 
 /// Reads a file; `directory` has the files of its modules.
-fn file(path: &Path, directory: &Path, conditions: &Conditions, found: &mut Vec<Declared>) {
+fn file(path: &Path, directory: &Path, conditions: &Conditions, found: &mut Found) {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     if let Ok(tokens) = text.parse::<TokenStream>() {
         let place = Source { file: path.to_path_buf(), directory: directory.to_path_buf() };
@@ -111,10 +115,11 @@ struct Source {
 }
 
 /// Reads the items of a file or of a block.
-fn items(tokens: TokenStream, place: &Source, conditions: &Conditions, found: &mut Vec<Declared>) {
+fn items(tokens: TokenStream, place: &Source, conditions: &Conditions, found: &mut Found) {
     let mut conditions = conditions.clone();
     let mut attributes: Vec<Group> = Vec::new();
     let mut words: Vec<String> = Vec::new();
+    let mut function = Signature::default();
     let mut tokens = tokens.into_iter().peekable();
     while let Some(token) = tokens.next() {
         match token {
@@ -131,19 +136,29 @@ fn items(tokens: TokenStream, place: &Source, conditions: &Conditions, found: &m
                 if let Some(name) = module(&words) {
                     outer_module(&name, &attributes, place, &conditions, found);
                 }
-                (attributes, words) = Default::default();
+                (attributes, words, function) = Default::default();
             }
             TokenTree::Group(group) if words.ends_with(&["scheduler".into(), "!".into()]) => {
                 let inner = conditions.and(&attributes);
-                found.extend(scheduler(&group, &inner));
+                found.declared.extend(scheduler(&group, &inner));
                 (attributes, words) = Default::default();
             }
             TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => {
                 let inner = conditions.and(&attributes);
+                // Of other conditions it isn't known whether they hold.
+                if !inner.never && !inner.other {
+                    let features = inner.features.clone();
+                    let needs = std::mem::take(&mut function).calls(&group, &place.file);
+                    let shared = |need| Shared { need, features: features.clone() };
+                    found.shared.extend(needs.into_iter().map(shared));
+                }
                 block(&group, &attributes, &words, place, &inner, found);
-                (attributes, words) = Default::default();
+                (attributes, words, function) = Default::default();
             }
-            token => words.push(token.to_string()),
+            token => {
+                function.read(&token);
+                words.push(token.to_string());
+            }
         }
     }
 }
@@ -162,7 +177,7 @@ fn outer_module(
     attributes: &[Group],
     place: &Source,
     conditions: &Conditions,
-    found: &mut Vec<Declared>,
+    found: &mut Found,
 ) {
     let conditions = conditions.and(attributes);
     let named = attributes.iter().find_map(|group| {
@@ -191,15 +206,15 @@ fn block(
     words: &[String],
     place: &Source,
     conditions: &Conditions,
-    found: &mut Vec<Declared>,
+    found: &mut Found,
 ) {
     if conditions.never || words.first().is_some_and(|word| word == "macro_rules") {
         return;
     }
     if let Some(plugin) = attributes.iter().find_map(plugin) {
         let (features, conditional) = (conditions.features.clone(), conditions.other);
-        let needs = needs(group.stream());
-        found.push(Declared { features, conditional, needs, ..plugin });
+        let needs = needs::of_plugin(group.stream(), &place.file);
+        found.declared.push(Declared { features, conditional, needs, ..plugin });
         return;
     }
     let directory = match module(words) {
@@ -231,67 +246,6 @@ fn plugin(attribute: &Group) -> Option<Declared> {
     None
 }
 
-/// Reads what the handlers of a plugin need.
-fn needs(body: TokenStream) -> Vec<Need> {
-    let mut needs = Vec::new();
-    let (mut attributes, mut is_async): (Vec<Group>, bool) = Default::default();
-    for token in body {
-        match token {
-            TokenTree::Group(group) if group.delimiter() == Delimiter::Bracket => {
-                attributes.push(group);
-            }
-            TokenTree::Ident(word) => is_async |= word == "async",
-            TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => {
-                for attribute in &attributes {
-                    needs.extend(handled(attribute, is_async));
-                }
-                calls(group.stream(), &mut needs);
-                (attributes, is_async) = Default::default();
-            }
-            _ => {}
-        }
-    }
-    needs
-}
-
-/// Reads `on("TOPIC", .., key = value)` or `service(..)` in an attribute.
-fn handled(attribute: &Group, is_async: bool) -> Vec<Need> {
-    let mut tokens = attribute.stream().into_iter();
-    let Some(TokenTree::Ident(name)) = tokens.next() else { return Vec::new() };
-    match (name.to_string().as_str(), tokens.next()) {
-        ("service", _) => vec![Need::Service],
-        ("on", Some(TokenTree::Group(arguments))) => {
-            let arguments: Vec<TokenTree> = arguments.stream().into_iter().collect();
-            // Topics come first; the values of keys are strings, too.
-            let topics =
-                arguments.split(|token| token.to_string() == "=").next().unwrap_or_default();
-            let topics = topics.iter().cloned().flat_map(texts);
-            topics.map(|topic| Need::Handler { topic, is_async }).collect()
-        }
-        _ => Vec::new(),
-    }
-}
-
-/// Reads the calls of `cx` in a function.
-fn calls(body: TokenStream, needs: &mut Vec<Need>) {
-    let tokens: Vec<TokenTree> = body.into_iter().collect();
-    for (index, token) in tokens.iter().enumerate() {
-        if let TokenTree::Group(group) = token {
-            calls(group.stream(), needs);
-        }
-        let is = |at: usize, text: &str| tokens.get(at).is_some_and(|t| t.to_string() == text);
-        if is(index, "cx")
-            && is(index + 1, ".")
-            && let Some(TokenTree::Ident(name)) = tokens.get(index + 2)
-        {
-            let call = Need::Call(name.to_string());
-            if !needs.contains(&call) {
-                needs.push(call);
-            }
-        }
-    }
-}
-
 fn arguments(group: &Group) -> Option<Declared> {
     let mut found = Declared::default();
     let mut key = String::new();
@@ -315,7 +269,7 @@ fn arguments(group: &Group) -> Option<Declared> {
 }
 
 /// Returns a string, or the strings in a list.
-fn texts(value: TokenTree) -> Vec<String> {
+pub(super) fn texts(value: TokenTree) -> Vec<String> {
     match value {
         TokenTree::Literal(literal) => {
             let text = literal.to_string();
@@ -338,7 +292,7 @@ mod tests {
             std::fs::create_dir_all(file.parent().unwrap()).unwrap();
             std::fs::write(file, text).unwrap();
         }
-        library(&directory.path().join("lib.rs"))
+        library(&directory.path().join("lib.rs")).declared
     }
 
     fn names(files: &[(&str, &str)]) -> Vec<String> {
@@ -353,40 +307,16 @@ mod tests {
             #[derive(Default)] pub struct P;
             #[jobtap_core::jobtap_plugin(name = \"p\", before = [\"a\", \"b\"], after = [\"c\"], load = \"by-name\")]
             impl P { #[on(\"job.new\")] fn new(&self) {} }";
-        let found = scan(&[("lib.rs", text)]);
+        let mut found = scan(&[("lib.rs", text)]);
+        assert_eq!(found[0].topics(), ["job.new"]);
+        found[0].needs.clear();
         let expected = Declared {
             name: "p".into(),
             before: vec!["a".into(), "b".into()],
             after: vec!["c".into()],
-            needs: vec![Need::Handler { topic: "job.new".into(), is_async: false }],
             ..Declared::default()
         };
         assert_eq!(found, [expected]);
-    }
-
-    #[test]
-    fn what_a_plugin_needs_of_its_host_is_found() {
-        let text = "
-            #[jobtap_plugin(name = \"p\")]
-            impl P {
-                #[init] fn new(settings: Conf<S>) -> Self { Self { settings } }
-                #[on(\"job.state.run\", \"job.event.alloc\", timeout = \"5m\")]
-                async fn run(job: JobInfo) -> Result<(), PrologFailed> { Ok(()) }
-                #[on(\"job.validate\")] fn validate(&self, cx: Cx<'_, JobValidate>) {
-                    if true { cx.dependency_add(\"x\"); cx.dependency_add(\"y\"); } self.cx(1);
-                }
-                #[on(my::Topic)] fn own(&self) {}
-                #[service(\"set\")] async fn set() {}
-            }";
-        let handler = |topic: &str, is_async| Need::Handler { topic: topic.into(), is_async };
-        let expected = [
-            handler("job.state.run", true),
-            handler("job.event.alloc", true),
-            handler("job.validate", false),
-            Need::Call("dependency_add".into()),
-            Need::Service,
-        ];
-        assert_eq!(scan(&[("lib.rs", text)])[0].needs, expected);
     }
 
     #[test]
