@@ -41,15 +41,15 @@ fn a_plugin_is_loaded_with_its_configuration() {
     let m = Manager::start_with(probe_manager(), "[plugins.probe]\ngreeting = \"hello\"\n");
     refused(
         m.jobtap("plugin query probe"),
-        "probe-manager-jobtap: ERROR: probe: plugin not found: it is linked and not loaded",
+        "probe-manager-plugin: ERROR: probe: plugin not found: it is linked and not loaded",
     );
     refused(
         m.jobtap("plugin load prob"),
-        "probe-manager-jobtap: ERROR: prob not found; did you mean \"probe\"?",
+        "probe-manager-plugin: ERROR: prob not found; did you mean \"probe\"?",
     );
     refused(
         m.jobtap("plugin load probe greting=x"),
-        "probe-manager-jobtap: ERROR: [plugins.probe]: unknown key \"greting\"; did you mean \
+        "probe-manager-plugin: ERROR: [plugins.probe]: unknown key \"greting\"; did you mean \
          \"greeting\"?",
     );
     m.jobtap("plugin load probe longest-update=1h").ok();
@@ -107,12 +107,20 @@ fn owner_and_guest_can_use_services_and_streams() {
     assert_eq!(call(&m, "probe.add", &json!(5)).ok(), "5");
     refused(
         call(&m, "probe.add", &json!("x")),
-        "probe-manager-jobtap: ERROR: invalid type: string \"x\", expected i64",
+        "probe-manager-plugin: ERROR: invalid type: string \"x\", expected i64",
     );
     refused(
         m.jobtap("plugin call probe.nosuch"),
-        "probe-manager-jobtap: ERROR: Unknown service method 'job-manager.probe.nosuch'",
+        "probe-manager-plugin: ERROR: Unknown service method 'job-manager.probe.nosuch'; probe has ",
     );
+    for (wrong, meant) in [("probe.whoam", "probe.whoami"), ("prob.add", "probe.add")] {
+        let refused = m.jobtap_args(&["plugin", "call", wrong]);
+        let hint = format!("method 'job-manager.{wrong}'; did you mean '{meant}'?\n");
+        assert!(refused.stderr.ends_with(&hint), "{refused:?}");
+    }
+    // A guest isn't told of what only the owner may call.
+    let guest = m.as_guest("plugin call probe.ad");
+    assert!(guest.stderr.contains("Unknown service") && !guest.stderr.contains("add"), "{guest:?}");
     let wrong = m.jobtap_args(&["plugin", "call", "probe.add", "{"]);
     assert!(wrong.code == 1 && wrong.stderr.contains("the payload is not JSON"), "{wrong:?}");
 
@@ -337,11 +345,11 @@ fn processes_report_their_exit_and_bounded_output() {
     assert_eq!(sh("sleep 20 & echo hi"), "\"0 3 \"");
     refused(
         call(&m, "probe.exec", &json!("/no/such")),
-        "probe-manager-jobtap: ERROR: /no/such: No such file or directory",
+        "probe-manager-plugin: ERROR: /no/such: No such file or directory",
     );
     refused(
         call(&m, "probe.exec", &json!("/etc/passwd")),
-        "probe-manager-jobtap: ERROR: /etc/passwd: Permission denied",
+        "probe-manager-plugin: ERROR: /etc/passwd: Permission denied",
     );
 }
 

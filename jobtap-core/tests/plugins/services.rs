@@ -77,7 +77,26 @@ mod requests {
         let error = m.call_service("desk.add", json!({"by": "x"})).unwrap_err();
         assert!(error.contains("invalid type"), "{error}");
         let error = m.call_service("desk.nosuch", json!({})).unwrap_err();
-        assert_eq!(error, "Unknown service method 'job-manager.desk.nosuch'");
+        let begin =
+            "Unknown service method 'job-manager.desk.nosuch'; desk has 'desk', 'desk.add', ";
+        assert!(error.starts_with(begin), "{error}");
+    }
+
+    #[test]
+    fn a_misspelt_service_is_answered_with_the_one_that_was_meant() {
+        let mut m = with::<Desk>();
+        for (wrong, hint) in [
+            ("desk.ad", "; did you mean 'desk.add'?"),
+            ("dest.whoami", "; did you mean 'desk.whoami'?"),
+            ("desc", "; did you mean 'desk'?"),
+            ("accounts.add", ""),
+        ] {
+            let error = m.call_service(wrong, json!({})).unwrap_err();
+            assert_eq!(error, format!("Unknown service method 'job-manager.{wrong}'{hint}"));
+        }
+        // A guest isn't told of what only the owner may call.
+        let error = m.call_service_as(7, "desk.ad", json!({"by": 3})).unwrap_err();
+        assert!(!error.contains("'desk.add'"), "{error}");
     }
 
     #[test]
@@ -186,7 +205,7 @@ mod own_topics {
             cx.log(Level::Info, "asks");
             cx.call_for(job, &Charged)?;
             let shares = cx.call(&ShareOf { user: job.userid() })?;
-            Ok(Priority::new(shares.iter().sum()))
+            Ok(Priority::new(shares.iter().sum::<u32>()))
         }
     }
 

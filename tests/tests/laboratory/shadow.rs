@@ -41,7 +41,7 @@ fn a_shadow_is_compared_promoted_and_demoted() {
     assert_eq!(report(&m)["refuses"], 1);
 
     let missing = m.jobtap("plugin remove --shadow limit");
-    assert_eq!(missing.stderr, "jobtap-jobtap: ERROR: limit: no shadow of this name is loaded\n");
+    assert_eq!(missing.stderr, "jobtap-plugin: ERROR: limit: no shadow of this name is loaded\n");
     m.jobtap("plugin remove --shadow limits").ok();
     assert_eq!(m.jobtap("plugin list").ok(), "limits");
 }

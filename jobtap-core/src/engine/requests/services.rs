@@ -13,6 +13,7 @@ use crate::engine::dispatch::plugins::Plugins;
 use crate::engine::shadow;
 use crate::host::errno::{EIO, ENOSYS};
 use crate::host::{BoundHandler, Detail, Failure, Fault, Role, ServiceError, ServiceRequest};
+use crate::suggest::nearest;
 use crate::topic::TopicId;
 
 /// Calls a service, and answers the request unless the plugin does so later.
@@ -49,7 +50,10 @@ pub(super) fn request(
 
 /// The handler behind a service name, if the client may use it.
 fn find(plugins: &Plugins, topic: &str, cred: Cred) -> Result<BoundHandler, RequestError> {
-    let unknown = || RequestError::new(ENOSYS, format!("Unknown service method '{topic}'"));
+    let unknown = || {
+        let hint = suggestion(plugins, topic, cred);
+        RequestError::new(ENOSYS, format!("Unknown service method '{topic}'{hint}"))
+    };
     let wanted = topic.strip_prefix("job-manager.").ok_or_else(unknown)?;
     // Neither names of plugins nor of methods contain a dot.
     let (plugin, method) = wanted.split_once('.').unwrap_or((wanted, ""));
@@ -69,6 +73,50 @@ fn find(plugins: &Plugins, topic: &str, cred: Cred) -> Result<BoundHandler, Requ
         return Err(RequestError::new(EIO, text));
     }
     Ok(bound.clone())
+}
+
+/// What may be meant by the unknown topic of a service: `; did you mean 'limits.set'?`, or the services that its
+/// plugin has. A client that may not use a service isn't told of it.
+fn suggestion(plugins: &Plugins, topic: &str, cred: Cred) -> String {
+    let Some(wanted) = topic.strip_prefix("job-manager.") else { return String::new() };
+    let (plugin, method) = wanted.split_once('.').unwrap_or((wanted, ""));
+    let handlers = plugins.stack.handlers(TopicId::Own);
+    let services = || {
+        let all = handlers.into_iter().flat_map(|list| list.iter());
+        let open = all.filter(|bound| {
+            bound.entry().topic == "service" && (cred.owner || bound.entry().role != Role::Owner)
+        });
+        open.map(|bound| {
+            let name: &str = bound.instance().name();
+            (name.strip_prefix('.').unwrap_or(name), bound.entry().key)
+        })
+    };
+    let shown = |plugin: &str, method: &str| match method {
+        "" => format!("'{plugin}'"),
+        method => format!("'{plugin}.{method}'"),
+    };
+    let of = |plugin: &str| {
+        services().filter(|(of, _)| *of == plugin).map(|(_, method)| method).collect::<Vec<_>>()
+    };
+    let meant = match of(plugin).is_empty() {
+        true => nearest(plugin, services().map(|(name, _)| name)).unwrap_or(plugin),
+        false => plugin,
+    };
+    let methods = of(meant);
+    match nearest(method, methods.iter().copied()) {
+        Some(method) => format!("; did you mean {}?", shown(meant, method)),
+        None if methods.is_empty() => String::new(),
+        None => {
+            const SHOWN: usize = 8;
+            let mut all: Vec<String> =
+                methods.iter().take(SHOWN).map(|method| shown(meant, method)).collect();
+            let more = methods.len().saturating_sub(SHOWN);
+            if more > 0 {
+                all.push(format!("{more} more"));
+            }
+            format!("; {meant} has {}", all.join(", "))
+        }
+    }
 }
 
 /// The response when a service has failed.

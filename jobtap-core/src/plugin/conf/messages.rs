@@ -225,3 +225,29 @@ fn keys_of_other_types_are_checked() {
     let error = BTreeMap::<u8, f64>::read(&json!({"300": 1})).unwrap_err();
     assert_eq!(error.text(), "300: invalid value: integer `300`, expected u8");
 }
+
+#[test]
+fn a_duration_is_a_number_of_seconds_or_a_text() {
+    #[derive(Debug, Deserialize)]
+    struct Times {
+        grace: std::time::Duration,
+    }
+    let read = |grace: serde_json::Value| Times::read(&json!({ "grace": grace }));
+    let tables = [json!(1.5), json!("1500ms"), json!({"secs": 1, "nanos": 500_000_000})];
+    for table in tables {
+        assert_eq!(read(table).unwrap().grace.as_millis(), 1500);
+    }
+    for (wrong, says) in [
+        (json!(-1), "grace: invalid Flux standard duration -1: use a number with"),
+        (json!("soon"), "grace: invalid Flux standard duration `soon`"),
+        (json!("inf"), "grace: infinity is too long for a duration"),
+        (json!(true), "grace: invalid type: boolean `true`, expected"),
+        (
+            json!({"secs": 1, "nano": 5}),
+            "unknown key \"grace.nano\"; did you mean \"grace.nanos\"?",
+        ),
+    ] {
+        let text = read(wrong).unwrap_err().to_string();
+        assert!(text.contains(says), "{text}");
+    }
+}

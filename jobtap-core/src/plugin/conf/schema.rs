@@ -133,6 +133,22 @@ mod tests {
     }
 
     #[test]
+    fn a_duration_has_the_form_in_which_it_is_read() {
+        #[derive(Deserialize, JsonSchema)]
+        #[allow(dead_code)]
+        struct Times {
+            grace: std::time::Duration,
+            period: Option<std::time::Duration>,
+        }
+        let schema = of::<Times>();
+        assert_eq!(schema["properties"]["grace"], json!({"$ref": "#/$defs/Duration"}));
+        let form = json!({"type": ["number", "string"], "minimum": 0, "examples": [90, "1.5h"]});
+        for (key, value) in form.as_object().unwrap() {
+            assert_eq!(&schema["$defs"]["Duration"][key], value, "{schema:#}");
+        }
+    }
+
+    #[test]
     fn a_schema_has_comments_defaults_and_closed_tables() {
         let fsd = "Seconds, or a number with unit: ms, s, m, h or d; or \"infinity\".";
         let schema = json!({

@@ -194,7 +194,10 @@ fn a_request_of_the_wrong_user_or_type_is_refused_before_the_service_is_called()
     let text = m.call_service("strict.set", json!({"limit": "x"})).unwrap_err();
     assert!(text.starts_with("invalid type: string \"x\""), "{text}");
     let text = m.call_service("strict.nothing", json!({})).unwrap_err();
-    assert_eq!(text, "Unknown service method 'job-manager.strict.nothing'");
+    assert_eq!(
+        text,
+        "Unknown service method 'job-manager.strict.nothing'; strict has 'strict.set'"
+    );
     assert_eq!(m.query_plugin("strict").unwrap()["limit"], 3);
 }
 

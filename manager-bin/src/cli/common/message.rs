@@ -18,6 +18,11 @@ impl Prog {
         Prog(name.unwrap_or_else(|| "jobtap".to_owned()))
     }
 
+    /// Whether it was started as `flux`.
+    pub(crate) fn is_flux(&self) -> bool {
+        self.0 == "flux"
+    }
+
     /// A program with the name `name`.
     #[cfg(test)]
     pub(crate) fn named(name: &str) -> Self {

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use serde_json::{Map, Value};
 
-use super::common::message::CliError;
+use super::common::message::{CliError, Prog};
 use super::common::session;
 use super::common::usage::Family;
 use crate::client::Client;
@@ -19,8 +19,14 @@ use crate::daemon::config::{merge, nest};
 use crate::rpc::services::plugin::{Jobtap, LoadShadow, Reload, RemoveShadow};
 pub(super) use unknown::{Among, explain};
 
-/// The name of the command in messages: Flux's, since scripts look for it.
-const COMMAND: &str = "jobtap";
+/// The name of the command in messages. For `flux jobtap` it is Flux's, since scripts look for it; ours would be
+/// named twice by it.
+fn command() -> &'static str {
+    match Prog::current().is_flux() {
+        true => "jobtap",
+        false => "plugin",
+    }
+}
 
 /// Arguments of `plugin`.
 #[derive(Debug, clap::Args)]
@@ -101,9 +107,9 @@ struct ReloadArgs {
 pub(crate) fn run(args: PluginArgs) -> ExitCode {
     if let PluginCommand::Available(args) = &args.command {
         let code = available::run(args);
-        return session::run(COMMAND, Family::Script, async { code });
+        return session::run(command(), Family::Script, async { code });
     }
-    session::with_manager(COMMAND, Family::Script, async |client| match args.command {
+    session::with_manager(command(), Family::Script, async |client| match args.command {
         PluginCommand::Available(args) => available::run(&args),
         PluginCommand::List(args) => inspect::list(&client, &args).await,
         PluginCommand::Load(args) => load(&client, &args).await,
