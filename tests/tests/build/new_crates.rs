@@ -1,5 +1,6 @@
 //! The crates that `jobtap new` makes compile, pass their tests and lints, and build into a manager.
 
+use std::path::Path;
 use std::process::Command;
 
 use jobtap_tests::site::Site;
@@ -16,7 +17,11 @@ fn a_new_plugin_passes_its_tests_and_builds_into_a_manager() {
     let site = Site::new();
     let new = |words: &[&str]| run(site.command().arg("new").args(words));
     let next = new(&["plugin", "fair-limits"]).ok();
-    assert!(next.contains("jobtap build --with fair-limits=fair-limits"), "{next}");
+    // The command that it prints works from a shell that doesn't find the program.
+    let build = next.lines().find(|line| line.contains(" build --with ")).unwrap();
+    let (program, words) = build.trim_start().split_once(' ').unwrap();
+    assert_eq!(words, "build --with fair-limits=fair-limits -o site-manager");
+    assert!(Path::new(program).is_absolute() && Path::new(program).is_file(), "{next}");
     let tested = cargo(&site, &["test", "--offline"]);
     assert_eq!(tested.stdout.matches("test result: ok").count(), 3, "{tested:?}");
     assert!(tested.stdout.contains("- compile fail ... ok"), "{tested:?}");
@@ -29,6 +34,7 @@ fn a_new_plugin_passes_its_tests_and_builds_into_a_manager() {
     for (mistake, advice) in [
         ("std::thread::sleep(Default::default());", "use remote.after(..)"),
         ("drop(std::process::Command::new(\"hostname\").output());", "use remote.run_process"),
+        ("drop(std::net::TcpStream::connect(\"localhost:1\"));", "remote.blocking(..)"),
     ] {
         let wrong = lib.replacen("let asked =", &format!("{mistake}\n        let asked ="), 1);
         site.write("fair-limits/src/lib.rs", &wrong);
