@@ -34,6 +34,7 @@ chapters! {
     topics = "topics.md";
     topics_table = "topics-table.md";
     handlers = "handlers.md";
+    handlers_in_full = "handlers-in-full.md";
     configuration = "configuration.md";
     configuration_keys = "configuration-keys.md";
     data = "data.md";

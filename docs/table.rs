@@ -184,17 +184,17 @@ pub fn chapter(source: &str) -> String {
         "# What each topic gives and takes\n\n\
          <!-- Generated. `UPDATE_DOCS=1 cargo test -p jobtap-guide` writes it again. -->\n\n\
          The table has one row for each topic that `#[on]` accepts. It is generated from the declarations\n\
-         against which the compiler checks handlers. [Handlers](handlers.md) explains the entries.\n\n\
+         against which the compiler checks handlers. [Handlers](handlers-in-full.md) explains the entries.\n\n\
          - *the job* means `&Job`, `&Jobspec`, `JobInfo` and `Option<&ResourceSet>`; with `data = D`\n  \
            also `Data<'_, D>`.\n\
          - Every topic has `Cx<'_, T>` and `Remote<Self>`, and `InstanceData<'_, D>` with\n  \
            `instance_data = D`.\n\
          - A handler can return each return type also in an `Option`, or as the `Ok` type of a `Result`.\n\
          - The table names only the calls that some topics lack. The others are in\n  \
-           [Calls](handlers.md#calls).\n\
+           [Calls](handlers-in-full.md#calls).\n\
          - *calls on `&Job`*: the job is active, so calls on a job take the handler's `&Job`.\n  \
            At other topics, and for another job, use `cx.active_job(id)?`. *`PendingJob`'s too*: the job has\n  \
-           no resources yet either, see [Jobs](handlers.md#jobs-as-calls-take-them).\n\n\
+           no resources yet either, see [Jobs](handlers-in-full.md#jobs-as-calls-take-them).\n\n\
          {table}\n\
          ## When each topic is called\n\n\
          {list}"
