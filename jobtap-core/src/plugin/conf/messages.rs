@@ -232,7 +232,7 @@ fn a_duration_is_a_number_of_seconds_or_a_text() {
     struct Times {
         grace: std::time::Duration,
     }
-    let read = |grace: serde_json::Value| Times::read(&json!({ "grace": grace }));
+    let read = |grace: Value| Times::read(&json!({ "grace": grace }));
     let tables = [json!(1.5), json!("1500ms"), json!({"secs": 1, "nanos": 500_000_000})];
     for table in tables {
         assert_eq!(read(table).unwrap().grace.as_millis(), 1500);
