@@ -127,6 +127,7 @@ const FLUX: &[(&str, &str)] = &[
          --waitable --label --attach",
     ),
     ("logger", "-s/--severity -n/--appname"),
+    ("multi-prog", "-n/--dry-run"),
     ("hostlist", ""),
     ("pstree", ""),
     ("uri", ""),

@@ -82,7 +82,7 @@ mod tests {
     const OF_FLUX: &str = "account admin alloc archive batch broker bulksubmit cancel config content cron dmesg dump \
         env event exec fortune fsck gc getattr help hostlist housekeeping ion-resource job job-exec-override \
         job-frobnicator job-validator jobs jobtap keygen kvs logger lsattr mini modprobe module module-exec \
-        module-python-exec overlay pgrep ping pkill pmi post-job-event proxy pstree python queue R resource \
+        module-python-exec multi-prog overlay pgrep ping pkill pmi post-job-event proxy pstree python queue R resource \
         restore run run-epilog run-housekeeping run-prolog setattr shell shutdown slurm-expiration-sync sproc start \
         startlog submit terminus top update uptime uri version watch";
 
