@@ -358,7 +358,7 @@ fn long_process(m: &Manager, directory: &Path) -> (Process, String) {
     let file = directory.join("pid");
     let script = format!("echo $$ > {0}.new; mv {0}.new {0}; exec sleep 600", file.display());
     let mut command = m.command(["plugin", "call", "probe.sh", &json!(script).to_string()]);
-    command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+    command.stdout(Stdio::null()).stderr(Stdio::null());
     let waits = spawn(&mut command);
     until("the process runs", || file.exists());
     (waits, std::fs::read_to_string(&file).unwrap().trim().to_owned())

@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn a_bad_value_is_refused_by_its_key() {
         for (key, values) in [
-            ("term-signal", [json!("SIGNONE"), json!(0), json!(40), json!(true)]),
+            ("term-signal", [json!("SIGNONE"), json!(0), json!(65), json!(true)]),
             ("max-start-delay-percent", [json!(-1), json!("25"), json!(null), json!([25])]),
         ] {
             for value in values {
