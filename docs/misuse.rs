@@ -63,8 +63,10 @@ fn exists(reference: &str) -> bool {
 /// Whether a function of this name is there, and is a test.
 fn tests(text: &str, name: &str) -> bool {
     let Some((before, _)) = text.split_once(&format!("fn {name}(")) else { return false };
+    let before = before.strip_suffix("async ").unwrap_or(before);
     let marks = before.lines().rev().map(str::trim).filter(|line| !line.is_empty());
-    marks.take_while(|line| line.starts_with(['#', '/'])).any(|line| line == "#[test]")
+    let mut marks = marks.take_while(|line| line.starts_with(['#', '/']));
+    marks.any(|line| line == "#[test]" || line.starts_with("#[tokio::test"))
 }
 
 /// Those that a text names and that aren't there.
