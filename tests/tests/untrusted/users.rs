@@ -143,8 +143,8 @@ fn a_job_runs_as_its_submitter_with_its_groups_and_nothing_of_the_daemon() {
         let id = user.to_string();
         assert_eq!(lines[..4], [&id, &id, &id, groups], "{text}");
         assert_eq!(lines[4], site.path(home).display().to_string());
-        // The three standard streams, and the directory that `ls` reads.
-        assert_eq!(lines[5..7], ["4", "99"], "{text}");
+        // The three standard streams, the socket of PMI, and the directory that `ls` reads.
+        assert_eq!(lines[5..7], ["5", "99"], "{text}");
         let ids = |name: &str| format!("{name}:\t{user}\t{user}\t{user}\t{user}");
         for line in [&ids("Uid"), &ids("Gid"), status] {
             assert!(lines.contains(&line), "{line} in {text}");
