@@ -6,4 +6,4 @@ $JT kvs get -N $N exec.eventlog | head -1 | jq -c .name; $JT kvs eventlog get -N
 $JT kvs get --namespace=$N output | head -1 | jq -c .name
 x $JT kvs get -N $N nosuch; $JT kvs get -N primary resource.R | jq -c '.version'
 $JT cancel $B; end $B
-$JT run $R sh -c 'echo "$FLUX_KVS_NAMESPACE" | grep -c job-; $JT kvs ls -1 | grep -v put; $JT kvs dir -d | grep -v put; $JT kvs get output | head -1 | jq -c .name; $JT kvs get nosuch 2>&1; $JT kvs get -N primary resource.R | jq -c .version'
+$JT run $R sh -c 'echo "$FLUX_KVS_NAMESPACE" | grep -c job-; $JT kvs ls -1 | grep -v put; $JT kvs dir -d | grep -v put; $JT kvs get --waitcreate output | head -1 | jq -c .name; $JT kvs get nosuch 2>&1; $JT kvs get -N primary resource.R | jq -c .version'

@@ -91,7 +91,7 @@ fn drained_lost_and_reserved_nodes_survive_a_kill() {
     for _ in 0..2 {
         assert_eq!(m.jobtap(&format!("job why {waits}")).ok(), why);
         let told = m.jobtap(&format!("job why {on_lost}")).ok();
-        assert!(told.ends_with("nodes that are drained: n1 (node failure)"), "{told}");
+        assert!(told.ends_with("nodes that are drained: n1 (offline: node failure)"), "{told}");
         let same = m.jobtap_args(&["resource", "status", "-n", "-o", "{state} {nodelist}"]).ok();
         assert_eq!(same, status);
         assert_eq!(m.field(&stays, "state"), "RUN");

@@ -71,7 +71,7 @@ async fn print_log(client: &Client, id: JobId, key: &str) -> Result<u8, CliError
         session::print(&line)?;
         found = true;
     }
-    if found { Ok(0) } else { Err(RpcError::new(ENOENT, "").into()) }
+    if found { Ok(0) } else { Err(RpcError::new(ENOENT, format!("{key}: key not found")).into()) }
 }
 
 /// The jobspec in a signed request, which is stored under the key `J` (RFC 16).

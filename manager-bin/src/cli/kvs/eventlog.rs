@@ -137,9 +137,12 @@ async fn wait_event(client: &Client, args: &WaitEventArgs) -> Result<u8, CliErro
     let whole = args.namespace.namespace()?.whole(&args.key);
     let mut events = Events::open(client, &whole, args.waitcreate, true).await?;
     loop {
-        let Some(event) = within(timeout, events.next()).await else {
+        let timed_out = || {
             let text = format!("wait-event timeout on event '{}'", args.event);
-            return Err(CliError::failure(text));
+            Err(CliError::failure(text))
+        };
+        let Some(event) = within(timeout, events.next()).await else {
+            return timed_out();
         };
         let event = event.map_err(|error| match error {
             EventsError::Manager(error) if error.errno == ENOENT => {
@@ -148,7 +151,12 @@ async fn wait_event(client: &Client, args: &WaitEventArgs) -> Result<u8, CliErro
             error => error.of(&args.key),
         })?;
         let Some(event) = event else {
-            return Err(CliError::failure(format!("event '{}' never received", args.event)));
+            let Some(rest) = timeout else {
+                return Err(CliError::failure(format!("event '{}' never received", args.event)));
+            };
+            // In a KVS an eventlog has no end, so Flux waits as long as it was told to.
+            tokio::time::sleep(rest).await;
+            return timed_out();
         };
         let found = event.name == args.event;
         if !args.quiet && (found || args.verbose) {
